@@ -1,0 +1,244 @@
+"""A check: run a student's function on inputs that tell right from wrong, and say what went wrong.
+
+A check knows the right answer (`reference`), inputs that discriminate (`cases`), and the wrong answers that students
+really give (`misconceptions`). When an output is wrong, the misconceptions are tried on the same inputs: the one that
+gives the student's output is named on the card.
+"""
+
+import math
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.utils._pytree import tree_map
+
+from .cases import Case
+from .compare import agree, difference, tolerance
+from .observe import Observation, StudentError, observe
+from .score import Item, Picture, Score
+
+NOT_ATTEMPTED = "not attempted"
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer with a name. `hint` tells the idea that was missed, not the code.
+
+    recognise: says from one call whether this is it; needed where many different outputs come from one mistake.
+    """
+
+    name: str
+    function: Callable
+    hint: str
+    recognise: Callable[[Observation], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that must hold of every output: `holds(output, *inputs)`."""
+
+    label: str
+    holds: Callable[..., bool]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One case, drawn and tried: what the student's function did, and what the reference gives."""
+
+    case: Case
+    seen: Observation
+    expected: Any
+    passed: bool
+    note: str
+
+
+class Check:
+    """Calls a student's function on every case and compares.
+
+    reference: the right answer; its signature gives the shapes, and its name is the exercise's id unless `exercise` is.
+    properties: what must hold of the output; with `compare=False` they alone decide.
+    forbids: PyTorch functions that may not be used, as parts of their names.
+    within: (relative, absolute) tolerance; by default that of the inputs' dtype.
+    """
+
+    def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
+                 properties: Sequence[Property] = (), forbids: Sequence[str] = (), compare: bool = True,
+                 within: tuple[float, float] | None = None, exercise: str = ""):  # fmt: skip
+        self.exercise = exercise or reference.__name__
+        self.reference, self.cases, self.misconceptions = reference, tuple(cases), tuple(misconceptions)
+        self.properties, self.forbids, self.compare, self.within = tuple(properties), tuple(forbids), compare, within
+
+    def __call__(self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None) -> Score:
+        """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
+        trials, all_cases = [], (*self.cases, *cases)
+        for case, generator in zip(all_cases, _generators(seed, len(all_cases)), strict=True):
+            trials.append(self._try(student, case, generator))
+            if trials[-1].seen.error and trials[-1].seen.error.kind == "NotImplementedError":
+                return _not_attempted(self.exercise, points)
+        return self._score(points, [*self._items(trials), *_misuse_items(trials)], trials)
+
+    def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
+        """Every misconception as (name, the answers to call this check with)."""
+        for misconception in self.misconceptions:
+            yield misconception.name, (misconception.function,)
+
+    def agrees(self, got: Any, expected: Any, inputs: Any) -> bool:
+        """Whether two outputs for `inputs` are the same within the check's tolerance."""
+        return agree(got, expected, self.within or tolerance(inputs))
+
+    def _try(self, student: Callable, case: Case, generator: Generator) -> Trial:
+        args = case.draw(self.reference, generator)
+        seen = observe(student, args, forbids=self.forbids, gradient=case.gradient)
+        expected = self._expected(args)
+        note = self._problem(seen, expected, case)
+        return Trial(case, seen, expected, not note, note)
+
+    def _expected(self, args: tuple) -> Any:
+        """In float64, so that rounding is the student's alone."""
+        if not self.compare:
+            return None
+        return self.reference(*tree_map(_in_float64, args))
+
+    def _problem(self, seen: Observation, expected: Any, case: Case) -> str:
+        if seen.error:
+            return f"stopped with an error. {seen.error}"
+        if self.compare and not self.agrees(seen.output, expected, seen.args):
+            return difference(seen.output, expected)
+        if case.gradient and not self._same_gradients(seen):
+            return "The values are right, but the gradients don't reach all the inputs, so nothing before this could be trained."
+        broken = [rule for rule in self.properties if not _holds(rule, seen)]
+        return (broken[0].note or f"This does not hold: {broken[0].label}.") if broken else _over_the_limit(seen, case)
+
+    def _same_gradients(self, seen: Observation) -> bool:
+        expected = observe(self.reference, seen.args, gradient=True).gradients
+        pairs = zip(seen.gradients, expected, strict=True)
+        return all(got is not None and self.agrees(got, want, seen.args) for got, want in pairs)
+
+    def _items(self, trials: list[Trial]) -> list[Item]:
+        """The cases count; what they have in common (shape, properties) is shown before them and explains."""
+        shapes = [_shape_fits(trial) for trial in trials if isinstance(trial.expected, Tensor)]
+        common = [Item("shape of the output", all(shapes), counts=False)] if shapes else []
+        for rule in self.properties:
+            common.append(Item(rule.label, all(_holds(rule, trial.seen) for trial in trials), rule.note, counts=False))
+        return [*common, *(Item(trial.case.label, trial.passed, trial.note) for trial in trials)]
+
+    def _score(self, points: float, items: list[Item], trials: list[Trial]) -> Score:
+        counting = [item for item in items if item.counts]
+        share = sum(item.passed for item in counting) / len(counting)
+        forbidden = any(trial.seen.forbidden for trial in trials)
+        value = 0.0 if forbidden else _in_quarters(points, share)
+        if share == 1 and not forbidden:
+            return Score(value, exercise=self.exercise, points=points, items=tuple(items))
+        from .diagnose import diagnose
+
+        name, message = diagnose(self, trials, items)
+        return Score(value, exercise=self.exercise, points=points, items=tuple(items), diagnosis=name, message=message,
+                     pictures=_pictures(trials))  # fmt: skip
+
+
+class CheckGroup:
+    """One exercise that asks for several functions; each is checked by itself, and its points are shared out equally."""
+
+    def __init__(self, exercise: str, *parts: Check):
+        self.exercise, self.parts = exercise, {part.exercise: part for part in parts}
+
+    def __call__(self, *students: Callable, points: float, cases: dict[str, Sequence[Case]] | None = None,
+                 seed: int | None = None) -> Score:  # fmt: skip
+        """Check the functions, given in the order of `parts`; `cases` holds more cases by the name of a part."""
+        if len(students) != len(self.parts):
+            raise TypeError(f"check.{self.exercise} takes {len(self.parts)} functions: {', '.join(self.parts)}.")
+        share = points / len(self.parts)
+        scores = [
+            check(student, points=share, cases=(cases or {}).get(name, ()), seed=seed)
+            for (name, check), student in zip(self.parts.items(), students, strict=True)
+        ]
+        return _joined(self.exercise, points, tuple(scores))
+
+    def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
+        """Every misconception of every part, beside the right answers of the other parts."""
+        for part, check in self.parts.items():
+            for misconception in check.misconceptions:
+                others = {name: other.reference for name, other in self.parts.items()}
+                yield misconception.name, tuple({**others, part: misconception.function}.values())
+
+
+def _joined(exercise: str, points: float, scores: tuple[Score, ...]) -> Score:
+    wrong = [score for score in scores if not score.full]
+    if not wrong:
+        return Score(points, exercise=exercise, points=points, parts=scores)
+    if all(score.diagnosis == NOT_ATTEMPTED for score in scores):
+        return _not_attempted(exercise, points)
+    named = [score for score in wrong if score.diagnosis not in (None, NOT_ATTEMPTED)] or wrong
+    message = "\n".join(f"{score.exercise}: {score.message}" for score in wrong)
+    value = math.floor(sum(map(float, scores)) * 4 + 1e-6) / 4
+    return Score(value, exercise=exercise, points=points, diagnosis=named[0].diagnosis, message=message, parts=scores)
+
+
+def _not_attempted(exercise: str, points: float) -> Score:
+    message = "Not attempted yet: replace `raise NotImplementedError` with your answer and run both cells again."
+    return Score(0.0, exercise=exercise, points=points, diagnosis=NOT_ATTEMPTED, message=message)
+
+
+def _generators(seed: int | None, count: int) -> list[Generator]:
+    """One generator per case. Fresh each time, unless the grader asks for the same inputs at every run."""
+    seed = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32))) if seed is None else seed
+    return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
+
+
+def _in_float64(leaf: Any) -> Any:
+    return leaf.to(torch.float64) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
+def _over_the_limit(seen: Observation, case: Case) -> str:
+    operations = sum(seen.operations.values())
+    if case.max_operations is not None and operations > case.max_operations:
+        return f"It took {operations} tensor operations; {case.max_operations} are enough, whatever the length."
+    if case.max_elements is not None and seen.largest > case.max_elements:
+        return f"It made a tensor of {seen.largest:,} elements; {case.max_elements:,} are enough."
+    return ""
+
+
+def _shape_fits(trial: Trial) -> bool:
+    return isinstance(trial.seen.output, Tensor) and trial.seen.output.shape == trial.expected.shape
+
+
+def _misuse_items(trials: list[Trial]) -> list[Item]:
+    """Lines that stand on the card only where something is amiss."""
+    modified = any(trial.seen.modified for trial in trials)
+    forbidden = sorted({name for trial in trials for name in trial.seen.forbidden})
+    items = []
+    if modified:
+        items.append(Item("leaves its inputs unchanged", False, "Your function changes its inputs in place."))
+    if forbidden:
+        items.append(Item("written without the forbidden function", False, f"It calls `{'`, `'.join(forbidden)}`."))
+    return items
+
+
+def _holds(rule: Property, seen: Observation) -> bool:
+    if seen.error:
+        return False
+    try:
+        return bool(rule.holds(seen.output, *seen.args))
+    except Exception:  # an output of the wrong form: whatever it is, the property does not hold of it
+        return False
+
+
+def _in_quarters(points: float, share: float) -> float:
+    """Partial credit in steps of a quarter point, rounded down: full points only where everything passes."""
+    return float(points) if share == 1 else math.floor(points * share * 4) / 4
+
+
+def _pictures(trials: list[Trial]) -> tuple[Picture, ...]:
+    for trial in trials:
+        got = trial.seen.output
+        if not trial.passed and isinstance(got, Tensor) and isinstance(trial.expected, Tensor) and got.numel():
+            return (Picture(trial.case.label, trial.expected, got),)
+    return ()
+
+
+__all__ = ["Check", "CheckGroup", "Misconception", "Property", "StudentError", "NOT_ATTEMPTED"]

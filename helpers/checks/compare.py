@@ -1,0 +1,131 @@
+"""When two answers count as the same, and how to say in which way they differ."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+# (relative, absolute). Wider than torch.testing's own by a factor of about 50: a loop over keys and a matrix product
+# round differently, and expected values are computed in float64.
+TOLERANCE = {
+    torch.float64: (1e-7, 1e-9),
+    torch.float32: (1e-4, 1e-5),
+    torch.float16: (1e-2, 2e-3),
+    torch.bfloat16: (5e-2, 1e-2),
+}
+
+
+def tolerance(inputs: Any) -> tuple[float, float]:
+    """The tolerance of the least precise floating-point tensor in `inputs`; that of float32 where there is none."""
+    dtypes = [leaf.dtype for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    return max((TOLERANCE[dtype] for dtype in dtypes), default=TOLERANCE[torch.float32])
+
+
+def agree(got: Any, expected: Any, within: tuple[float, float]) -> bool:
+    """Whether `got` has the structure, the shapes and, within tolerance, the values of `expected`."""
+    if isinstance(expected, (tuple, list)):
+        return (
+            isinstance(got, (tuple, list))
+            and len(got) == len(expected)
+            and all(agree(g, e, within) for g, e in zip(got, expected, strict=True))
+        )
+    if isinstance(expected, dict):
+        return isinstance(got, dict) and got.keys() == expected.keys() and all(
+            agree(got[key], expected[key], within) for key in expected
+        )
+    if is_number(expected) or isinstance(expected, Tensor):
+        return _same_shape_and_kind(got, expected) and _close(got, expected, within)
+    return type(got) is type(expected) and got == expected
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a plain number (a truth value is none)."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _same_shape_and_kind(got: Any, expected: Any) -> bool:
+    if not (is_number(got) or isinstance(got, Tensor)):
+        return False
+    got, expected = torch.as_tensor(got), torch.as_tensor(expected)
+    return got.shape == expected.shape and (got.dtype == torch.bool) == (expected.dtype == torch.bool)
+
+
+def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
+    got, expected = torch.as_tensor(got), torch.as_tensor(expected)
+    if got.is_sparse or got.is_quantized:
+        return False
+    got, expected = got.cpu().to(torch.float64), expected.to(torch.float64)
+    return torch.allclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
+
+
+def difference(got: Any, expected: Any) -> str:
+    """One sentence about how `got` differs from `expected`, in the words of a patient colleague; "" if it cannot tell."""
+    if got is None:
+        return "Your function returns nothing. Is there a `return`?"
+    if isinstance(expected, (tuple, list)):
+        return _sequence_difference(got, expected)
+    if isinstance(expected, bool) or isinstance(expected, str):
+        return f"You answered {got!r}."
+    if not isinstance(got, Tensor) and isinstance(expected, Tensor):
+        return f"Your function returns {_kind(got)}, and a torch tensor is expected."
+    if not (isinstance(got, Tensor) or is_number(got)):
+        return f"Your function returns {_kind(got)}, and a number is expected."
+    return _tensor_difference(torch.as_tensor(got).detach().cpu(), torch.as_tensor(expected))
+
+
+def _sequence_difference(got: Any, expected: Any) -> str:
+    if not isinstance(got, (tuple, list)):
+        return f"Your function returns {_kind(got)}, and {len(expected)} values are expected."
+    if len(got) != len(expected):
+        return f"Your function returns {len(got)} values, and {len(expected)} are expected."
+    for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
+        if not agree(g, e, TOLERANCE[torch.float32]):
+            return f"Value {position} of {len(expected)} is off. {difference(g, e)}"
+    return ""
+
+
+def _kind(value: Any) -> str:
+    return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
+
+
+def _tensor_difference(got: Tensor, expected: Tensor) -> str:
+    if got.shape != expected.shape:
+        return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(got, expected)
+    if (got.dtype == torch.bool) != (expected.dtype == torch.bool):
+        return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
+    got, expected = got.to(torch.float64), expected.to(torch.float64)
+    if got.isnan().any() and not expected.isnan().any():
+        return f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0 or ∞ − ∞)."
+    if got.isinf().any() and not expected.isinf().any():
+        return f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
+    return _factor(got, expected) or _furthest(got, expected)
+
+
+def _turned(got: Tensor, expected: Tensor) -> str:
+    if got.dim() >= 2 and got.mT.shape == expected.shape and torch.allclose(got.mT.double(), expected.double(), 1e-4, 1e-5):
+        return " It is the expected one with its last two axes swapped."
+    return ""
+
+
+def _factor(got: Tensor, expected: Tensor) -> str:
+    """A wrong scale is the commonest slip of all: say the factor."""
+    safe = expected.abs() > 1e-3
+    if expected.numel() < 2 or not safe.all():
+        return ""
+    factors = got[safe] / expected[safe]
+    if factors.numel() and (factors - factors.mean()).abs().max() < 1e-3 * factors.mean().abs():
+        return f"Every value of your output is {factors.mean():.4g} times the expected one."
+    return ""
+
+
+def _furthest(got: Tensor, expected: Tensor) -> str:
+    if got.dim() == 0:
+        return f"You have {got.item():.6g}, and {expected.item():.6g} is expected."
+    gap = (got - expected).abs().nan_to_num()
+    place = tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
+    wrong = int((gap > 1e-4 * expected.abs() + 1e-5).sum())
+    return (
+        f"{wrong} of {gap.numel()} values are off; the furthest, at {list(place)}, "
+        f"is {got[place].item():.4g} where {expected[place].item():.4g} is expected."
+    )

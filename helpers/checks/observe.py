@@ -1,0 +1,168 @@
+"""Call a student's function once and write down everything that happened.
+
+All checks call student code through `observe` and through nothing else. While the function runs, every tensor
+operation that PyTorch dispatches is counted, so a check can ask *how* an answer was computed, not only what it is.
+Counting gives the same result on every machine, which a stopwatch does not.
+"""
+
+import contextlib
+import copy
+import io
+import sysconfig
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+OUR_FOLDERS = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent))
+
+
+@dataclass(frozen=True)
+class StudentError:
+    """An exception that the student's code raised: its class name, its message, and the student's own line."""
+
+    kind: str
+    message: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.kind}: {self.message}" if self.message else self.kind
+        return f"{text}\n{self.where}" if self.where else text
+
+
+@dataclass
+class Observation:
+    """One call: what went in, what came out or went wrong, and what PyTorch did meanwhile."""
+
+    args: tuple
+    kwargs: dict
+    output: Any = None
+    error: StudentError | None = None
+    operations: Counter[str] = field(default_factory=Counter)  # aten operator -> times dispatched
+    flops: int = 0  # of matrix products and fused attention, 2 per multiply-add
+    largest: int = 0  # elements of the largest tensor that was made; views of old tensors are free
+    modified: tuple[int | str, ...] = ()  # inputs that were changed in place
+    gradients: tuple[Tensor | None, ...] | None = None  # of a fixed weighted sum of the output, one per float input
+    forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called
+
+
+def observe(
+    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient=False
+) -> Observation:
+    """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
+
+    forbids: parts of PyTorch names, e.g. "softmax" for `torch.softmax`, `Tensor.softmax` and `aten::_softmax`.
+    gradient: also differentiate the output by every floating-point input.
+    """
+    kwargs = kwargs or {}
+    if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
+        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient)
+    seen = Observation(args, kwargs)
+    inputs = _copies((args, kwargs), gradient)
+    with _quiet(), _Dispatched(seen, forbids), _Called(seen, forbids):
+        try:
+            seen.output = function(*inputs[0], **inputs[1])
+        except (Exception, SystemExit) as error:
+            seen.error = _student_error(error)
+    seen.modified = _modified(seen, inputs)
+    if gradient and seen.error is None:
+        seen.gradients = _gradients(seen.output, inputs)
+    seen.output = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, seen.output)
+    return seen
+
+
+class _Dispatched(TorchDispatchMode):
+    """Counts what reaches PyTorch's kernels, however the student's code spelt it."""
+
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+        super().__init__()
+        self.seen, self.forbids = seen, forbids
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.seen.operations[name] += 1
+        self.seen.flops += _flops(func, args, kwargs or {}, output)
+        if not func.is_view:
+            sizes = [leaf.numel() for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+            self.seen.largest = max([self.seen.largest, *sizes])
+        _note_forbidden(self.seen, name, self.forbids)
+        return output
+
+
+class _Called(TorchFunctionMode):
+    """Sees the Python-level call: a fused function may be taken apart before it is dispatched."""
+
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+        super().__init__()
+        self.seen, self.forbids = seen, forbids
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        _note_forbidden(self.seen, getattr(func, "__name__", ""), self.forbids)
+        return func(*args, **(kwargs or {}))
+
+
+def _note_forbidden(seen: Observation, name: str, forbids: tuple[str, ...]) -> None:
+    if any(part in name for part in forbids) and name not in seen.forbidden:
+        seen.forbidden += (name,)
+
+
+def _flops(func, args, kwargs, output) -> int:
+    from torch.utils.flop_counter import flop_registry  # imports triton where there is one: not before it is needed
+
+    formula = flop_registry.get(func.overloadpacket)
+    return formula(*args, **kwargs, out_val=output) if formula else 0
+
+
+def _copies(inputs: Any, gradient: bool) -> Any:
+    def fresh(leaf):
+        if not isinstance(leaf, Tensor):
+            return leaf if callable(leaf) else copy.deepcopy(leaf)
+        return leaf.detach().clone().requires_grad_(gradient and leaf.is_floating_point())
+
+    return tree_map(fresh, inputs)
+
+
+def _modified(seen: Observation, inputs: tuple) -> tuple[int | str, ...]:
+    before = [*enumerate(seen.args), *seen.kwargs.items()]
+    after = [*inputs[0], *inputs[1].values()]
+    return tuple(key for (key, old), new in zip(before, after, strict=True) if not _same(old, new))
+
+
+def _same(old: Any, new: Any) -> bool:
+    if not isinstance(old, Tensor):
+        return True
+    return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().nan_to_num())
+
+
+def _gradients(output: Any, inputs: tuple) -> tuple[Tensor | None, ...]:
+    leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    outputs = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if not outputs:
+        return (None,) * len(leaves)
+    total = sum((out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum() for out in outputs)
+    return torch.autograd.grad(total, leaves, allow_unused=True)
+
+
+@contextlib.contextmanager
+def _quiet():
+    """nbgrader gives 0 to a test cell that writes to stderr: a warning of PyTorch's must not cost points."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _student_error(error: BaseException) -> StudentError:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
+    where = f"line {own[-1].lineno} of `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
+    return StudentError(type(error).__name__, str(error), where)

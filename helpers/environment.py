@@ -1,0 +1,47 @@
+"""Set a notebook up on any machine, and say in a few words what was found there."""
+
+import importlib.metadata
+import os
+import platform
+import warnings
+
+import torch
+
+
+def setup(seed: int = 0) -> None:
+    """Seed PyTorch, make plots readable, and print one line about this machine."""
+    torch.manual_seed(seed)
+    _plot_style()
+    print(f"Python {platform.python_version()}, torch {torch.__version__} on {device_name()}. {triton_mode()} Ready.")
+
+
+def device() -> torch.device:
+    """The GPU if there is one, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def device_name() -> str:
+    """What `device()` is, in words."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"the CPU ({cores} core{'s' if cores != 1 else ''})"
+
+
+def triton_mode() -> str:
+    """Whether Triton kernels are compiled, interpreted or can't run here (needed in unit 09 only)."""
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return "No Triton: fine until unit 09."
+    return f"Triton {version}, {'compiled' if torch.cuda.is_available() else 'interpreted'}."
+
+
+def _plot_style() -> None:
+    """Quiet axes; sizes that fit a notebook's width. Fonts are asked for by a list, which must not warn."""
+    import matplotlib as mpl
+
+    warnings.filterwarnings("ignore", module="matplotlib.font_manager")
+    mpl.rcParams.update(
+        {"figure.dpi": 100, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "figure.autolayout": True}
+    )

@@ -1,0 +1,1 @@
+"""The pictures of the course: one function each, drawn from the same references that the checks use."""
