@@ -24,7 +24,7 @@ qkv_projections = [sized(n=6, d=2, d_k=7, d_v=3), sized(batch=(4,), n=3, d=3, d_
 scaled_dot_product_attention = [
     sized(n=1, m=9, d=2, d_v=6),
     sized(batch=(2, 1, 3), n=3, m=5, d=7, d_v=4),
-    sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square, scores of several tens"),
+    sized(n=6, m=6, d=6, d_v=6, scale=2.5, label="everything square, large scores"),
     sized(n=4, m=11, d=3, d_v=2, dtype=torch.float64),
 ]
 score_functions = {

@@ -144,7 +144,7 @@ scaled_dot_product_attention = Check(
         sized(n=5, m=7, d=4, d_v=3),
         sized(n=4, m=4, d=8, d_v=8, label="as many queries as keys"),
         sized(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
-        sized(n=3, m=5, d=16, d_v=4, scale=8.0, label="large scores"),
+        sized(n=3, m=5, d=16, d_v=4, scale=3.0, label="large scores"),
         sized(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     ],
     misconceptions=[
@@ -275,20 +275,20 @@ parameter_counts = Check(
             "A bias is added to every output feature: a vector of d numbers for each of the three projections.",
         ),
         Misconception(
-            "N² biases in the dense layer", lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, n**2),
-            "A dense layer has one bias per output, and it has D·N outputs.",
+            "n² biases in the dense layer", lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, n**2),
+            "A dense layer has one bias per output, and it has d·n outputs.",
         ),
         Misconception(
             "one projection instead of three", lambda n, d: (d**2, d, n**2, (n * d) ** 2, n * d),
             "Q, K and V have a weight and a bias each.",
         ),
         Misconception(
-            "projections that grow with N", lambda n, d: (3 * n * d, 3 * d, n**2, (n * d) ** 2, n * d),
-            "All tokens share the same three D × D matrices: that is why a Transformer can read any length.",
+            "projections that grow with n", lambda n, d: (3 * n * d, 3 * d, n**2, (n * d) ** 2, n * d),
+            "All tokens share the same three d × d matrices: that is why a Transformer can read any length.",
         ),
         Misconception(
             "a dense layer that mixes tokens only", lambda n, d: (3 * d**2, 3 * d, n**2, n**2 * d, n * d),
-            "From *all* D·N inputs to *all* D·N outputs: (D·N)² weights.",
+            "From *all* d·n inputs to *all* d·n outputs: (d·n)² weights.",
         ),
     ],
 )  # fmt: skip

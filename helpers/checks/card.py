@@ -4,6 +4,7 @@ The HTML is self-contained and brings its own colours, so that it reads the same
 nbgrader's feedback pages. Everything that comes from a student is escaped.
 """
 
+import re
 from html import escape
 
 import torch
@@ -80,6 +81,7 @@ def _message(score: Score) -> str:
     if score.diagnosis and score.diagnosis in score.message:
         name = escape(score.diagnosis)
         words = words.replace(name, f"<b>{name}</b>", 1)
+    words = re.sub("`([^`\n]+)`", r'<code style="background:#e8eaed;padding:0 3px;border-radius:3px">\1</code>', words)
     lead = "" if score.diagnosis == "not attempted" else "<b>What happened.</b> "
     return f'<div style="margin-top:8px;background:#f6f7f9;border-radius:4px;padding:8px 10px">{lead}{words}</div>'
 
@@ -95,7 +97,8 @@ def _picture(picture: Picture) -> str:
 
 def _matrix(tensor: Tensor) -> Tensor:
     """The first matrix of a batch, at most 8×8 of it, in float64."""
-    matrix = tensor.detach().cpu().to(torch.float64)
+    matrix = tensor.detach().cpu()
+    matrix = (matrix.abs() if matrix.is_complex() else matrix).to(torch.float64)
     matrix = matrix.reshape(1, -1) if matrix.dim() < 2 else matrix.reshape(-1, *matrix.shape[-2:])[0]
     return matrix[:LARGEST_DRAWN, :LARGEST_DRAWN]
 

@@ -5,6 +5,7 @@ really give (`misconceptions`). When an output is wrong, the misconceptions are 
 gives the student's output is named on the card.
 """
 
+import functools
 import math
 import os
 import secrets
@@ -18,7 +19,7 @@ from torch.utils._pytree import tree_map
 
 from .cases import Case
 from .compare import agree, difference, tolerance
-from .observe import Observation, StudentError, observe
+from .observe import Observation, StudentError, observe, quiet
 from .score import Item, Picture, Score
 
 NOT_ATTEMPTED = "not attempted"
@@ -64,15 +65,18 @@ class Check:
     properties: what must hold of the output; with `compare=False` they alone decide.
     forbids: PyTorch functions that may not be used, as parts of their names.
     within: (relative, absolute) tolerance; by default that of the inputs' dtype.
+    drive: for an answer that is no plain function, such as a class: `drive(answer, *inputs)` makes the output.
     """
 
     def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
                  properties: Sequence[Property] = (), forbids: Sequence[str] = (), compare: bool = True,
-                 within: tuple[float, float] | None = None, exercise: str = ""):  # fmt: skip
+                 within: tuple[float, float] | None = None, exercise: str = "", drive: Callable | None = None):  # fmt: skip
         self.exercise = exercise or reference.__name__
+        self.drive = drive
         self.reference, self.cases, self.misconceptions = reference, tuple(cases), tuple(misconceptions)
         self.properties, self.forbids, self.compare, self.within = tuple(properties), tuple(forbids), compare, within
 
+    @quiet()
     def __call__(self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None) -> Score:
         """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
         trials, all_cases = [], (*self.cases, *cases)
@@ -91,9 +95,14 @@ class Check:
         """Whether two outputs for `inputs` are the same within the check's tolerance."""
         return agree(got, expected, self.within or tolerance(inputs))
 
+    def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
+        """Call an answer (a student's, a misconception's, the reference) on `args` and write down what happens."""
+        driven = functools.partial(self.drive, answer) if self.drive else answer
+        return observe(driven, args, forbids=self.forbids, gradient=gradient)
+
     def _try(self, student: Callable, case: Case, generator: Generator) -> Trial:
         args = case.draw(self.reference, generator)
-        seen = observe(student, args, forbids=self.forbids, gradient=case.gradient)
+        seen = self.observe(student, args, case.gradient)
         expected = self._expected(args)
         note = self._problem(seen, expected, case)
         return Trial(case, seen, expected, not note, note)
@@ -102,7 +111,10 @@ class Check:
         """In float64, so that rounding is the student's alone."""
         if not self.compare:
             return None
-        return self.reference(*tree_map(_in_float64, args))
+        seen = self.observe(self.reference, tree_map(_in_float64, args))
+        if seen.error:
+            raise RuntimeError(f"The reference of {self.exercise} failed: {seen.error}")
+        return seen.output
 
     def _problem(self, seen: Observation, expected: Any, case: Case) -> str:
         if seen.error:
@@ -115,7 +127,7 @@ class Check:
         return (broken[0].note or f"This does not hold: {broken[0].label}.") if broken else _over_the_limit(seen, case)
 
     def _same_gradients(self, seen: Observation) -> bool:
-        expected = observe(self.reference, seen.args, gradient=True).gradients
+        expected = self.observe(self.reference, seen.args, gradient=True).gradients
         pairs = zip(seen.gradients, expected, strict=True)
         return all(got is not None and self.agrees(got, want, seen.args) for got, want in pairs)
 
@@ -215,7 +227,8 @@ def _misuse_items(trials: list[Trial]) -> list[Item]:
     if modified:
         items.append(Item("leaves its inputs unchanged", False, "Your function changes its inputs in place."))
     if forbidden:
-        items.append(Item("written without the forbidden function", False, f"It calls `{'`, `'.join(forbidden)}`."))
+        public = [name for name in forbidden if not name.startswith("_")] or forbidden
+        items.append(Item("written without the forbidden function", False, f"It calls `{'`, `'.join(public)}`."))
     return items
 
 

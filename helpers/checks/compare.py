@@ -53,7 +53,7 @@ def _same_shape_and_kind(got: Any, expected: Any) -> bool:
 
 def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
     got, expected = torch.as_tensor(got), torch.as_tensor(expected)
-    if got.is_sparse or got.is_quantized:
+    if got.is_sparse or got.is_quantized or got.is_complex():
         return False
     got, expected = got.cpu().to(torch.float64), expected.to(torch.float64)
     return torch.allclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
@@ -94,6 +94,8 @@ def _tensor_difference(got: Tensor, expected: Tensor) -> str:
         return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(got, expected)
     if (got.dtype == torch.bool) != (expected.dtype == torch.bool):
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
+    if got.is_complex():
+        return "Your output is complex, and real numbers are expected."
     got, expected = got.to(torch.float64), expected.to(torch.float64)
     if got.isnan().any() and not expected.isnan().any():
         return f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0 or ∞ − ∞)."

@@ -12,7 +12,8 @@ import sysconfig
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,17 +68,45 @@ def observe(
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
         return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient)
     seen = Observation(args, kwargs)
-    inputs = _copies((args, kwargs), gradient)
-    with _quiet(), _Dispatched(seen, forbids), _Called(seen, forbids):
+    leaves = _copies((args, kwargs), gradient)
+    inputs = tree_map(_on_the_graph, leaves)
+    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids):
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
             seen.error = _student_error(error)
     seen.modified = _modified(seen, inputs)
     if gradient and seen.error is None:
-        seen.gradients = _gradients(seen.output, inputs)
+        seen.gradients = _gradients(seen.output, leaves)
     seen.output = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, seen.output)
     return seen
+
+
+@dataclass(frozen=True)
+class Active:
+    """The observation that is being made, for stand-ins that are called inside it and must add what they saw."""
+
+    seen: Observation
+    forbids: tuple[str, ...]
+
+    def add(self, other: Observation) -> None:
+        """Add the counts of one remote call to this observation."""
+        self.seen.operations.update(other.operations)
+        self.seen.flops += other.flops
+        self.seen.largest = max(self.seen.largest, other.largest)
+        self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
+
+
+ACTIVE: ContextVar[Active | None] = ContextVar("active", default=None)
+
+
+@contextlib.contextmanager
+def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
+    token = ACTIVE.set(Active(seen, forbids))
+    try:
+        yield
+    finally:
+        ACTIVE.reset(token)
 
 
 class _Dispatched(TorchDispatchMode):
@@ -132,6 +161,11 @@ def _copies(inputs: Any, gradient: bool) -> Any:
     return tree_map(fresh, inputs)
 
 
+def _on_the_graph(leaf: Any) -> Any:
+    """A clone that may be changed in place: PyTorch refuses that for a leaf that wants a gradient."""
+    return leaf.clone() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf
+
+
 def _modified(seen: Observation, inputs: tuple) -> tuple[int | str, ...]:
     before = [*enumerate(seen.args), *seen.kwargs.items()]
     after = [*inputs[0], *inputs[1].values()]
@@ -154,7 +188,7 @@ def _gradients(output: Any, inputs: tuple) -> tuple[Tensor | None, ...]:
 
 
 @contextlib.contextmanager
-def _quiet():
+def quiet():
     """nbgrader gives 0 to a test cell that writes to stderr: a warning of PyTorch's must not cost points."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -162,6 +196,9 @@ def _quiet():
 
 
 def _student_error(error: BaseException) -> StudentError:
+    remote = getattr(error, "student_error", None)  # raised by a stand-in: the frames are in the other process
+    if remote is not None:
+        return remote
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
     where = f"line {own[-1].lineno} of `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""

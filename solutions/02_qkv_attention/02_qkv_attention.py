@@ -1,0 +1,835 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 02 · Queries, keys and values
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/02_qkv_attention/02_qkv_attention.ipynb)
+#
+# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in
+# the proportion of the answers. Everything else in this course is built from that one step.
+#
+# **After this unit you can**
+# - write a softmax that never overflows, and say what it does to scores;
+# - build queries and keys by hand that pick one value, or share attention between two;
+# - derive the $1/\sqrt d$ and show what goes wrong without it;
+# - write attention for a whole sequence as two matrix products, for any number of batch axes;
+# - say what attention does not know (the order of its tokens) and what its weights do not prove.
+#
+# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
+# that something is. Hints are folded away: open one at a time. You have about three hours, and 30 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 2.1 Softmax  ●○○ · 10 min · 2 points
+#
+# Scores can be any numbers. Shares must be positive and sum to 1. The softmax turns the one into the other:
+#
+# $$\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
+#
+# Adding a constant to all scores changes nothing: $e^{x_i + c} = e^c e^{x_i}$, and $e^c$ cancels. Only *differences*
+# count. That is more than a curiosity. Floating-point numbers end near $e^{88}$ (float32), so a score of 100 already
+# overflows. Subtract the largest score first, and the largest power is $e^0 = 1$.
+#
+# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Powers: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
+# One step of score is a factor of $e \approx 2.7$ in share.
+
+# %%
+plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
+
+# %% nbgrader={"grade": false, "grade_id": "softmax", "locked": false, "schema_version": 3, "solution": true}
+def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
+    """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax`."""
+    ### BEGIN SOLUTION
+    powers = torch.exp(x - x.amax(dim=dim, keepdim=True))
+    return powers / powers.sum(dim=dim, keepdim=True)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: keeping an axis</summary>
+#
+# `x.sum(dim)` drops the axis, and then the division can't line up. What does `keepdim=True` do?
+# </details>
+# <details><summary>Hint 2: which maximum?</summary>
+#
+# `x.max()` is one number for the whole tensor. Think of two rows, one near 1000 and one near 0. What is left of the
+# second row after you subtract 1000?
+# </details>
+# <details><summary>If you see NaN</summary>
+#
+# NaN comes from ∞/∞ (a power overflowed) or from 0/0 (all powers of a row vanished). Print the powers.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.softmax(softmax, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.softmax(softmax, points=2, cases=hidden.softmax)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
+#
+# A **query** is a vector that says what is wanted. A **key** is a vector that says what is there. Their dot product is
+# the **score**: large if the two point the same way. The softmax of a query's scores are its **attention weights**:
+#
+# $$\alpha = \operatorname{softmax}(K q), \qquad \alpha_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}}$$
+#
+# The keys are the rows of $K$. The keys compete: the weights sum to 1, so what one gains the others lose.
+#
+# **By hand.** $q = (1, 0)$; keys $(2, 0)$, $(0, 3)$, $(1, 1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest key is
+# not the winner. It points the wrong way.
+#
+# **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
+
+# %%
+plots.query_among_keys(query=(1, 0), keys=[(2, 0), (0, 3), (1, 1)])
+plots.query_among_keys(query=(2, 0), keys=[(2, 0), (0, 3), (1, 1)])
+
+# %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
+def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
+    """α = softmax(K q): the share of attention that the query gives to each of n keys."""
+    ### BEGIN SOLUTION
+    return torch.softmax(keys @ query, dim=0)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: all scores at once</summary>
+#
+# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.attention_weights(attention_weights, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.attention_weights(attention_weights, points=1, cases=hidden.attention_weights)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.3 Mixing the values  ●○○ · 5 min · 1 point
+#
+# Behind every key lies a **value**: what is handed over if the key is chosen. The output is the mean of the values,
+# weighted by attention:
+#
+# $$c = \sum_i \alpha_i v_i$$
+#
+# A dictionary returns the value of the one key that matches. Attention returns a little of every value, and a lot of
+# those whose keys match well. It has to: a choice has no derivative, a mixture has one.
+#
+# **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It lies between the
+# smallest and the largest value. It always does.
+
+# %% nbgrader={"grade": false, "grade_id": "attend", "locked": false, "schema_version": 3, "solution": true}
+def attend(
+    query: Float[Tensor, "d"], keys: Float[Tensor, "n d"], values: Float[Tensor, "n d_v"]
+) -> Float[Tensor, "d_v"]:
+    """c = Σ α_i v_i: the values, mixed by the attention weights of one query."""
+    ### BEGIN SOLUTION
+    return attention_weights(query, keys) @ values
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: a sum without a loop</summary>
+#
+# A row vector times a matrix is a weighted sum of the matrix's rows. Which shape does `(n,) @ (n, d_v)` have?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.attend(attend, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.attend(attend, points=1, cases=hidden.attend)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.4 Make attention choose  ●●○ · 15 min · 2 points
+#
+# Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
+# the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
+# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose.
+#
+# The number of tokens $n$ is at least 4 and at most the width $d$.
+#
+# **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
+# If it scores 1, it gets $e/(e + 3) = 0.48$.
+
+# %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
+def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+    """Queries, keys and values such that query i gets value i (within 0.001). 4 ≤ n ≤ d."""
+    ### BEGIN SOLUTION
+    keys = torch.eye(n, d)  # orthonormal: no key answers a query that is meant for another
+    queries = 100 * keys  # long: score 100 with the right key, 0 with the others
+    values = torch.arange(n * d, dtype=torch.float32).view(n, d)
+    return queries, keys, values
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which keys don't disturb each other?</summary>
+#
+# You want a query that has a high score with one key and a low one with all others. For which set of keys is that easiest?
+# (n ≤ d is a hint too.)
+# </details>
+# <details><summary>Hint 2: nearly there, but 0.48 instead of 1</summary>
+#
+# The direction is right. What else does a dot product depend on?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "select_one_value_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.select_one_value(select_one_value, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value)
+### END HIDDEN TESTS
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "select_one_value_why_question", "locked": true, "schema_version": 3, "solution": false}
+# **Why does it work?  ●○○ · 5 min · 1 point**
+#
+# In two or three sentences: which two properties of your queries and keys make attention choose, and what would happen
+# without each of them?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: the keys are separable (for example orthogonal), so that each query can score high with one key and low with
+#   all others; without that (equal or collinear keys) no query can single one out.
+# - ½ point: the gap between the scores is large (long queries or keys), so that the softmax saturates; without that the
+#   right key wins only by a small margin and the output is a mixture.
+#
+# Accept any wording and any construction. "Because the softmax is a maximum" without the gap earns nothing.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "select_one_value_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# The keys are orthogonal, so query $i$, which points along key $i$, has score 0 with every other key. With equal keys all
+# scores would be equal, whatever the query. And the queries are long: the right score is 100 and the others 0, so the
+# softmax gives the right key $1/(1 + (n-1)e^{-100}) \approx 1$. With short queries the right key would only be a favourite, and the
+# output a mixture.
+
+# %% [markdown]
+# ### 2.5 Share attention out  ●●○ · 20 min · 2 points
+#
+# Now the opposite: no choice at all, or a choice of exactly two.
+#
+# **(a)** Given two keys of *different lengths*, find a query that is **not zero** and gives both the weight ½. There is always
+# one if $d \ge 2$.
+#
+# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$, and together
+# less than 0.001 to all the others.
+#
+# Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
+#
+# **Before you write:** does $q = k_1 + k_2$ solve (a)? Try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+
+# %%
+plots.query_among_keys(query=(2, 1), keys=[(2, 0), (0, 1)])   # q = k1 + k2
+
+# %% nbgrader={"grade": false, "grade_id": "equal_attention", "locked": false, "schema_version": 3, "solution": true}
+def query_between(k1: Float[Tensor, "d"], k2: Float[Tensor, "d"]) -> Float[Tensor, "d"]:
+    """A query, not zero, that gives both keys the weight ½. The keys may have any lengths; d ≥ 2."""
+    ### BEGIN SOLUTION
+    gap = k1 - k2
+    start = torch.zeros_like(gap)
+    start[gap.abs().argmin()] = 1.0  # some direction that is surely not parallel to the gap
+    return start - (start @ gap) / (gap @ gap).clamp_min(1e-12) * gap  # take away its part along the gap
+    ### END SOLUTION
+
+
+def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, "d"]:
+    """A query that gives ½ to key a and ½ to key b, of n orthonormal keys, and ignores the others."""
+    ### BEGIN SOLUTION
+    return 100 * (keys[a] + keys[b])
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1 for (a): a right angle</summary>
+#
+# You need any vector at a right angle to $g = k_1 - k_2$. In the plane, $(g_2, -g_1)$ is one. In $d$ dimensions, take any vector
+# and subtract its part along $g$ (Gram–Schmidt).
+# </details>
+# <details><summary>Hint 2 for (a): what if that gives zero?</summary>
+#
+# The vector you started with was parallel to $g$. Which axis is surely not?
+# </details>
+# <details><summary>Hint for (b): the scores</summary>
+#
+# With orthonormal keys, $q = \sum_i s_i k_i$ has exactly the score $s_i$ with key $i$. Which scores do you want?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "equal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.equal_attention(query_between, query_for_pair, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equal_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
+#
+# The dot product is one way to compare a query with a key. History knows more. Write all six for $n$ queries and $m$ keys
+# at once. Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
+#
+# | name | score | idea |
+# |---|---|---|
+# | cosine (content-based) | $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$ | only the direction counts |
+# | additive | $\tanh(q W_q + k W_k) \cdot v$ | a small network decides |
+# | location-based | $q W$ | the query names positions and ignores the keys |
+# | general | $q\, W k^\top$ | a learned way to compare; widths may differ |
+# | dot product | $q \cdot k$ | cheapest: one matrix product |
+# | scaled dot product | $q \cdot k / \sqrt d$ | the same, at a spread that does not depend on $d$ |
+#
+# **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine can't be
+# more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
+
+# %% nbgrader={"grade": false, "grade_id": "score_functions", "locked": false, "schema_version": 3, "solution": true}
+def cosine_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """q·k / (‖q‖ ‖k‖), without `F.cosine_similarity`."""
+    ### BEGIN SOLUTION
+    return (q / q.norm(dim=-1, keepdim=True)) @ (k / k.norm(dim=-1, keepdim=True)).T
+    ### END SOLUTION
+
+
+def additive_score(
+    q: Float[Tensor, "n d_q"],
+    k: Float[Tensor, "m d_k"],
+    w_q: Float[Tensor, "d_q a"],
+    w_k: Float[Tensor, "d_k a"],
+    v: Float[Tensor, "a"],
+) -> Float[Tensor, "n m"]:
+    """tanh(q W_q + k W_k) · v, for every pair of a query and a key."""
+    ### BEGIN SOLUTION
+    pairs = (q @ w_q).unsqueeze(1) + (k @ w_k).unsqueeze(0)  # (n, 1, a) + (1, m, a) = (n, m, a)
+    return torch.tanh(pairs) @ v
+    ### END SOLUTION
+
+
+def location_score(q: Float[Tensor, "n d"], w: Float[Tensor, "d m"]) -> Float[Tensor, "n m"]:
+    """q W: one score for each of m positions; the keys aren't looked at."""
+    ### BEGIN SOLUTION
+    return q @ w
+    ### END SOLUTION
+
+
+def general_score(
+    q: Float[Tensor, "n d_q"], w: Float[Tensor, "d_q d_k"], k: Float[Tensor, "m d_k"]
+) -> Float[Tensor, "n m"]:
+    """q W kᵀ."""
+    ### BEGIN SOLUTION
+    return q @ w @ k.T
+    ### END SOLUTION
+
+
+def dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """q·k."""
+    ### BEGIN SOLUTION
+    return q @ k.T
+    ### END SOLUTION
+
+
+def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """q·k / √d."""
+    ### BEGIN SOLUTION
+    return q @ k.T / math.sqrt(q.shape[-1])
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: all pairs of rows</summary>
+#
+# A sum over pairs that is no matrix product needs a shape with both axes: `(n, 1, a) + (1, m, a)` is `(n, m, a)`.
+# </details>
+# <details><summary>Hint 2: the norms of the rows</summary>
+#
+# `q.norm(dim=-1, keepdim=True)` has shape (n, 1). Normalise the rows first, then take dot products.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "score_functions_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3,
+                      cases=hidden.score_functions)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** The same 6 queries and 8 keys of width 32 under all six. Which maps are flat? Which are nearly black and white?
+# What has the size of the scores to do with it?
+
+# %%
+torch.manual_seed(0)
+q, k, w = torch.randn(6, 32), torch.randn(8, 32), torch.randn(32, 32) / math.sqrt(32)
+plots.score_maps({
+    "cosine": lambda: cosine_score(q, k),
+    "additive": lambda: additive_score(q, k, w, w, torch.ones(32)),
+    "location": lambda: location_score(q, w[:, :8]),
+    "general": lambda: general_score(q, w, k),
+    "dot": lambda: dot_score(q, k),
+    "scaled dot": lambda: scaled_dot_score(q, k),
+})
+
+# %% [markdown]
+# ### 2.7 How far scores spread  ●●○ · 15 min · 1 point
+#
+# Why $\sqrt d$ and not $d$, or nothing? Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
+# product is a sum of $d$ terms $q_i k_i$.
+#
+# - Each term has mean 0.
+# - Each term has variance $\operatorname{E}[q_i^2 k_i^2] = \operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is that?
+# - Variances of independent terms add up.
+# - Divide a random number by $c$, and its variance is divided by $c^2$.
+#
+# Return three numbers: the mean of $q \cdot k$, its variance, and the variance of $q \cdot k / \sqrt d$.
+#
+# **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
+
+# %% nbgrader={"grade": false, "grade_id": "score_variance", "locked": false, "schema_version": 3, "solution": true}
+def score_variance(d: int, sigma: float) -> tuple[float, float, float]:
+    """Mean of q·k, variance of q·k, and variance of q·k / √d, for entries from N(0, σ²)."""
+    ### BEGIN SOLUTION
+    return 0.0, d * sigma**4, sigma**4
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: E[q²]</summary>
+#
+# The variance of $q_i$ is $\operatorname{E}[q_i^2] - \operatorname{E}[q_i]^2$, and the mean is 0. So $\operatorname{E}[q_i^2] = \sigma^2$, and for the product of two such
+# numbers …
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "score_variance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.score_variance(score_variance, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.score_variance(score_variance, points=1, cases=hidden.score_variance)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** Draw 200 queries and 64 keys at each width and look at the spread of the scores and at the entropy of the
+# softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
+#
+# **Predict first:** as d grows, where does the entropy go without the scale? And with it?
+
+# %%
+widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
+for width in widths:
+    scores = torch.randn(200, width) @ torch.randn(64, width).T
+    plain.append(scores)
+    divided = scores / math.sqrt(width)
+    for entropies, logits in ((without, scores), (scaled, divided)):
+        entropies.append(torch.distributions.Categorical(logits=logits).entropy().mean().item() / math.log(2))
+    print(f"d = {width:4}: variance of q·k = {scores.var():7.1f}, of q·k/√d = {divided.var():.2f}")
+plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
+
+# %% [markdown]
+# **What you should see.** Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
+# before anything was learned. With the scale the entropy stays the same at every width.
+#
+# ### 2.8 A worked example  ●○○ · 3 min · 1 point
+#
+# A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does *scaled* dot-product attention
+# give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers to two digits.
+
+# %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
+def two_word_example() -> tuple[float, float]:
+    """The weights of the first and of the second word."""
+    ### BEGIN SOLUTION
+    return 0.88, 0.12  # 112/8 = 14, 96/8 = 12; e² / (e² + 1) = 0.88
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.two_word_example(two_word_example, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
+#
+# What is wrong with a softmax that has made up its mind? It can't be taught otherwise. Learning needs derivatives, so look
+# at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$, through the sum in the denominator:
+#
+# $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
+#
+# ($\delta_{ij}$ is 1 if $i = j$ and 0 otherwise.)
+#
+# **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the outputs always sum
+# to 1, so what one gains the others lose.
+
+# %% nbgrader={"grade": false, "grade_id": "softmax_jacobian", "locked": false, "schema_version": 3, "solution": true}
+def softmax_jacobian(z: Float[Tensor, "n"]) -> Float[Tensor, "n n"]:
+    """∂ softmax(z)_i / ∂ z_j as an n × n matrix."""
+    ### BEGIN SOLUTION
+    y = torch.softmax(z, dim=0)
+    return torch.diag(y) - torch.outer(y, y)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: two PyTorch functions</summary>
+#
+# `torch.diag` puts a vector on a diagonal. `torch.outer` makes the matrix of all products of two vectors.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "softmax_jacobian_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.softmax_jacobian(softmax_jacobian, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.softmax_jacobian(softmax_jacobian, points=2, cases=hidden.softmax_jacobian)
+### END HIDDEN TESTS
+
+# %%
+plots.jacobians(softmax_jacobian, {
+    "gentle: z = (0.3, −0.2, 0.5, 0, 0.1)": [0.3, -0.2, 0.5, 0.0, 0.1],
+    "decided: z = (−1, 0, 4, 1, 0)": [-1.0, 0.0, 4.0, 1.0, 0.0],
+    "saturated: z = (−3, 1, 100, 5, −1)": [-3.0, 1.0, 100.0, 5.0, -1.0],
+})
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "softmax_jacobian_why_question", "locked": true, "schema_version": 3, "solution": false}
+# **What does the third picture mean?  ●●○ · 5 min · 1 point**
+#
+# At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which gradients vanish, and
+# what has the $1/\sqrt d$ of section 2.7 to do with it?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: by the chain rule every gradient that flows through the softmax into the scores (and so into queries, keys and
+#   their weights) is multiplied by this Jacobian and vanishes; the weights stay as they are even if they are wrong. The
+#   values still get gradients.
+# - ½ point: without the scale the scores grow like √d, so at large d the softmax saturates from the start; dividing by √d
+#   keeps the scores near 1, where the Jacobian isn't 0.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "softmax_jacobian_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# One output is 1 and the others are 0, so $y_i(\delta_{ij} - y_j)$ is 0 everywhere. The gradient with respect to the scores is the gradient with
+# respect to the weights times this matrix: zero. Nothing reaches the queries, the keys or the projections that made them. If
+# the chosen key is the wrong one, the layer can't learn that. (The values do get a gradient, but only the chosen one.) Unscaled scores have
+# standard deviation √d and start out saturated when d is large. Divided by √d their spread is 1, and the Jacobian is alive.
+
+# %% [markdown]
+# ### 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
+#
+# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$. Three learned
+# matrices look at it in three ways:
+#
+# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V$$
+#
+# Row $i$ of $X W$ is token $i$ times $W$: every token is projected by itself, all by the same weights. No token sees another yet.
+#
+# Written out for the three tokens of "The cat is", with $d = 4$ and $d_k = 2$:
+#
+# $$\begin{pmatrix} q_{\text{The}} \\ q_{\text{cat}} \\ q_{\text{is}} \end{pmatrix}
+# = \begin{pmatrix} x_{\text{The}} \\ x_{\text{cat}} \\ x_{\text{is}} \end{pmatrix} W_Q
+# \qquad (3 \times 2) = (3 \times 4)\,(4 \times 2)$$
+#
+# **By hand.** $x_{\text{cat}} = (1, 0, 2, 0)$. The product with $W_Q$ is its first row plus twice its third row.
+
+# %% nbgrader={"grade": false, "grade_id": "qkv_projections", "locked": false, "schema_version": 3, "solution": true}
+def qkv_projections(
+    x: Float[Tensor, "*batch n d"],
+    w_q: Float[Tensor, "d d_k"],
+    w_k: Float[Tensor, "d d_k"],
+    w_v: Float[Tensor, "d d_v"],
+) -> tuple[Float[Tensor, "*batch n d_k"], Float[Tensor, "*batch n d_k"], Float[Tensor, "*batch n d_v"]]:
+    """Q, K and V of all tokens."""
+    ### BEGIN SOLUTION
+    return x @ w_q, x @ w_k, x @ w_v
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: which side?</summary>
+#
+# Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and then
+# it is W X. In code, tokens are rows.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "qkv_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.qkv_projections(qkv_projections, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
+#
+# So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores at once. That is
+# one matrix product:
+#
+# $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
+#
+# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into weights that
+# sum to 1. The product with $V$ mixes the values with those weights.
+#
+# **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
+# output is 0.73 of the first value and 0.27 of the second.
+#
+# **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
+
+# %%
+plots.attention_flow(n=3, m=5, d=4, d_v=2)
+
+# %% nbgrader={"grade": false, "grade_id": "scaled_dot_product_attention", "locked": false, "schema_version": 3, "solution": true}
+def scaled_dot_product_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch m d"],
+    v: Float[Tensor, "*batch m d_v"],
+) -> Float[Tensor, "*batch n d_v"]:
+    """softmax(q kᵀ / √d) v for any number of leading axes. Write it without `F.scaled_dot_product_attention`."""
+    ### BEGIN SOLUTION
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (*batch, n, m)
+    return torch.softmax(scores, dim=-1) @ v  # (*batch, n, d_v)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which axis?</summary>
+#
+# The scores have shape (…, n, m). Each query shares its attention out over the m keys: which axis is that?
+# </details>
+# <details><summary>Hint 2: transposing with batch axes</summary>
+#
+# `k.T` reverses <i>all</i> axes. You want to swap the last two only.
+# </details>
+# <details><summary>If you see "The size of tensor a must match …"</summary>
+#
+# Print the three shapes. With n ≠ m only one way round fits; that is why the check uses n ≠ m.
+# </details>
+# <details><summary>Hint 3: in words</summary>
+#
+#     scores  = queries times transposed keys, divided by the root of the width
+#     weights = softmax of the scores along the keys
+#     output  = weights times values
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "scaled_dot_product_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
+check.scaled_dot_product_attention(scaled_dot_product_attention, points=4)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases=hidden.scaled_dot_product_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the key of *cat*: a
+# verb looks for its subject. The other two have no wish, so they look at all words alike.
+
+# %%
+x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
+w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
+plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(3), dim=-1), ["The", "cat", "is"])
+
+# %% [markdown]
+# ### 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
+#
+# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix: $P X$ has the
+# rows of $X$ in another order. Measure by how much a layer's answer to the shuffled tokens differs from the shuffled answer:
+#
+# $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
+#
+# A layer with gap 0 for every $P$ is **permutation-equivariant**.
+#
+# **Predict:** is the gap of self-attention zero? And if a position is added to every token first?
+
+# %% nbgrader={"grade": false, "grade_id": "permutation_equivariance", "locked": false, "schema_version": 3, "solution": true}
+def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
+    """max |layer(P X) − P layer(X)|. `layer` is a function from (n, d) to (n, d)."""
+    ### BEGIN SOLUTION
+    return (layer(p @ x) - p @ layer(x)).abs().max()
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: from which side?</summary>
+#
+# A matrix on the left of X mixes its rows, one on the right mixes its columns. Rows are tokens.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "permutation_equivariance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.permutation_equivariance(permutation_gap, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.permutation_equivariance(permutation_gap, points=1, cases=hidden.permutation_equivariance)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it**, with 50 random orders of the same 6 tokens:
+
+# %%
+torch.manual_seed(0)
+tokens, positions = torch.randn(6, 8), torch.randn(6, 8)
+w_q, w_k, w_v = (torch.randn(8, 8) for _ in range(3))
+
+
+def self_attention(x):
+    return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
+
+
+plots.permutation_gaps(permutation_gap, {
+    "self-attention": self_attention,
+    "with positions added": lambda x: self_attention(x + positions),
+}, tokens)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "permutation_equivariance_proof_question", "locked": true, "schema_version": 3, "solution": false}
+# **Prove it.  ●●○ · 10 min · 1 point**
+#
+# Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$.
+# Three lines are enough. Where does the proof use that the softmax runs along rows?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ¼: the projections of PX are PQ, PK, PV.
+# - ¼: the scores become PQ (PK)ᵀ = P (QKᵀ) Pᵀ: rows and columns in the new order.
+# - ¼: softmax(P S Pᵀ) = P softmax(S) Pᵀ, because the softmax of a row doesn't depend on where the row stands, and reordering a row's
+#   entries reorders their shares.
+# - ¼: P A Pᵀ P V = P A V, because PᵀP = I.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "permutation_equivariance_proof", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# The projections work on rows one by one: $(PX)W = P(XW)$, so $PX$ has queries $PQ$, keys $PK$, values $PV$. The scores are
+# $PQ(PK)^\top/\sqrt d = P S P^\top$ with $S = QK^\top/\sqrt d$. The softmax treats every row alike, and within a row it gives each entry its share wherever the entry
+# stands, so $\operatorname{softmax}(P S P^\top) = P A P^\top$ with $A = \operatorname{softmax}(S)$. Then $\mathrm{Sa}(PX) = P A P^\top P V = P A V = P\,\mathrm{Sa}(X)$, because $P^\top P = I$. (The third step
+# uses the rows: an entry is compared with the other keys of its own query alone, and those stay together.)
+
+# %% [markdown]
+# ### 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
+#
+# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn or to
+# compute, for $n$ tokens of width $d$:
+#
+# 1. the **weights** of the three projections (each $d \to d$),
+# 2. their **biases**,
+# 3. the **attention weights** (computed, not learned),
+# 4. the **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
+# 5. the **biases** of that dense layer.
+#
+# **Check by hand:** $n = 2$, $d = 3$. A bias belongs to an output: how many outputs has each layer?
+
+# %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
+def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
+    """QKV weights, QKV biases, attention weights, dense weights, dense biases, for n tokens of width d."""
+    ### BEGIN SOLUTION
+    return 3 * d**2, 3 * d, n**2, (n * d) ** 2, n * d
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "parameter_counts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.parameter_counts(parameter_counts, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of exactly 1000 tokens. The projections
+# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, anew for every input.
+#
+# ### 2.14 The same output from other weights  ●●● · 25 min · 2 points
+#
+# Attention maps make pretty pictures, and it is tempting to read them as reasons. Careful: with more keys than dimensions, many
+# different weights give the *same* output.
+#
+# Given weights $\alpha$ (all positive) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
+# negative, sum 1) with $\alpha' V = \alpha V$.
+#
+# Move from $\alpha$ along a direction $z$ that nobody can see: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$
+# unknowns, so there is a solution as soon as $n \ge d + 2$.
+#
+# **By hand.** One-dimensional values 1, 2, 3 and weights ⅓, ⅓, ⅓: output 2. The direction $z = (1, -2, 1)$ has $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½
+# gives 2 as well. Which key "mattered"?
+
+# %% nbgrader={"grade": false, "grade_id": "same_output_other_weights", "locked": false, "schema_version": 3, "solution": true}
+def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
+    """Other attention weights (not negative, sum 1) with the same output. n ≥ d + 2, all weights positive."""
+    ### BEGIN SOLUTION
+    constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z must be orthogonal to each column
+    direction = torch.linalg.svd(constraints.T.double()).Vh[-1]  # the last right singular vector: in the null space
+    longest = (weights / -direction)[direction < 0].min()  # here the first weight would reach 0
+    return (weights + longest / 2 * direction).to(weights.dtype)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: a direction in the null space</summary>
+#
+# Append a column of ones to V: an (n, d + 1) matrix. You want z with zᵀ times that matrix = 0. The rows of `Vh` from
+# `torch.linalg.svd(matrix.T)` beyond the rank are such directions: take the last one.
+# </details>
+# <details><summary>Hint 2: how far?</summary>
+#
+# Weight i reaches 0 after a step of α_i / −z_i, for the i with z_i &lt; 0. Go half of the shortest such way.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "same_output_other_weights_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.same_output_other_weights(same_output_other_weights, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_02 as hidden
+check.same_output_other_weights(same_output_other_weights, points=2, cases=hidden.same_output_other_weights)
+### END HIDDEN TESTS
+
+# %%
+torch.manual_seed(3)
+plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), dim=0), torch.randn(8, 3))
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "same_output_other_weights_why_question", "locked": true, "schema_version": 3, "solution": false}
+# **What follows?  ●●○ · 5 min · 1 point**
+#
+# Somebody shows you an attention map and says: "The model decided this because it looked at this word." What does your construction say
+# about that sentence? And what does it *not* say? (Hint: could the model have produced your α′?)
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: the output doesn't determine the weights, so the weights alone are no explanation: others, with a different most-attended word,
+#   would have led to exactly the same result.
+# - ½ point: a limit of the argument: for instance the model's α comes from its queries and keys and it may be unable to produce α′ for this
+#   input; or the weights do say how the output was computed; or with n ≤ d + 1 (generic values) the weights are unique; or several layers mix the
+#   tokens, so that a position no longer stands for its word.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "same_output_other_weights_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# The layer's output is all that the rest of the model sees, and many sets of weights give that very output, some with another favourite word. So a
+# large weight doesn't show that the word was *needed*. It does say how this output was put together. And the argument has a limit: the
+# model can't choose any weights it likes, they come from its queries and keys, and perhaps no setting of them gives α′ on this input. To claim a
+# reason, change something (remove the word, perturb its value) and see whether the decision changes.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "why_same_size_question", "locked": true, "schema_version": 3, "solution": false}
+# ### 2.15 Why the same width?  ●○○ · 5 min · 1 point
+#
+# In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in the formula of 2.11 demands
+# it, since $d_v$ could be anything. Give two reasons why it is made so.
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).** ½ point for each of two of these, or another good reason:
+# - the residual connection adds the layer's input to its output, so both need the same shape;
+# - layers can then be stacked, as many as wanted, all built alike (and the depth can be changed without touching anything else);
+# - every layer reads from and writes to one common space, so that a layer can be skipped, removed or exchanged, and features stay readable by later layers.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "why_same_size", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# First, the residual connection: the layer computes $x + \mathrm{Sa}(x)$, and only tensors of one shape can be added. Second, stacking: if every layer
+# maps $(n, d)$ to $(n, d)$, any number of equal layers can follow each other.
+
+# %% [markdown]
+# ## What you have now
+#
+# - **softmax** shares 1 out among scores; only differences count; subtract the maximum.
+# - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: two matrix products with a softmax in between. Rows are queries, columns are keys.
+# - $\sqrt d$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no gradient.
+# - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
+# - The weights say how an output was mixed, and not by themselves why.
+#
+# **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes it possible to train on all
+# positions of a text at once.
