@@ -99,14 +99,14 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 #
 # The keys are the rows of $K$. The keys compete: the weights sum to 1, so what one gains the others lose.
 #
-# **By hand.** $q = (1, 0)$; keys $(2, 0)$, $(0, 3)$, $(1, 1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest key is
+# **By hand.** $q = (1, 0)$; keys $(2, 1)$, $(0, 3)$, $(1, -1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest key is
 # not the winner. It points the wrong way.
 #
 # **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
 
 # %%
-plots.query_among_keys(query=(1, 0), keys=[(2, 0), (0, 3), (1, 1)])
-plots.query_among_keys(query=(2, 0), keys=[(2, 0), (0, 3), (1, 1)])
+plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
+plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 
 # %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
 def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:

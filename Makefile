@@ -1,0 +1,51 @@
+# make grade   set up, build, make a sample class if nobody has handed in, grade
+# make test    everything that must hold before a change lands
+# make lab     JupyterLab in this folder, with nbgrader's formgrader
+
+SHELL  := /bin/bash
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+LOG    := .venv/setup.log
+
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup build grade lab lint test
+.DEFAULT_GOAL := setup
+
+setup: $(READY)
+
+# torch first and alone, so that the file that pip finds for it decides; everything else then takes it as it is.
+$(READY): pyproject.toml autograder/pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "setup: $(PYTHON) is older than 3.11; name a newer one: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "setup: making .venv"; $(PYTHON) -m venv .venv; } \
+	  || { echo "setup: $(PYTHON) can't make a virtual environment (on Debian: apt install python3-venv)"; exit 1; }
+	@echo "setup: installing (a few minutes at the first time; what pip says goes to $(LOG))"
+	@{ $(BIN)/python -m pip install "$$(grep '^torch==' constraints.txt)" \
+	   && $(BIN)/python -m pip install -c constraints.txt -e . -e './autograder[dev]'; } > $(LOG) 2>&1 \
+	  || { echo "setup: failed: $$(grep -i error $(LOG) | tail -n 1) (all of it: $(LOG))"; exit 1; }
+	@touch $@
+	@echo "setup: ready"
+
+build: setup
+	@$(BIN)/attn build
+
+# Status 3 says that some submissions were rejected; they are in the table, and the rest is graded.
+grade: setup
+	@$(BIN)/attn build
+	@$(BIN)/attn sample-class --if-empty
+	@$(BIN)/attn grade || [ $$? -eq 3 ]
+
+lint: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/attn lint
+
+test: setup
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/attn build --check
+	@$(BIN)/attn lint
+	@$(BIN)/python -m pytest -n 2
+
+lab: setup
+	@$(BIN)/jupyter lab

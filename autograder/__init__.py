@@ -1,0 +1,1 @@
+"""What instructors run: building, grading and reporting. Students never install this package."""

@@ -1,0 +1,188 @@
+"""The `attn` command: one function per subcommand, each a few lines that call the module that does the work."""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from autograder.errors import CourseError
+from autograder.paths import find_course
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+                  help="Build, grade and inspect the attention course. The course is the folder you are in (or ATTN_COURSE).")  # fmt: skip
+out, err = Console(), Console(stderr=True)
+
+Units = Annotated[list[str] | None, typer.Argument(metavar="[UNIT]...", help="Units by name or number (02_qkv_attention, 02 or 2). Default: all.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+REJECTED = 3
+
+
+def one_line_errors(command: Callable) -> Callable:
+    """A command that ends with one clear line, not with a traceback, for what its user can mend."""
+
+    @functools.wraps(command)
+    def wrapped(*args, **kwargs):
+        try:
+            return command(*args, **kwargs)
+        except CourseError as error:
+            err.print(f"[red]attn:[/] {_escaped(error)}", soft_wrap=True)
+            raise typer.Exit(error.code) from None
+
+    return wrapped
+
+
+@app.command()
+@one_line_errors
+def build(units: Units = None, check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and name each file that a build would change.")] = False) -> None:
+    """Make the solution notebooks and the students' notebooks from their sources."""
+    from autograder import build as builder
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    if check:
+        lines = builder.drift(course, chosen)
+        _problems(lines, "run `attn build` and commit what it writes")
+        out.print(f"{', '.join(chosen)}: every notebook is what its source makes.")
+        return
+    changed = builder.build(course, chosen)
+    for path in changed:
+        out.print(f"wrote {path}" if (course.root / path).exists() else f"removed {path}", highlight=False)
+    if not changed:
+        out.print(f"{', '.join(chosen)}: up to date.")
+
+
+@app.command()
+@one_line_errors
+def grade(
+    units: Units = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Notebooks judged at the same time. Default: one per core.")] = None,
+    scheduler: Annotated[str | None, typer.Option(metavar="ADDR", help="A Dask scheduler (tcp://host:8786), or 'slurm'. Default: processes on this machine.")] = None,
+    student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
+) -> None:
+    """Grade all that is submitted, write feedback, and print scores and misconceptions.
+
+    Only new or changed work is judged; a run that was broken off goes on where it stopped.
+
+    Exit status: 0 all submissions were graded; 3 some were rejected (each named with the reason, no points for them, the
+    others graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
+    """
+    from autograder import tables
+    from autograder.grade import Settings
+    from autograder.grade import grade as run
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    with _progress() as progress:
+        outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
+    out.print(tables.scores_table(course, chosen, outcome))
+    if outcome.misconceptions():
+        out.print(tables.misconceptions_table(outcome))
+    for line in outcome.strays:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
+    out.print(tables.summary(outcome), soft_wrap=True)
+    raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+
+
+@app.command()
+@one_line_errors
+def mark(file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")], as_json: AsJson = False) -> None:
+    """Grade one notebook without touching the gradebook.
+
+    Exit status: 0 graded, whatever the score; 2 the file is no notebook of this course.
+    """
+    from autograder import tables
+    from autograder.mark import mark as run
+
+    marks = run(find_course(), file)
+    if as_json:
+        typer.echo(json.dumps(marks, indent=1, ensure_ascii=False))
+    else:
+        out.print(tables.marks_table(marks))
+
+
+@app.command()
+@one_line_errors
+def lint(units: Units = None) -> None:
+    """Find what would go wrong later: ids, points, markers, checks and hidden cases, against syllabus.toml."""
+    from autograder.lint import lint as find
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    _problems(find(course, chosen), "mend the sources")
+    out.print(f"{', '.join(chosen)}: nothing to mend.")
+
+
+@app.command()
+@one_line_errors
+def prove(units: Units = None, as_json: AsJson = False) -> None:
+    """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
+
+    Exit status: 0 all did; 1 one did not.
+    """
+    from autograder import prove as proving
+    from autograder import tables
+
+    course = find_course()
+    proofs = proving.prove(course, course.chosen(units or []))
+    misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
+    if as_json:
+        typer.echo(json.dumps(proving.as_json(proofs), indent=1, ensure_ascii=False))
+    else:
+        out.print(tables.proofs_table(proofs))
+        for miss in misses:
+            out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1 if misses else 0)
+
+
+@app.command("sample-class")
+@one_line_errors
+def sample_class(
+    size: Annotated[int | None, typer.Option("-n", "--size", min=1, help="Students. Default: 30, or as many as it takes to show everything.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same class.")] = 0,
+    if_empty: Annotated[bool, typer.Option("--if-empty", help="Only where nobody has handed anything in.")] = False,
+) -> None:
+    """Make a class to try the course on: right, wrong in every known way, half done, blank and broken notebooks."""
+    from autograder import sample_class as sample
+
+    course = find_course()
+    if if_empty and not sample.is_empty(course):
+        out.print("There are submissions already: no sample class was made.")
+        return
+    manifest, problems = sample.make_class(course, size, seed)
+    for line in problems:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
+    out.print(f"{len(manifest)} students made in {course.submitted}; sample.json beside it says what each is.", soft_wrap=True)
+
+
+@app.command()
+@one_line_errors
+def doctor() -> None:
+    """What this machine can do: Python, torch, GPU, Triton, grading, sandbox, resources; and what to do about gaps."""
+    from autograder import tables
+    from autograder.doctor import examine
+
+    out.print(tables.findings_table(examine(find_course().root)))
+
+
+def _problems(lines: list[str], advice: str) -> None:
+    """Prints the lines and ends with exit status 1, if there are any."""
+    for line in lines:
+        err.print(_escaped(line), soft_wrap=True, highlight=False)
+    if lines:
+        err.print(f"[red]attn:[/] {len(lines)} problem{'s' * (len(lines) > 1)}: {advice}.", soft_wrap=True)
+        raise typer.Exit(1)
+
+
+def _escaped(text: object) -> str:
+    from rich.markup import escape
+
+    return escape(str(text))
+
+
+def _progress() -> Progress:
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)

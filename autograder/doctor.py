@@ -1,0 +1,109 @@
+"""What this machine can do for the course, and what to do where something is missing."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. `advice` is empty where all is well."""
+
+    what: str
+    found: str
+    advice: str = ""
+
+
+def examine(folder: Path) -> list[Finding]:
+    """The findings about this machine; `folder` is where the course lies."""
+    return [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()] + _resources(folder)
+
+
+def _python() -> Iterator[Finding]:
+    good = sys.version_info >= (3, 11)
+    yield Finding("Python", platform.python_version(), "" if good else "The course needs Python 3.11 or newer.")
+
+
+def _torch() -> Iterator[Finding]:
+    try:
+        import torch
+    except ImportError:
+        yield Finding("torch", "missing", "Run `make setup`, or `pip install torch`.")
+        return
+    yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
+    if not torch.cuda.is_available():
+        yield Finding("GPU", "none", "Not needed. Unit 09's kernels are interpreted here, and fast on a GPU (Colab has one).")
+        return
+    major, minor = torch.cuda.get_device_capability()
+    slow = "Triton gives right answers here, but no tensor cores: read speeds on a newer GPU." if major < 8 else ""
+    yield Finding("GPU", f"{torch.cuda.get_device_name()}, sm_{major}{minor}", slow)
+
+
+def _triton() -> Iterator[Finding]:
+    try:
+        installed = version("triton")
+    except PackageNotFoundError:
+        where = "`pip install triton`" if sys.platform == "linux" else "Colab, or WSL on Windows"
+        yield Finding("Triton", "missing", f"Needed for the Triton parts of unit 09 only: {where}.")
+        return
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1" or not _has_gpu()
+    yield Finding("Triton", f"{installed}, {'interpreted' if interpreted else 'compiled'}")
+
+
+def _has_gpu() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return torch.cuda.is_available()
+
+
+def _grading() -> Iterator[Finding]:
+    for package in ("nbgrader", "nbclient", "ipykernel", "jupyterlab", "distributed"):
+        try:
+            yield Finding(package, version(package))
+        except PackageNotFoundError:
+            yield Finding(package, "missing", "Instructors need it: `make setup`.")
+
+
+def _sandbox() -> Iterator[Finding]:
+    namespaces = _answers(["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"])
+    yield Finding("user namespaces", "yes" if namespaces else "no",
+                  "" if namespaces else "Allow them (sysctl kernel.unprivileged_userns_clone=1), or grade as root.")  # fmt: skip
+    found = shutil.which("bwrap")
+    works = bool(found) and _answers(["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true"])
+    advice = "" if works else "bubblewrap is here but is not allowed to work." if found else "Optional: `apt install bubblewrap`."
+    yield Finding("bubblewrap", "yes" if works else "installed" if found else "no", advice)
+
+
+def _answers(command: list[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _resources(folder: Path) -> list[Finding]:
+    from autograder.fleet import cores
+
+    memory, free = _memory(), shutil.disk_usage(folder).free / 2**30
+    return [
+        Finding("cores", str(cores())),
+        Finding("memory", f"{memory:.0f} GiB" if memory else "unknown",
+                "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cores() else ""),
+        Finding("free disk", f"{free:.0f} GiB", "Results and feedback of a class take a few GiB: make room." if free < 5 else ""),
+    ]  # fmt: skip
+
+
+def _memory() -> float | None:
+    """GiB of memory, where the system says."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (ValueError, OSError, AttributeError):
+        return None

@@ -1,0 +1,35 @@
+"""The step that stands in the place of nbgrader's Execute (see nbgrader_config.py): outputs come from the store of
+results, and from the judge where there is none yet. So `nbgrader autograde`, formgrader's button and `attn grade` give
+the same scores."""
+
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import Execute
+from traitlets import Integer, Unicode
+
+from autograder.judge import Limits, judge
+from autograder.store import Store, key
+
+STAMP = "attention_course"
+"""Where an autograded notebook's metadata say which result it shows."""
+
+
+class JudgedExecute(Execute):
+    """A subclass of nbgrader's step, so that `c.Execute.timeout` and `--no-execute` hold for it too."""
+
+    results = Unicode(help="The folder of the store of results.").tag(config=True)
+    notebook_timeout = Integer(600, help="Seconds for all cells of one submission.").tag(config=True)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(cell_seconds=self.timeout, notebook_seconds=self.notebook_timeout)
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        store, unit = Store(Path(self.results)), resources["nbgrader"]["assignment"]
+        name = key(nb, unit, self.limits)
+        if not store.apply(name, nb):
+            nb = judge(nb, unit, self.limits)
+            store.put(name, nb)
+        nb.metadata[STAMP] = {"result": name}
+        return nb, resources

@@ -1,0 +1,215 @@
+"""A function of ours as source that a student could have written: it stands alone in a notebook cell and defines the
+exercise's function under its notebook name.
+
+Lambdas become `def`s; functions of the same module that are used come along under private names, so that they can't
+overwrite another exercise's answer; constants are written in place. What can't be carried over is refused."""
+
+import ast
+import builtins
+import dis
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+CONSTANTS = (int, float, complex, str, bytes, bool, type(None), tuple, torch.dtype)
+
+
+class SpliceError(Exception):
+    """A function that can't be written out on its own; the text says why."""
+
+
+def splice(function: Callable, name: str) -> str:
+    """Source that defines `name` to behave as `function` (a function, lambda or class)."""
+    pieces: dict[str, str] = {}
+    imports: set[str] = set()
+    body = _Carrier(name, pieces, imports).carry(function, name)
+    return "\n\n\n".join(["\n".join(sorted(imports))] * bool(imports) + [*pieces.values(), body]) + "\n"
+
+
+def replace_definition(source: str, name: str, new: str) -> str:
+    """The source with its definition of `name` at the top level replaced by `new`; appended where it has none."""
+    lines = source.split("\n")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            lines[first - 1 : _end(node, lines)] = new.rstrip("\n").split("\n")
+            return "\n".join(lines)
+    return f"{source.rstrip()}\n\n\n{new}".rstrip("\n")
+
+
+def _end(node: ast.stmt, lines: list[str]) -> int:
+    """The last line of a definition, with the comment lines that are indented below it (`### END SOLUTION`)."""
+    end = node.end_lineno
+    while end < len(lines) and lines[end].startswith((" ", "\t")) and lines[end].lstrip().startswith("#"):
+        end += 1
+    return end
+
+
+class _Carrier:
+    """Carries functions over, one after the other, into `pieces`: new name → source."""
+
+    def __init__(self, target: str, pieces: dict[str, str], imports: set[str]) -> None:
+        self.target, self.pieces, self.imports = target, pieces, imports
+        self.names: dict[int, str] = {}
+
+    def carry(self, function: Any, name: str) -> str:
+        """The source of `function` under `name`. What it uses goes into `pieces`."""
+        tree = _definition(function, name)
+        self.names[id(function)] = name
+        own = getattr(function, "__name__", name)
+        bound = {own: name} if own.isidentifier() else {}
+        replaced = {used: self._replacement(function, used, value) for used, value in _uses(function).items() if used not in bound}
+        tree = _Rename(bound | {k: v for k, v in replaced.items() if isinstance(v, str)},
+                       {k: v for k, v in replaced.items() if isinstance(v, ast.expr)}).visit(tree)  # fmt: skip
+        return ast.unparse(ast.fix_missing_locations(tree))
+
+    def _replacement(self, function: Any, used: str, value: Any) -> str | ast.expr:
+        """What stands for a global or closed-over name in the notebook: a name, or a constant."""
+        if isinstance(value, ModuleType):
+            return self._module(used, value)
+        if type(value) in CONSTANTS:
+            return ast.parse(repr(value), mode="eval").body
+        if getattr(value, "__module__", None) == function.__module__ and (inspect.isfunction(value) or inspect.isclass(value)):
+            return self._companion(used, value)
+        if hasattr(value, "__module__") and _importable(value):
+            self.imports.add(f"from {value.__module__} import {value.__name__}" + (f" as {used}" * (used != value.__name__)))
+            return used
+        raise SpliceError(f"{_label(function)} uses '{used}', a {type(value).__name__}, which a notebook does not have")
+
+    def _module(self, used: str, module: ModuleType) -> str:
+        if module.__name__.split(".")[0] in ("helpers", "autograder"):
+            raise SpliceError(f"'{self.target}' uses the course's own module {module.__name__}, which is no student's")
+        self.imports.add(f"import {module.__name__}" + (f" as {used}" * (used != module.__name__)))
+        return used
+
+    def _companion(self, used: str, value: Any) -> str:
+        """A function of the same module comes along once, under a name that no exercise has."""
+        if id(value) not in self.names:
+            name = f"_{used.strip('_')}_for_{self.target}"
+            self.names[id(value)] = name
+            source = self.carry(value, name)
+            self.pieces[name] = source
+        return self.names[id(value)]
+
+
+class _Rename(ast.NodeTransformer):
+    """Renames global names and puts constants in the place of others; a function's own locals stay."""
+
+    def __init__(self, names: dict[str, str], constants: dict[str, ast.expr]) -> None:
+        self.names, self.constants = names, constants
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.constants and isinstance(node.ctx, ast.Load):
+            return self.constants[node.id]
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+
+def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
+    """The syntax tree of the function's definition, under a new name."""
+    if inspect.isclass(function) or (isinstance(function, FunctionType) and function.__name__ != "<lambda>"):
+        tree = ast.parse(textwrap.dedent(_source(function))).body[0]
+        if isinstance(tree, ast.FunctionDef | ast.ClassDef):
+            tree.name = name
+            return tree
+    if isinstance(function, FunctionType):
+        node = _lambda(function)
+        return ast.FunctionDef(name=name, args=node.args, body=[ast.Return(node.body)], decorator_list=[], returns=None,
+                               type_params=[], lineno=1, col_offset=0)  # fmt: skip
+    raise SpliceError(f"{_label(function)} is no function, lambda or class of Python source")
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        raise SpliceError(f"{_label(function)} has no source to be found") from None
+
+
+def _lambda(function: FunctionType) -> ast.Lambda:
+    """The lambda expression that made this function. Several may stand on one line: they are told apart by where
+    their code says it comes from."""
+    code = function.__code__
+    here = [node for node in _lambdas(code.co_filename) if _spans(node, code) and _arguments(node) == _parameters(code)]
+    if not here:
+        raise SpliceError(f"{_label(function)} has no source to be found")
+    return ast.parse(ast.unparse(min(here, key=_extent)), mode="eval").body
+
+
+@cache
+def _lambdas(path: str) -> list[ast.Lambda]:
+    try:
+        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
+
+
+def _spans(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether all of the code's instructions come from the lambda's body, and from the whole of it."""
+    where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for i in dis.get_instructions(code)
+             if (p := i.positions).col_offset is not None and p.end_col_offset and i.opname not in ("RESUME", "COPY_FREE_VARS", "MAKE_CELL")]  # fmt: skip
+    first, last = min(w[:2] for w in where), max(w[2:] for w in where)
+    body = node.body
+    return first >= (body.lineno, body.col_offset) and last <= (body.end_lineno, body.end_col_offset)
+
+
+def _extent(node: ast.Lambda) -> tuple[int, int]:
+    return node.end_lineno - node.lineno, node.end_col_offset - node.col_offset
+
+
+def _arguments(node: ast.Lambda) -> list[str]:
+    arguments = node.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [a.arg for a in named] + [a.arg for a in (arguments.vararg, arguments.kwarg) if a]
+
+
+def _parameters(code: CodeType) -> list[str]:
+    flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags])
+
+
+def _uses(function: Any) -> dict[str, Any]:
+    """The global and closed-over names that a function (or a class's methods) uses, with their values."""
+    if inspect.isclass(function):
+        methods = [member for member in vars(function).values() if inspect.isfunction(member)]
+        uses = {used: value for method in methods for used, value in _uses(method).items() if used != "__class__"}
+        module = vars(inspect.getmodule(function))
+        bases = {node.id for base in _definition(function, "_").bases for node in ast.walk(base) if isinstance(node, ast.Name)}
+        return uses | {used: module[used] for used in bases if used in module}
+    closed = inspect.getclosurevars(function).nonlocals
+    known = function.__globals__
+    used = {used: known[used] for used in _global_names(function) if used in known}
+    return {**used, **closed}
+
+
+def _global_names(function: FunctionType) -> set[str]:
+    """Names that the function's code loads as globals, those of functions within it, of its defaults and annotations."""
+    names, codes = set(), [function.__code__]
+    while codes:
+        code = codes.pop()
+        names |= {i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    signature = _definition(function, "_")
+    parts = [signature.args, *signature.decorator_list, *([signature.returns] if signature.returns else [])]
+    names |= {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return {name for name in names if not hasattr(builtins, name)}
+
+
+def _importable(value: Any) -> bool:
+    """Whether `from module import name` finds this value, in a package that a student has."""
+    import sys
+
+    module = sys.modules.get(value.__module__ or "")
+    name = getattr(value, "__name__", "")
+    own = (value.__module__ or "").split(".")[0] in ("helpers", "autograder", "__main__")
+    return module is not None and not own and getattr(module, name, None) is value
+
+
+def _label(function: Any) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"

@@ -1,0 +1,108 @@
+"""What `attn grade` and `attn prove` print."""
+
+from rich.table import Table
+
+from autograder import prove, record
+from autograder.grade import Outcome
+from autograder.paths import Course
+
+MOST_ROWS = 25
+
+
+def scores_table(course: Course, units: list[str], outcome: Outcome) -> Table:
+    """One row per student and one column per unit: the points in the gradebook, or why there are none."""
+    rows = {unit: record.scores(course, unit) for unit in units}
+    table = Table(title="Scores", caption="✎ written answers to mark in formgrader")
+    table.add_column("student")
+    for unit in units:
+        table.add_column(unit, justify="right")
+    table.add_column("remarks", overflow="fold")
+    by_student = {}
+    for submission in outcome.submissions:
+        by_student.setdefault(submission.student, {})[submission.unit] = submission
+    for student, handed_in in sorted(by_student.items()):
+        points = [_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in units]
+        table.add_row(student, *points, _remarks(handed_in.values(), outcome, rows))
+    return table
+
+
+def _points(row: dict | None, submission, outcome: Outcome) -> str:
+    if submission is None or row is None or submission in outcome.failed:
+        return "–"
+    pen = " ✎" if row["needs_manual_grade"] else ""
+    return f"{row['score']:g} / {row['max_score']:g}{pen}"
+
+
+def _remarks(handed_in, outcome: Outcome, rows: dict) -> str:
+    lines = []
+    for submission in handed_in:
+        unit = submission.unit
+        for word, reasons in (("rejected", outcome.rejected), ("not graded", outcome.failed)):
+            if submission in reasons:
+                stands = " (the grade of an earlier hand-in stands)" if submission.student in rows[unit] else ""
+                lines.append(f"{word}: {reasons[submission]}{stands}")
+    return "\n".join(lines)
+
+
+def misconceptions_table(outcome: Outcome) -> Table:
+    """The misconceptions of the class, the most frequent first; the long tail is counted, not listed."""
+    found = sorted(outcome.misconceptions().items(), key=lambda item: (-item[1], item[0]))
+    rest = f"and {len(found) - MOST_ROWS} more that are as rare or rarer" if len(found) > MOST_ROWS else None
+    table = Table(title="Misconceptions found", caption=rest)
+    table.add_column("students", justify="right")
+    for column in ("unit", "exercise", "misconception"):
+        table.add_column(column, overflow="fold")
+    for (unit, exercise, name), students in found[:MOST_ROWS]:
+        table.add_row(str(students), unit[:2], exercise, name)
+    return table
+
+
+def summary(outcome: Outcome) -> str:
+    """What this run did, in a sentence or two."""
+    graded = len(outcome.results)
+    stored = graded - outcome.recorded
+    if not outcome.judged and not outcome.recorded:
+        first = f"Nothing new: all {graded} submissions were graded before; none was judged again."
+    else:
+        first = (f"{graded} submissions graded: {outcome.judged} notebooks judged now, {outcome.recorded} grades recorded, "
+                 f"{stored} unchanged since the last run.")  # fmt: skip
+    parts = [first, f"{outcome.feedback} feedback pages written."]
+    if outcome.rejected:
+        parts.append(f"{len(outcome.rejected)} rejected.")
+    if outcome.failed:
+        parts.append(f"{len(outcome.failed)} could not be graded.")
+    return " ".join(parts)
+
+
+def marks_table(marks: dict) -> Table:
+    """The items of one notebook, and what was diagnosed, or else went wrong."""
+    table = Table(title=f"{marks['unit']}: {marks['score']:g} of {marks['max']:g} points")
+    table.add_column("exercise", overflow="fold")
+    table.add_column("points", justify="right")
+    table.add_column("what was found", overflow="fold")
+    for name, item in marks["items"].items():
+        points = "✎" if item["score"] is None else f"{item['score']:g}"
+        table.add_row(name, f"{points} / {item['max']:g}", item["diagnosis"] or item["message"])
+    return table
+
+
+def proofs_table(proofs: dict) -> Table:
+    """One row per exercise: how many misconceptions were caught and named, how many alternatives accepted."""
+    table = Table(title="The checks, tested", show_footer=True)
+    total = prove.totals(proofs)
+    table.add_column("exercise", footer="all", overflow="fold")
+    for name in total:
+        table.add_column(name, justify="right", footer=str(total[name]))
+    for unit in proofs.values():
+        for name, proof in unit.items():
+            row = [str(count) for count in proof.counts().values()]
+            table.add_row(name, *row, style="red" if proof.misses else None)
+    return table
+
+
+def findings_table(findings: list) -> Table:
+    """What `attn doctor` found, with advice."""
+    table = Table("", "found", "advice", title="This machine")
+    for finding in findings:
+        table.add_row(finding.what, finding.found, finding.advice, style="yellow" if finding.advice else None)
+    return table

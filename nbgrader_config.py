@@ -1,0 +1,52 @@
+"""nbgrader's settings for this course. nbgrader finds this file when it runs in this folder or below formgrader's root,
+and `attn` reads it too; both then use the same folders, the same gradebook and the same grading step."""
+
+import sys
+from pathlib import Path
+
+root = Path(__file__).resolve().parent
+classroom = root / "autograder" / "class"
+classroom.mkdir(parents=True, exist_ok=True)  # SQLite makes the gradebook, but not the folder it lies in
+sys.path.insert(0, str(root))  # the grading steps below are this checkout's, wherever the command was installed from
+
+c = get_config()  # noqa: F821 (nbgrader defines it)
+
+c.CourseDirectory.root = str(root)
+c.CourseDirectory.course_id = "attention_course"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+c.CourseDirectory.submitted_directory = "autograder/class/submitted"
+c.CourseDirectory.autograded_directory = "autograder/class/autograded"
+c.CourseDirectory.feedback_directory = "autograder/class/feedback"
+c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
+c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "[0-9][0-9]_*.py"]
+
+c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
+c.ClearSolutions.text_stub = "*Your answer here.*"
+
+# A question's rubric and model answer stand between BEGIN/END MARK SCHEME in the locked question cell. nbgrader means
+# such regions for "task" cells and refuses others by default, because only cells that it restores can bring them back:
+# locked cells are restored from the gradebook, so the rubric is there again for the marker and in the feedback.
+c.ClearMarkScheme.enforce_metadata = False
+
+# Grading: our steps in the place of nbgrader's Execute, and a repair before its sanitising steps.
+c.Autograde.sanitize_preprocessors = [
+    "autograder.repair.Repair",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.DeduplicateIds",
+    "nbgrader.preprocessors.OverwriteKernelspec",
+    "nbgrader.preprocessors.OverwriteCells",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Autograde.autograde_preprocessors = [
+    "autograder.execute.JudgedExecute",
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.JudgedExecute.results = str(classroom / "results")
+c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
+c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission
