@@ -24,7 +24,7 @@ $(READY): pyproject.toml autograder/pyproject.toml constraints.txt
 	@echo "setup: installing (a few minutes at the first time; what pip says goes to $(LOG))"
 	@{ $(BIN)/python -m pip install "$$(grep '^torch==' constraints.txt)" \
 	   && $(BIN)/python -m pip install -c constraints.txt -e . -e './autograder[dev]'; } > $(LOG) 2>&1 \
-	  || { echo "setup: failed: $$(grep -i error $(LOG) | tail -n 1) (all of it: $(LOG))"; exit 1; }
+	  || { echo "setup: failed: $$(grep -m 1 '^ *ERROR' $(LOG) || tail -n 1 $(LOG)) (all of it: $(LOG))"; exit 1; }
 	@touch $@
 	@echo "setup: ready"
 
@@ -45,7 +45,7 @@ test: setup
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/attn build --check
 	@$(BIN)/attn lint
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lab: setup
 	@$(BIN)/jupyter lab

@@ -73,8 +73,9 @@ def _release(course: Course, unit: str) -> None:
 
 
 def _leftovers(course: Course, units: Iterable[str], made: dict[Path, bytes]) -> list[Path]:
-    here = [path for unit in units
-            for path in _files(course.notebooks / unit) + sorted((course.solutions / unit).glob("*.ipynb"))]  # fmt: skip
+    here = []
+    for unit in units:
+        here += _files(course.notebooks / unit) + sorted((course.solutions / unit).glob("*.ipynb"))
     return [path.relative_to(course.root) for path in here if path.relative_to(course.root) not in made]
 
 

@@ -14,10 +14,13 @@ from autograder.errors import CourseError
 from autograder.paths import find_course
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
-                  help="Build, grade and inspect the attention course. The course is the folder you are in (or ATTN_COURSE).")  # fmt: skip
+                  help="Build, grade and inspect the attention course: the one you are in.")  # fmt: skip
 out, err = Console(), Console(stderr=True)
 
-Units = Annotated[list[str] | None, typer.Argument(metavar="[UNIT]...", help="Units by name or number (02_qkv_attention, 02 or 2). Default: all.")]
+Units = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[UNIT]...", help="Units by name or number (02_qkv_attention, 02 or 2). Default: all."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 REJECTED = 3
 
@@ -38,7 +41,12 @@ def one_line_errors(command: Callable) -> Callable:
 
 @app.command()
 @one_line_errors
-def build(units: Units = None, check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 and name each file that a build would change.")] = False) -> None:
+def build(
+    units: Units = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 and name each file that a build would change.")
+    ] = False,
+) -> None:
     """Make the solution notebooks and the students' notebooks from their sources."""
     from autograder import build as builder
 
@@ -60,16 +68,23 @@ def build(units: Units = None, check: Annotated[bool, typer.Option("--check", he
 @one_line_errors
 def grade(
     units: Units = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Notebooks judged at the same time. Default: one per core.")] = None,
-    scheduler: Annotated[str | None, typer.Option(metavar="ADDR", help="A Dask scheduler (tcp://host:8786), or 'slurm'. Default: processes on this machine.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Notebooks judged at the same time. Default: one per core.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR", help="A Dask scheduler (tcp://host:8786), or 'slurm'. Default: processes on this machine."
+        ),
+    ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
     Only new or changed work is judged; a run that was broken off goes on where it stopped.
 
-    Exit status: 0 all submissions were graded; 3 some were rejected (each named with the reason, no points for them, the
-    others graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
+    Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
+    the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
     from autograder import tables
     from autograder.grade import Settings
@@ -79,7 +94,7 @@ def grade(
     chosen = course.chosen(units or [])
     with _progress() as progress:
         outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
-    out.print(tables.scores_table(course, chosen, outcome))
+    out.print(tables.scores_table(course, outcome))
     if outcome.misconceptions():
         out.print(tables.misconceptions_table(outcome))
     for line in outcome.strays:
@@ -90,7 +105,10 @@ def grade(
 
 @app.command()
 @one_line_errors
-def mark(file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")], as_json: AsJson = False) -> None:
+def mark(
+    file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
+    as_json: AsJson = False,
+) -> None:
     """Grade one notebook without touching the gradebook.
 
     Exit status: 0 graded, whatever the score; 2 the file is no notebook of this course.
@@ -142,7 +160,10 @@ def prove(units: Units = None, as_json: AsJson = False) -> None:
 @app.command("sample-class")
 @one_line_errors
 def sample_class(
-    size: Annotated[int | None, typer.Option("-n", "--size", min=1, help="Students. Default: 30, or as many as it takes to show everything.")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option("-n", "--size", min=1, help="Students. Default: 30, or as many as it takes to show everything."),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same class.")] = 0,
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only where nobody has handed anything in.")] = False,
 ) -> None:
@@ -156,7 +177,9 @@ def sample_class(
     manifest, problems = sample.make_class(course, size, seed)
     for line in problems:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
-    out.print(f"{len(manifest)} students made in {course.submitted}; sample.json beside it says what each is.", soft_wrap=True)
+    out.print(
+        f"{len(manifest)} students made in {course.submitted}; sample.json beside it says what each is.", soft_wrap=True
+    )
 
 
 @app.command()
@@ -185,4 +208,6 @@ def _escaped(text: object) -> str:
 
 
 def _progress() -> Progress:
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err
+    )

@@ -22,7 +22,9 @@ class Finding:
 
 def examine(folder: Path) -> list[Finding]:
     """The findings about this machine; `folder` is where the course lies."""
-    return [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()] + _resources(folder)
+    return [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()] + _resources(
+        folder
+    )
 
 
 def _python() -> Iterator[Finding]:
@@ -38,7 +40,9 @@ def _torch() -> Iterator[Finding]:
         return
     yield Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads")
     if not torch.cuda.is_available():
-        yield Finding("GPU", "none", "Not needed. Unit 09's kernels are interpreted here, and fast on a GPU (Colab has one).")
+        yield Finding(
+            "GPU", "none", "Not needed. Unit 09's kernels are interpreted here, and fast on a GPU (Colab has one)."
+        )
         return
     major, minor = torch.cuda.get_device_capability()
     slow = "Triton gives right answers here, but no tensor cores: read speeds on a newer GPU." if major < 8 else ""
@@ -74,11 +78,17 @@ def _grading() -> Iterator[Finding]:
 
 def _sandbox() -> Iterator[Finding]:
     namespaces = _answers(["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"])
-    yield Finding("user namespaces", "yes" if namespaces else "no",
-                  "" if namespaces else "Allow them (sysctl kernel.unprivileged_userns_clone=1), or grade as root.")  # fmt: skip
+    advice = "" if namespaces else "Allow them (sysctl kernel.unprivileged_userns_clone=1), or grade as root."
+    yield Finding("user namespaces", "yes" if namespaces else "no", advice)
     found = shutil.which("bwrap")
     works = bool(found) and _answers(["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true"])
-    advice = "" if works else "bubblewrap is here but is not allowed to work." if found else "Optional: `apt install bubblewrap`."
+    advice = (
+        ""
+        if works
+        else "bubblewrap is here but is not allowed to work."
+        if found
+        else "Optional: `apt install bubblewrap`."
+    )
     yield Finding("bubblewrap", "yes" if works else "installed" if found else "no", advice)
 
 
@@ -97,7 +107,7 @@ def _resources(folder: Path) -> list[Finding]:
         Finding("cores", str(cores())),
         Finding("memory", f"{memory:.0f} GiB" if memory else "unknown",
                 "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cores() else ""),
-        Finding("free disk", f"{free:.0f} GiB", "Results and feedback of a class take a few GiB: make room." if free < 5 else ""),
+        Finding("free disk", f"{free:.0f} GiB", "Results and feedback take a few GiB: make room." if free < 5 else ""),
     ]  # fmt: skip
 
 

@@ -42,14 +42,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def judge_all(jobs: list[Job], limits: Limits, workers: int | None = None, scheduler: str | None = None) -> Iterator[Verdict]:
+def judge_all(
+    jobs: list[Job], limits: Limits, workers: int | None = None, scheduler: str | None = None
+) -> Iterator[Verdict]:
     """The verdicts in the order in which they are reached. One job, or one worker, needs no fleet."""
     workers = min(workers or cores(), len(jobs))
     if scheduler is None and workers <= 1:
         yield from (_judge_here(job, limits) for job in jobs)
         return
     with _client(workers, scheduler) as client:
-        _check_workers(client)
+        _check_workers(client, elsewhere=scheduler is not None)
         yield from _gather(client, jobs, limits)
 
 
@@ -68,10 +70,10 @@ def judge_text(text: str, unit: str, limits: Limits) -> str:
 def _gather(client, jobs: list[Job], limits: Limits) -> Iterator[Verdict]:
     from distributed import as_completed
 
-    futures = {
-        client.submit(judge_text, to_text(job.notebook), job.unit, limits, key=f"judge-{job.key}", retries=RETRIES, pure=False):
-        job.key for job in jobs
-    }  # fmt: skip
+    futures = {}
+    for job in jobs:
+        work = judge_text, to_text(job.notebook), job.unit, limits
+        futures[client.submit(*work, key=f"judge-{job.key}", retries=RETRIES, pure=False)] = job.key
     for future in as_completed(list(futures)):
         key = futures.pop(future)  # the result goes with the future: 300 of them need not lie in memory
         if future.status == "finished":
@@ -108,9 +110,9 @@ def _cluster(workers: int, scheduler: str | None):
                         silence_logs="CRITICAL")  # fmt: skip
 
 
-def _check_workers(client) -> None:
+def _check_workers(client, elsewhere: bool) -> None:
     """Asks every worker for its grader before any work goes out: one that can't import it would let the client wait
-    for ever, and one with other checks would give other scores."""
+    for ever, and one elsewhere may have other checks, which give other scores."""
 
     def their_version() -> str:  # nested, so that it travels by value and needs nothing of ours to be loaded
         try:
@@ -126,9 +128,10 @@ def _check_workers(client) -> None:
     except Exception as error:
         raise CourseError(f"The Dask workers do not answer: {_one_line(error)}") from None
     for name, version in found.items():
-        if version != grader_version():
-            reason = "another version of the course" if len(version) == 64 else version
-            raise CourseError(f"Worker {name} can't grade: it has {reason}. Install this course there.")
+        if len(version) != len(grader_version()):
+            raise CourseError(f"Worker {name} can't grade: {version}. Install this course there.")
+        if elsewhere and version != grader_version():
+            raise CourseError(f"Worker {name} has another version of the course: install this one there.")
 
 
 def _one_line(error: BaseException) -> str:

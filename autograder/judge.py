@@ -121,6 +121,8 @@ class _Client(NotebookClient):
     def _show_error(self, cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
         """A timeout, or an error whose display the student's code turned off, is an error all the same."""
         reply = execute_reply["content"]
+        if reply.get("ename") == _TIMEOUT["ename"]:  # what the interruption left behind says less
+            cell.outputs = [output for output in cell.outputs if output.get("ename") != "KeyboardInterrupt"]
         shown = any(output.output_type == "error" and output.ename == reply.get("ename") for output in cell.outputs)
         if reply["status"] == "error" and not shown:
             cell.outputs.append(outputs.error(reply["ename"], reply["evalue"]))

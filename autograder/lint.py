@@ -112,7 +112,7 @@ def _calls(cell: NotebookNode, name: str, unit: str) -> Iterator[str]:
     if exercises.find_check(name) is None:
         yield f"there is no check.{name} in helpers.checks: write it"
     elif not _has_hidden_cases(unit, name):
-        yield f"autograder/hidden/unit_{unit[:2]}.py has no {name}: write its hidden cases (an empty list if none can be)"
+        yield f"autograder/hidden/unit_{unit[:2]}.py has no {name}: write its hidden cases (an empty list if none)"
 
 
 def _has_hidden_cases(unit: str, name: str) -> bool:

@@ -31,12 +31,15 @@ def settle(cell: NotebookNode) -> None:
     for output in cell.outputs:
         if output.output_type == "stream":
             output.name = "stdout"  # a warning that torch prints is no reason to lose the points
-    if not any(output.output_type == "error" for output in cell.outputs) and read_score(cell) is None:
-        cell.outputs.append(error("NoScore", "the test cell gave no score between 0 and its points"))
+    errors = [output for output in cell.outputs if output.output_type == "error"]
+    if not errors and read_score(cell) is None:
+        errors = [error("NoScore", "the test cell gave no score between 0 and its points")]
+    others = [output for output in cell.outputs if output.output_type != "error"]
+    cell.outputs = errors + others  # nbgrader goes by what comes first: an error after a value would not count
 
 
 def read_score(cell: NotebookNode) -> dict | None:
-    """The score that the check put into a test cell's output, if it is one: a finite number within the cell's points."""
+    """The score that a check put into a test cell's output, if it is one: a finite number within the cell's points."""
     for output in cell.outputs:
         if output.output_type == "execute_result":
             found = output.data.get(MIME)

@@ -30,7 +30,7 @@ def prove(course: Course, units: list[str]) -> dict[str, dict[str, Proof]]:
 
 
 def prove_exercise(exercise: Exercise) -> Proof:
-    """Tries every wrong answer and every right alternative: on the cases that students see, and with the hidden ones."""
+    """Tries every wrong answer and right alternative: on the cases that students see, and with the hidden ones."""
     proof = Proof()
     for name, answers in exercise.wrong_answers():
         _try_wrong(exercise, name, answers, proof)
@@ -49,7 +49,9 @@ def totals(proofs: dict[str, dict[str, Proof]]) -> dict[str, int]:
 
 def as_json(proofs: dict[str, dict[str, Proof]]) -> dict:
     """{"exercises": {id: counts and misses}, "total": counts}"""
-    found = {name: proof.counts() | {"misses": proof.misses} for unit in proofs.values() for name, proof in unit.items()}
+    found = {
+        name: proof.counts() | {"misses": proof.misses} for unit in proofs.values() for name, proof in unit.items()
+    }
     return {"exercises": found, "total": totals(proofs)}
 
 
@@ -57,7 +59,11 @@ def _try_wrong(exercise: Exercise, name: str, answers: tuple, proof: Proof) -> N
     scores = _scores(exercise, answers)
     caught = all(float(score) < POINTS for score in scores)
     named = caught and all(score.diagnosis == name for score in scores)
-    proof.misconceptions, proof.caught, proof.named = proof.misconceptions + 1, proof.caught + caught, proof.named + named
+    proof.misconceptions, proof.caught, proof.named = (
+        proof.misconceptions + 1,
+        proof.caught + caught,
+        proof.named + named,
+    )
     if not caught:
         where = "the visible cases" if float(scores[0]) >= POINTS else "the hidden cases added"
         proof.misses.append(f"misconception '{name}' gets full points with {where}")

@@ -106,7 +106,7 @@ def add_student(course: Course, student: str) -> None:
 
 
 def scores(course: Course, unit: str) -> dict[str, dict]:
-    """The gradebook's rows of a unit: student → nbgrader's submission dictionary (score, max_score, needs_manual_grade…)."""
+    """The gradebook's rows of a unit: student → nbgrader's dictionary (score, max_score, needs_manual_grade, …)."""
     with stock.open_gradebook(course) as gradebook:
         return {row["student"]: row for row in gradebook.submission_dicts(unit)}
 
@@ -133,5 +133,3 @@ class Notes:
             return json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-
-

@@ -36,14 +36,16 @@ def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
 
 
 def _drop_copies(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
-    """Only the last of several cells with one id stays marked, as in nbgrader: it is the one whose definitions count."""
+    """Only the last of several cells with one id stays marked, as in nbgrader: its definitions are those that count."""
     lines, seen = [], set()
     for cell in reversed(notebook.cells):
         name = notebooks.grade_id(cell)
         if "nbgrader" in cell.metadata and (name in seen or name not in wanted):
             del cell.metadata["nbgrader"]
             if name:
-                lines.append(f"a copy of cell {name} was set aside" if name in seen else f"cell {name} is of another unit")
+                lines.append(
+                    f"a copy of cell {name} was set aside" if name in seen else f"cell {name} is of another unit"
+                )
         seen.add(name)
     return lines
 
@@ -80,7 +82,9 @@ def _restore_cells(notebook: NotebookNode, original: NotebookNode) -> list[str]:
 
 def _place_after(notebook: NotebookNode, name: str | None) -> int:
     """The position after the cell with this id; the top of the notebook where there is none."""
-    return next((index + 1 for index, cell in enumerate(notebook.cells) if name and notebooks.grade_id(cell) == name), 0)
+    return next(
+        (index + 1 for index, cell in enumerate(notebook.cells) if name and notebooks.grade_id(cell) == name), 0
+    )
 
 
 def _blank(cell: NotebookNode) -> NotebookNode:

@@ -60,7 +60,9 @@ def make_class(course: Course, size: int | None, seed: int) -> tuple[dict, list[
     makers = _makers(materials)
     size = size or max(USUAL_SIZE, len(makers))
     if len(makers) > size:
-        problems.append(f"{len(makers)} students are needed to show every misconception and every broken file; {size} were made")
+        problems.append(
+            f"{len(makers)} students are needed to show every misconception and every broken file; {size} were made"
+        )
     names = [f"student-{number:02d}" for number in range(1, size + 1)]
     rng = random.Random(seed)
     kinds = (makers + [("mixed", _mixed)] * size)[:size]
@@ -99,7 +101,9 @@ def _clear(course: Course) -> None:
     students = [path for path in course.submitted.iterdir() if path.is_dir()]
     others = sorted(path.name for path in students if path.name not in ours)
     if others:
-        raise CourseError(f"{course.submitted} holds work that is not of a sample class ({others[0]}, …): move it away first.")
+        raise CourseError(
+            f"{course.submitted} holds work that is not of a sample class ({others[0]}, …): move it away first."
+        )
     for path in students:
         shutil.rmtree(path)
 
@@ -108,7 +112,7 @@ def _manifest(course: Course) -> Path:
     return course.classroom / "sample.json"
 
 
-# ------------------------------------------------------------------------------------------------ what work is made from
+# ---------------------------------------------------------------------------------------------- what work is made from
 
 
 def _material(course: Course, unit: str, problems: list[str]) -> Material:
@@ -157,7 +161,7 @@ def _answer(notebook: NotebookNode, name: str) -> str:
     return "\n".join(line for line in lines if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
 
 
-# ---------------------------------------------------------------------------------------------------- kinds of students
+# --------------------------------------------------------------------------------------------------- kinds of students
 
 
 def _makers(materials: list[Material]) -> list[tuple[str, Maker]]:

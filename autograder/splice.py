@@ -19,6 +19,9 @@ import torch
 
 CONSTANTS = (int, float, complex, str, bytes, bool, type(None), tuple, torch.dtype)
 
+NO_PLACE = ("RESUME", "COPY_FREE_VARS", "MAKE_CELL")
+"""Instructions that open a function and come from no part of its body."""
+
 
 class SpliceError(Exception):
     """A function that can't be written out on its own; the text says why."""
@@ -64,7 +67,11 @@ class _Carrier:
         self.names[id(function)] = name
         own = getattr(function, "__name__", name)
         bound = {own: name} if own.isidentifier() else {}
-        replaced = {used: self._replacement(function, used, value) for used, value in _uses(function).items() if used not in bound}
+        replaced = {
+            used: self._replacement(function, used, value)
+            for used, value in _uses(function).items()
+            if used not in bound
+        }
         tree = _Rename(bound | {k: v for k, v in replaced.items() if isinstance(v, str)},
                        {k: v for k, v in replaced.items() if isinstance(v, ast.expr)}).visit(tree)  # fmt: skip
         return ast.unparse(ast.fix_missing_locations(tree))
@@ -75,10 +82,14 @@ class _Carrier:
             return self._module(used, value)
         if type(value) in CONSTANTS:
             return ast.parse(repr(value), mode="eval").body
-        if getattr(value, "__module__", None) == function.__module__ and (inspect.isfunction(value) or inspect.isclass(value)):
+        if getattr(value, "__module__", None) == function.__module__ and (
+            inspect.isfunction(value) or inspect.isclass(value)
+        ):
             return self._companion(used, value)
         if hasattr(value, "__module__") and _importable(value):
-            self.imports.add(f"from {value.__module__} import {value.__name__}" + (f" as {used}" * (used != value.__name__)))
+            self.imports.add(
+                f"from {value.__module__} import {value.__name__}" + (f" as {used}" * (used != value.__name__))
+            )
             return used
         raise SpliceError(f"{_label(function)} uses '{used}', a {type(value).__name__}, which a notebook does not have")
 
@@ -152,8 +163,8 @@ def _lambdas(path: str) -> list[ast.Lambda]:
 
 def _spans(node: ast.Lambda, code: CodeType) -> bool:
     """Whether all of the code's instructions come from the lambda's body, and from the whole of it."""
-    where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for i in dis.get_instructions(code)
-             if (p := i.positions).col_offset is not None and p.end_col_offset and i.opname not in ("RESUME", "COPY_FREE_VARS", "MAKE_CELL")]  # fmt: skip
+    places = [i.positions for i in dis.get_instructions(code) if i.opname not in NO_PLACE]
+    where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for p in places if p.end_col_offset]
     first, last = min(w[:2] for w in where), max(w[2:] for w in where)
     body = node.body
     return first >= (body.lineno, body.col_offset) and last <= (body.end_lineno, body.end_col_offset)
@@ -180,7 +191,12 @@ def _uses(function: Any) -> dict[str, Any]:
         methods = [member for member in vars(function).values() if inspect.isfunction(member)]
         uses = {used: value for method in methods for used, value in _uses(method).items() if used != "__class__"}
         module = vars(inspect.getmodule(function))
-        bases = {node.id for base in _definition(function, "_").bases for node in ast.walk(base) if isinstance(node, ast.Name)}
+        bases = {
+            node.id
+            for base in _definition(function, "_").bases
+            for node in ast.walk(base)
+            if isinstance(node, ast.Name)
+        }
         return uses | {used: module[used] for used in bases if used in module}
     closed = inspect.getclosurevars(function).nonlocals
     known = function.__globals__
@@ -189,7 +205,7 @@ def _uses(function: Any) -> dict[str, Any]:
 
 
 def _global_names(function: FunctionType) -> set[str]:
-    """Names that the function's code loads as globals, those of functions within it, of its defaults and annotations."""
+    """Names that the code loads as globals, those of functions within it, of its defaults and annotations."""
     names, codes = set(), [function.__code__]
     while codes:
         code = codes.pop()

@@ -51,8 +51,7 @@ class Store:
 
     def put(self, key: str, notebook: NotebookNode) -> None:
         """Keeps the outputs of a judged notebook, and what its test cells say."""
-        cells = [{"outputs": cell.outputs, "execution_count": cell.execution_count} if cell.cell_type == "code" else None
-                 for cell in notebook.cells]  # fmt: skip
+        cells = [_shown(cell) if cell.cell_type == "code" else None for cell in notebook.cells]
         results = [asdict(outputs.result(cell)) for cell in notebooks.tests(notebook)]
         write_whole(self._path(key), json.dumps({"results": results, "cells": cells}))
 
@@ -76,6 +75,10 @@ class Store:
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
+
+
+def _shown(cell: NotebookNode) -> dict:
+    return {"outputs": cell.outputs, "execution_count": cell.execution_count}
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -9,8 +9,9 @@ from autograder.paths import Course
 MOST_ROWS = 25
 
 
-def scores_table(course: Course, units: list[str], outcome: Outcome) -> Table:
+def scores_table(course: Course, outcome: Outcome) -> Table:
     """One row per student and one column per unit: the points in the gradebook, or why there are none."""
+    units = outcome.units()
     rows = {unit: record.scores(course, unit) for unit in units}
     table = Table(title="Scores", caption="✎ written answers to mark in formgrader")
     table.add_column("student")
@@ -64,8 +65,10 @@ def summary(outcome: Outcome) -> str:
     if not outcome.judged and not outcome.recorded:
         first = f"Nothing new: all {graded} submissions were graded before; none was judged again."
     else:
-        first = (f"{graded} submissions graded: {outcome.judged} notebooks judged now, {outcome.recorded} grades recorded, "
-                 f"{stored} unchanged since the last run.")  # fmt: skip
+        first = (
+            f"{graded} submissions graded: {outcome.judged} notebooks judged now, {outcome.recorded} grades recorded,"
+        )
+        first += f" {stored} unchanged since the last run."
     parts = [first, f"{outcome.feedback} feedback pages written."]
     if outcome.rejected:
         parts.append(f"{len(outcome.rejected)} rejected.")

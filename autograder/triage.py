@@ -19,7 +19,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True)
 class Submission:
-    """What a student handed in for a unit. `path` may not exist: then its folder holds no notebook of the right name."""
+    """What a student handed in for a unit. Where `path` is missing, its folder holds no notebook of the right name."""
 
     student: str
     unit: str
@@ -75,7 +75,8 @@ def open_notebook(path: Path) -> NotebookNode:
 def recognise(course: Course, notebook: NotebookNode) -> str | None:
     """The unit whose marked cells the notebook has most of; None where it has none."""
     here = notebooks.grade_ids(notebook) - {"setup"}  # every unit has a setup cell
-    shared = {unit: len(here & unit_ids(course, unit)) for unit in course.units()}
+    built = [unit for unit in course.units() if course.solved(unit).is_file()]
+    shared = {unit: len(here & unit_ids(course, unit)) for unit in built}
     best = max(shared, key=shared.get, default=None)
     return best if best and shared[best] else None
 

@@ -1,0 +1,107 @@
+"""A small course of one unit in a temporary folder, so that tests of the pipeline stay fast and touch nothing."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+ROOT = Path(__file__).resolve().parent.parent
+UNIT = "02_small"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_call_of_alembic():
+    """nbgrader starts `alembic` for every new gradebook, only to ask for the same version: a second each time."""
+    from functools import cache
+
+    import nbgrader.api
+
+    nbgrader.api.get_alembic_version = cache(nbgrader.api.get_alembic_version)
+
+
+def make_course(folder: Path):
+    """A fresh copy of the small course, not built yet."""
+    from autograder.paths import Course
+
+    shutil.copytree(ROOT / "tests" / "small_course", folder)
+    shutil.copy(ROOT / "nbgrader_config.py", folder)
+    return Course(folder.resolve())
+
+
+@pytest.fixture
+def fresh_course(tmp_path):
+    """The small course as its authors wrote it."""
+    return make_course(tmp_path / "course")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The small course, built. Tests must not change it: they copy it (`course`)."""
+    from autograder.build import build
+
+    course = make_course(tmp_path_factory.mktemp("built") / "course")
+    build(course, course.units())
+    return course
+
+
+@pytest.fixture
+def course(built, tmp_path):
+    """A copy of the small course, built, with an empty class."""
+    from autograder.paths import Course
+
+    shutil.copytree(built.root, tmp_path / "course", ignore=shutil.ignore_patterns("class"))
+    return Course((tmp_path / "course").resolve())
+
+
+@pytest.fixture
+def real_course():
+    """The course this repository holds."""
+    from autograder.paths import Course
+
+    return Course(ROOT)
+
+
+@pytest.fixture
+def attn(monkeypatch):
+    """Runs `attn` with arguments in a course; returns exit status and everything printed, as one text."""
+    from typer.testing import CliRunner
+
+    from autograder.cli import app
+
+    def run(course, *arguments: str):
+        monkeypatch.setenv("ATTN_COURSE", str(course.root))
+        monkeypatch.setenv("COLUMNS", "200")
+        return CliRunner().invoke(app, list(arguments))
+
+    return run
+
+
+def solutions(notebook) -> dict[str, str]:
+    """The solution cells of a notebook: id → source."""
+    from autograder import notebooks
+
+    return {notebooks.grade_id(cell): cell.source for cell in notebook.cells if notebooks.flag(cell, "solution")}
+
+
+def hand_in(course, student: str, answers: dict[str, str] | None = None, edit=None, unit: str = UNIT) -> Path:
+    """Hands in the released notebook with these cells filled in. `edit` may change the notebook before it is saved."""
+    from autograder import notebooks
+
+    notebook = notebooks.read(course.released(unit))
+    for cell in notebook.cells:
+        cell.source = (answers or {}).get(notebooks.grade_id(cell), cell.source)
+    if edit:
+        edit(notebook)
+    path = course.submission(student, unit)
+    notebooks.write(notebook, path)
+    return path
+
+
+def right_answers(course, unit: str = UNIT) -> dict[str, str]:
+    """The model answers: what a student with full points hands in."""
+    from autograder import notebooks
+
+    return solutions(notebooks.read(course.solved(unit)))

@@ -1,0 +1,87 @@
+"""Packaging: students install `helpers` alone; the lists of dependencies say the same everywhere."""
+
+import tomllib
+import zipfile
+from importlib.metadata import distribution
+
+import pytest
+import yaml
+from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+
+def _project(path: str) -> dict:
+    return tomllib.loads((ROOT / path).read_text())["project"]
+
+
+def _constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+STUDENT, GRADER = _project("pyproject.toml"), _project("autograder/pyproject.toml")
+GRADER_OWN = [line for line in GRADER["dependencies"] if line != STUDENT["name"]]
+EVERYTHING = STUDENT["dependencies"] + GRADER_OWN + GRADER["optional-dependencies"]["dev"]
+
+
+def test_environment_yml_lists_the_dependencies_of_both_projects():
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][-1]["pip"]
+    assert [line for line in listed if not line.startswith("--")] == EVERYTHING
+    assert {"--constraint constraints.txt", "--editable .", "--editable ./autograder"} <= set(listed)
+
+
+def test_every_dependency_is_pinned_in_constraints_within_its_range():
+    pins = _constraints()
+    for line in EVERYTHING:
+        requirement = Requirement(line)
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), line
+
+
+def test_constraints_name_no_host_and_no_path():
+    text = (ROOT / "constraints.txt").read_text()
+    assert not any(sign in text for sign in ("://", "@", "--", "/"))
+
+
+def test_what_is_installed_here_is_what_constraints_say():
+    for name in ("nbgrader", "jupytext", "nbclient", "torch", "dask"):
+        assert Version(distribution(name).version).public == _constraints()[name]
+
+
+@pytest.mark.parametrize(("name", "colab"), [("torch", "2.11.0"), ("numpy", "2.1.3"), ("matplotlib", "3.10.0")])
+def test_students_dependencies_accept_what_colab_has(name, colab):
+    requirement = next(r for r in map(Requirement, STUDENT["dependencies"]) if r.name == name)
+    assert requirement.specifier.contains(colab)
+    assert not any(part.operator in ("==", "<", "<=", "~=") for part in requirement.specifier)
+
+
+def test_students_need_nothing_of_the_grader():
+    names = {Requirement(line).name for line in STUDENT["dependencies"]}
+    assert names == {"torch", "numpy", "matplotlib", "jaxtyping"}
+    assert "scripts" not in STUDENT
+
+
+def _wheel(folder, project):
+    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT / project))
+    with zipfile.ZipFile(next(builder.build(directory=str(folder), versions=["standard"]))) as wheel:
+        return wheel.namelist()
+
+
+def test_the_students_wheel_holds_helpers_alone(tmp_path):
+    names = _wheel(tmp_path, ".")
+    assert {name.split("/")[0] for name in names} == {"helpers", f"attention_course-{STUDENT['version']}.dist-info"}
+    assert "helpers/checks/score.py" in names
+
+
+def test_the_instructors_wheel_holds_the_grader_alone(tmp_path):
+    names = _wheel(tmp_path, "autograder")
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"autograder", "attention_course_autograder"}
+    assert "autograder/cli.py" in names and "autograder/hidden/unit_02.py" in names
+    assert not any("class/" in name for name in names)
+
+
+def test_helpers_import_without_the_grader():
+    """Nothing of what students install reaches for the grader."""
+    for path in (ROOT / "helpers").rglob("*.py"):
+        assert "autograder" not in path.read_text(), path
