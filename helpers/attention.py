@@ -12,8 +12,6 @@ from torch import Tensor
 from .softmax import softmax
 
 
-
-
 def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
     """α = softmax(K q): how one query shares its attention out over n keys."""
     return softmax(keys @ query, dim=0)

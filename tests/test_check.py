@@ -163,3 +163,5 @@ def test_agree_tells_structures_apart():
     assert not agree(torch.ones(2), torch.ones(2, dtype=torch.bool), within)
     assert agree({"a": 1}, {"a": 1.0}, within) and not agree({"b": 1}, {"a": 1}, within)
     assert "Value 2 of 2" in difference((1, 3), (1, 2))
+    assert "'b' is off. You have 3" in difference({"a": 1, "b": 3}, {"a": 1, "b": 2}) and "'b' is missing" in difference({"a": 1}, {"a": 1, "b": 2})
+    assert not agree(10**400, 10**3, within) and agree(10**30, 1e30, within) and difference(10**400, 1000)

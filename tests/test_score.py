@@ -7,7 +7,8 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 
 from helpers import check
-from helpers.checks.score import MIME
+from helpers.checks import card
+from helpers.checks.score import MIME, Picture, Score
 
 
 def wrong_score():
@@ -47,3 +48,16 @@ def test_what_a_student_writes_is_escaped():
 def test_odd_outputs_can_be_drawn():
     for output in (torch.empty(0), torch.full((5, 3), torch.nan), torch.ones(2, 2, 2, 2), torch.tensor(1 + 2j), torch.ones(5, 3).bool()):
         assert "<div" in check.scaled_dot_product_attention(lambda q, k, v, o=output: o, points=4)._repr_mimebundle_()["text/html"]
+
+
+def test_a_large_output_is_drawn_where_it_is_wrong():
+    expected = torch.zeros(3, 20, 20)
+    got = expected.clone()
+    got[2, 18, 11] = 5.0
+    html = card.html(Score(0, exercise="large", points=1, pictures=(Picture("20×20", expected, got),)))
+    assert html.count(">5.00<") == 2 and "expected 8×8" in html
+
+
+def test_titles_and_points_read_well():
+    assert card.title("rnn_encoder") == "RNN encoder" and card.title("MultiHeadAttention") == "MultiHeadAttention"
+    assert "0.43 of 0.43 points" in str(Score(3 / 7, exercise="part", points=3 / 7))

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch import Tensor
 
 from .. import attention
 from .cases import Drawn, given, sized

@@ -13,6 +13,7 @@ from torch import Tensor
 from .score import Item, Picture, Score
 
 GREEN, AMBER, RED, GREY = "#1a7f4b", "#b26a00", "#b3261e", "#5f6368"
+ACRONYMS = {word.lower(): word for word in ("RNN", "QKV", "GFLOPs", "FLOPs", "IO", "KV", "MQA", "GQA", "ViT", "HBM", "LM")}
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 
 
@@ -37,9 +38,11 @@ def html(score: Score) -> str:
 
 
 def title(exercise: str) -> str:
-    """`scaled_dot_product_attention` → `Scaled dot product attention`; a class name stays as it is."""
-    words = exercise.replace("_", " ")
-    return words if not exercise.islower() else words[0].upper() + words[1:]
+    """`rnn_encoder` → `RNN encoder`; a class name stays as it is."""
+    if not exercise.islower():
+        return exercise
+    words = [ACRONYMS.get(word, word) for word in exercise.split("_")]
+    return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
 
 
 def _headline(score: Score) -> str:
@@ -48,7 +51,11 @@ def _headline(score: Score) -> str:
 
 def _points(score: Score) -> str:
     plural = "" if score.points == 1 else "s"
-    return f"{float(score):.3g} of {score.points:.3g} point{plural}"
+    return f"{_number(score)} of {_number(score.points)} point{plural}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _colour(score: Score) -> str:
@@ -81,26 +88,40 @@ def _message(score: Score) -> str:
     if score.diagnosis and score.diagnosis in score.message:
         name = escape(score.diagnosis)
         words = words.replace(name, f"<b>{name}</b>", 1)
+    words = re.sub(r"\*(\w[^*\n]*)\*", r"<i>\1</i>", words)
     words = re.sub("`([^`\n]+)`", r'<code style="background:#e8eaed;padding:0 3px;border-radius:3px">\1</code>', words)
     lead = "" if score.diagnosis == "not attempted" else "<b>What happened.</b> "
     return f'<div style="margin-top:8px;background:#f6f7f9;border-radius:4px;padding:8px 10px">{lead}{words}</div>'
 
 
 def _picture(picture: Picture) -> str:
-    expected, got = _matrix(picture.expected), _matrix(picture.got)
+    expected, got = _matrices(picture.expected), _matrices(picture.got)
+    window = _worst(expected, got) if expected.shape == got.shape else (0, 0, 0)
+    expected, got = _window(expected, *window), _window(got, *window)
     tables = [_table("expected", expected), _table("yours", got)]
-    if expected.shape == got.shape:
+    if picture.expected.shape == picture.got.shape:
         tables.append(_table("difference", got - expected))
     row = "".join(f'<div style="display:inline-block;vertical-align:top;margin:0 18px 4px 0">{t}</div>' for t in tables)
     return f'<div style="margin-top:8px;overflow-x:auto"><div style="color:{GREY}">{escape(picture.label)}</div>{row}</div>'
 
 
-def _matrix(tensor: Tensor) -> Tensor:
-    """The first matrix of a batch, at most 8×8 of it, in float64."""
-    matrix = tensor.detach().cpu()
-    matrix = (matrix.abs() if matrix.is_complex() else matrix).to(torch.float64)
-    matrix = matrix.reshape(1, -1) if matrix.dim() < 2 else matrix.reshape(-1, *matrix.shape[-2:])[0]
-    return matrix[:LARGEST_DRAWN, :LARGEST_DRAWN]
+def _matrices(tensor: Tensor) -> Tensor:
+    """A tensor of any rank as a stack of matrices in float64, (k, rows, columns)."""
+    tensor = tensor.detach().cpu()
+    tensor = (tensor.abs() if tensor.is_complex() else tensor).to(torch.float64)
+    return tensor.reshape(1, 1, -1) if tensor.dim() < 2 else tensor.reshape(-1, *tensor.shape[-2:])
+
+
+def _worst(expected: Tensor, got: Tensor) -> tuple[int, int, int]:
+    """Which matrix, and which corner of it, to draw so that the largest difference is in sight."""
+    gap = (got - expected).abs().nan_to_num(torch.inf)
+    which, row, column = (int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
+    return which, *(max(0, min(i - LARGEST_DRAWN // 2, size - LARGEST_DRAWN))
+                    for i, size in zip((row, column), gap.shape[1:], strict=True))  # fmt: skip
+
+
+def _window(matrices: Tensor, which: int, row: int, column: int) -> Tensor:
+    return matrices[which, row : row + LARGEST_DRAWN, column : column + LARGEST_DRAWN]
 
 
 def _table(name: str, matrix: Tensor) -> str:

@@ -63,7 +63,7 @@ class Check:
 
     reference: the right answer; its signature gives the shapes, and its name is the exercise's id unless `exercise` is.
     properties: what must hold of the output; with `compare=False` they alone decide.
-    forbids: PyTorch functions that may not be used, as parts of their names.
+    forbids: PyTorch functions that may not be used, as patterns of their names (see `observe`).
     within: (relative, absolute) tolerance; by default that of the inputs' dtype.
     drive: for an answer that is no plain function, such as a class: `drive(answer, *inputs)` makes the output.
     """
@@ -121,15 +121,19 @@ class Check:
             return f"stopped with an error. {seen.error}"
         if self.compare and not self.agrees(seen.output, expected, seen.args):
             return difference(seen.output, expected)
-        if case.gradient and not self._same_gradients(seen):
-            return "The values are right, but the gradients don't reach all the inputs, so nothing before this could be trained."
+        if case.gradient and (problem := self._gradient_problem(seen)):
+            return f"The values are right, but {problem}"
         broken = [rule for rule in self.properties if not _holds(rule, seen)]
         return (broken[0].note or f"This does not hold: {broken[0].label}.") if broken else _over_the_limit(seen, case)
 
-    def _same_gradients(self, seen: Observation) -> bool:
+    def _gradient_problem(self, seen: Observation) -> str:
         expected = self.observe(self.reference, seen.args, gradient=True).gradients
-        pairs = zip(seen.gradients, expected, strict=True)
-        return all(got is not None and self.agrees(got, want, seen.args) for got, want in pairs)
+        for got, want in zip(seen.gradients, expected, strict=True):
+            if got is None:
+                return "the gradients don't reach all the inputs, so nothing before this could be trained."
+            if not self.agrees(got, want, seen.args):
+                return "the gradients are not." if got.isfinite().all() else "a gradient is NaN or infinite."
+        return ""
 
     def _items(self, trials: list[Trial]) -> list[Item]:
         """The cases count; what they have in common (shape, properties) is shown before them and explains."""
@@ -150,7 +154,7 @@ class Check:
 
         name, message = diagnose(self, trials, items)
         return Score(value, exercise=self.exercise, points=points, items=tuple(items), diagnosis=name, message=message,
-                     pictures=_pictures(trials))  # fmt: skip
+                     pictures=_pictures(self, trials))  # fmt: skip
 
 
 class CheckGroup:
@@ -246,12 +250,20 @@ def _in_quarters(points: float, share: float) -> float:
     return float(points) if share == 1 else math.floor(points * share * 4) / 4
 
 
-def _pictures(trials: list[Trial]) -> tuple[Picture, ...]:
+def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
+    """The first tensor that is wrong in its values; one that is right in all of them says nothing."""
     for trial in trials:
-        got = trial.seen.output
-        if not trial.passed and isinstance(got, Tensor) and isinstance(trial.expected, Tensor) and got.numel():
-            return (Picture(trial.case.label, trial.expected, got),)
+        for got, expected in _pairs(trial.seen.output, trial.expected):
+            if not trial.passed and got.numel() and not check.agrees(got, expected, trial.seen.args):
+                return (Picture(trial.case.label, expected, got),)
     return ()
+
+
+def _pairs(got: Any, expected: Any) -> list[tuple[Tensor, Tensor]]:
+    """Tensors and what they should be, from an output that is a tensor or a tuple with tensors in it."""
+    if isinstance(got, (tuple, list)) and isinstance(expected, (tuple, list)):
+        return [pair for g, e in zip(got, expected, strict=False) for pair in _pairs(g, e)]
+    return [(got, expected)] if isinstance(got, Tensor) and isinstance(expected, Tensor) else []
 
 
 __all__ = ["Check", "CheckGroup", "Misconception", "Property", "StudentError", "NOT_ATTEMPTED"]

@@ -1,5 +1,6 @@
 """When two answers count as the same, and how to say in which way they differ."""
 
+import math
 from typing import Any
 
 import torch
@@ -39,6 +40,13 @@ def agree(got: Any, expected: Any, within: tuple[float, float]) -> bool:
     return type(got) is type(expected) and got == expected
 
 
+def as_tensor(value: Any) -> Tensor:
+    """A tensor, or a plain number as one; a whole number that no integer type can hold becomes a float, at worst infinite."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return torch.tensor(float(value) if abs(value) < 1e300 else math.inf, dtype=torch.float64)
+    return torch.as_tensor(value)
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is a plain number (a truth value is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -47,12 +55,12 @@ def is_number(value: Any) -> bool:
 def _same_shape_and_kind(got: Any, expected: Any) -> bool:
     if not (is_number(got) or isinstance(got, Tensor)):
         return False
-    got, expected = torch.as_tensor(got), torch.as_tensor(expected)
+    got, expected = as_tensor(got), as_tensor(expected)
     return got.shape == expected.shape and (got.dtype == torch.bool) == (expected.dtype == torch.bool)
 
 
 def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
-    got, expected = torch.as_tensor(got), torch.as_tensor(expected)
+    got, expected = as_tensor(got), as_tensor(expected)
     if got.is_sparse or got.is_quantized or got.is_complex():
         return False
     got, expected = got.cpu().to(torch.float64), expected.to(torch.float64)
@@ -65,13 +73,15 @@ def difference(got: Any, expected: Any) -> str:
         return "Your function returns nothing. Is there a `return`?"
     if isinstance(expected, (tuple, list)):
         return _sequence_difference(got, expected)
+    if isinstance(expected, dict):
+        return _dict_difference(got, expected)
     if isinstance(expected, bool) or isinstance(expected, str):
         return f"You answered {got!r}."
     if not isinstance(got, Tensor) and isinstance(expected, Tensor):
         return f"Your function returns {_kind(got)}, and a torch tensor is expected."
     if not (isinstance(got, Tensor) or is_number(got)):
         return f"Your function returns {_kind(got)}, and a number is expected."
-    return _tensor_difference(torch.as_tensor(got).detach().cpu(), torch.as_tensor(expected))
+    return _tensor_difference(as_tensor(got).detach().cpu(), as_tensor(expected))
 
 
 def _sequence_difference(got: Any, expected: Any) -> str:
@@ -83,6 +93,17 @@ def _sequence_difference(got: Any, expected: Any) -> str:
         if not agree(g, e, TOLERANCE[torch.float32]):
             return f"Value {position} of {len(expected)} is off. {difference(g, e)}"
     return ""
+
+
+def _dict_difference(got: Any, expected: dict) -> str:
+    if not isinstance(got, dict):
+        return f"Your function returns {_kind(got)}, and a dict with {', '.join(map(repr, expected))} is expected."
+    if missing := [key for key in expected if key not in got]:
+        return f"{missing[0]!r} is missing from your dict."
+    if more := [key for key in got if key not in expected]:
+        return f"Your dict has {more[0]!r}, which is not asked for."
+    wrong = next((key for key in expected if not agree(got[key], expected[key], TOLERANCE[torch.float32])), None)
+    return "" if wrong is None else f"{wrong!r} is off. {difference(got[wrong], expected[wrong])}"
 
 
 def _kind(value: Any) -> str:

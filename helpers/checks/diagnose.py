@@ -21,9 +21,14 @@ def diagnose(check, trials: list, items: list) -> tuple[str | None, str]:
 
 def _same_everywhere(check, trials):
     for misconception in check.misconceptions:
-        if all(_same_outcome(check, misconception, trial) for trial in trials):
+        if all(_same_outcome(check, misconception, trial) for trial in trials) and _not_denied(misconception, trials):
             return misconception, "Your output is what you get with this slip:"
     return None
+
+
+def _not_denied(misconception, trials) -> bool:
+    """Of two slips that give the same values, the one whose own mark shows."""
+    return not misconception.recognise or any(_recognises(misconception, trial.seen) for trial in trials)
 
 
 def _recognised(check, trials):

@@ -8,6 +8,7 @@ Counting gives the same result on every machine, which a stopwatch does not.
 import contextlib
 import copy
 import io
+import re
 import sysconfig
 import traceback
 import warnings
@@ -61,7 +62,7 @@ def observe(
 ) -> Observation:
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
-    forbids: parts of PyTorch names, e.g. "softmax" for `torch.softmax`, `Tensor.softmax` and `aten::_softmax`.
+    forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
     gradient: also differentiate the output by every floating-point input.
     """
     kwargs = kwargs or {}
@@ -141,7 +142,7 @@ class _Called(TorchFunctionMode):
 
 
 def _note_forbidden(seen: Observation, name: str, forbids: tuple[str, ...]) -> None:
-    if any(part in name for part in forbids) and name not in seen.forbidden:
+    if name not in seen.forbidden and any(re.search(pattern, name) for pattern in forbids):
         seen.forbidden += (name,)
 
 

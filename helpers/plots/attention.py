@@ -124,7 +124,7 @@ def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]
     """The gap of each layer over many random orders of the same tokens."""
     orders = [torch.eye(len(x))[torch.randperm(len(x))] for _ in range(trials)]
     figure, axis = plt.subplots(figsize=(7, 2.2))
-    for row, (name, layer) in enumerate(layers.items()):
+    for row, layer in enumerate(layers.values()):
         gaps = torch.tensor([float(gap(layer, x, p)) for p in orders])
         axis.plot(gaps.clamp_min(1e-9), [row] * trials, "|", ms=18, color=(QUERY, KEY)[row % 2])
     axis.set(xscale="log", xlabel="max |layer(PX) − P layer(X)|, one mark an order", ylim=(-0.6, len(layers) - 0.4))
