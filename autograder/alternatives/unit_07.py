@@ -1,0 +1,244 @@
+"""Right answers of unit 07 in other styles: counted while PyTorch runs, added up term by term, as floats, by search."""
+
+import math
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def flops_counted(n, m, k):
+    with FlopCounterMode(display=False) as counter:
+        torch.ones(n, m, device="meta") @ torch.ones(m, k, device="meta")
+    return counter.get_total_flops()
+
+
+matmul_flops = {
+    "counted while it runs": flops_counted,
+    "multiplications plus additions": lambda n, m, k: n * m * k + n * k * m,
+    "as a float": lambda n, m, k: 2.0 * n * (m * k),
+}
+
+
+def elements_of_tensors(n, m, k):
+    a, b = torch.empty(n, m, device="meta"), torch.empty(m, k, device="meta")
+    return sum(t.numel() for t in (a, b, a @ b))
+
+
+matmul_io = {
+    "numel of three tensors": elements_of_tensors,
+    "factored": lambda n, m, k: n * (m + k) + m * k,
+    "as a tensor": lambda n, m, k: torch.tensor([n * m, m * k, n * k]).sum(),
+}
+
+
+def intensity_by_bytes(n, m, k, dtype):
+    a, b = torch.empty(n, m, dtype=dtype, device="meta"), torch.empty(m, k, dtype=dtype, device="meta")
+    return 2 * n * m * k / sum(t.numel() * t.element_size() for t in (a, b, a @ b))
+
+
+arithmetic_intensity = {
+    "bytes of three tensors": intensity_by_bytes,
+    "from the bits": lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k + n * k) * (torch.finfo(dtype).bits / 8)),
+    "one over a sum": lambda n, m, k, dtype: 2 / (dtype.itemsize * (1 / k + 1 / n + 1 / m)),
+}
+
+
+def training_by_products(b, n, d, h, d_ff):
+    shapes = {
+        "qkv": [(1, b * n, d, d)] * 3, "scores": [(b * h, n, d // h, n)], "weighted_sum": [(b * h, n, n, d // h)],
+        "output": [(1, b * n, d, d)], "ffn": [(1, b * n, d, d_ff), (1, b * n, d_ff, d)],
+    }  # fmt: skip
+    table = {"softmax": (0, 2 * b * h * n * n)}
+    for row, products in shapes.items():
+        flops = sum(2 * t * i * j * k for t, i, j, k in products)
+        table[row] = (flops, sum(t * (i * j + j * k + i * k) for t, i, j, k in products))
+    table["total"] = tuple(map(sum, zip(*table.values())))
+    return table
+
+
+def training_written_out(b, n, d, h, d_ff):
+    x, s = b * n * d, b * h * n**2
+    rows = {
+        "qkv": [6 * x * d, 6 * x + 3 * d**2],
+        "scores": [2 * x * n, 2 * x + s],
+        "softmax": [0.0, 2.0 * s],
+        "weighted_sum": [2 * x * n, s + 2 * x],
+        "output": [2 * x * d, 2 * x + d**2],
+        "ffn": [4 * x * d_ff, 2 * (x + d * d_ff + b * n * d_ff)],
+    }
+    rows["total"] = [8 * x * d + 4 * x * n + 4 * x * d_ff, sum(moved for _, moved in rows.values())]
+    return rows
+
+
+def decode_by_products(b, n, d, h, d_ff):
+    shapes = {
+        "qkv": [(1, b, d, d)] * 3, "scores": [(b * h, 1, d // h, n)], "weighted_sum": [(b * h, 1, n, d // h)],
+        "output": [(1, b, d, d)], "ffn": [(1, b, d, d_ff), (1, b, d_ff, d)],
+    }  # fmt: skip
+    table = {"softmax": (0, 2 * b * h * n)}
+    for row, products in shapes.items():
+        flops = sum(2 * t * i * j * k for t, i, j, k in products)
+        table[row] = (flops, sum(t * (i * j + j * k + i * k) for t, i, j, k in products))
+    table["total"] = tuple(map(sum, zip(*table.values())))
+    return table
+
+
+def decode_written_out(b, n, d, h, d_ff):
+    rows = {
+        "qkv": (6 * b * d**2, 6 * b * d + 3 * d**2),
+        "scores": (2 * b * n * d, b * d + b * n * d + b * h * n),
+        "softmax": (0, 2 * b * h * n),
+        "weighted_sum": (2 * b * n * d, b * h * n + b * n * d + b * d),
+        "output": (2 * b * d**2, 2 * b * d + d**2),
+        "ffn": (4 * b * d * d_ff, 2 * b * d + 2 * d * d_ff + 2 * b * d_ff),
+    }
+    rows["total"] = (sum(f for f, _ in rows.values()), sum(e for _, e in rows.values()))
+    rows["note"] = "another row"
+    return rows
+
+
+training_table = {"from a list of products": training_by_products, "written out, lists and floats": training_written_out}
+decode_table = {"from a list of products": decode_by_products, "written out, one row more": decode_written_out}
+
+
+def crossover_by_search(d, d_ff):
+    n = 1
+    while 4 * n * n * d < 8 * n * d * d + 4 * n * d * d_ff:
+        n += 1
+    return n
+
+
+crossover = {
+    "by search": crossover_by_search,
+    "one side divided by the other": lambda d, d_ff: (8 * d**2 + 4 * d * d_ff) / (4 * d),
+}
+
+
+def layer_types_with_constants(n, d, k, r):
+    return {
+        "recurrent": (2 * n * (d**2 + d), n, n - 1),
+        "convolution": (2 * k * n * d**2 + n * d, 1, 1 + math.log(n, k)),
+        "self-attention": (4 * n**2 * d + 5 * n**2, 2, 1),
+        "strided sparse": (4 * n * (2 * n**0.5) * d, 1, 2),
+        "lsh": (8 * n * d * math.log(n) + n * d, 3 * math.log(n), math.log10(n)),
+        "low-rank": (2 * n * r * d + 4 * n * r * d, 3, 1),
+        "linear": (4 * n * d**2 + n * d, 1, 1),
+    }
+
+
+def layer_types_as_lists(n, d, k, r):
+    log = math.log2(n)
+    constant = [1.0, 1.0]
+    return {
+        "linear": [d * d * n, *constant], "low-rank": [d * r * n, *constant], "lsh": [d * n * log, log, log],
+        "strided sparse": [d * n**1.5, *constant], "self-attention": [d * n * n, *constant],
+        "convolution": [d * d * n * k, 1.0, log / math.log2(k)], "recurrent": [d * d * n, n, n],
+    }  # fmt: skip
+
+
+layer_types = {
+    "with constants and smaller terms": layer_types_with_constants,
+    "lists, another order": layer_types_as_lists,
+    "the scan of the keys counted too": lambda n, d, k, r: {
+        **layer_types_as_lists(n, d, k, r), "self-attention": (2 * n * d * n + 7 * n * d, 1, 1),
+    },
+}  # fmt: skip
+
+
+def roofline_by_time(flops, elements, dtype, peak, bandwidth):
+    computing, moving = flops / peak, elements * dtype.itemsize / bandwidth
+    return flops / max(computing, moving), "memory" if moving > computing else "compute"
+
+
+def roofline_by_ridge(flops, elements, dtype, peak, bandwidth):
+    intensity = flops / (elements * torch.finfo(dtype).bits / 8)
+    if intensity >= peak / bandwidth:
+        return peak, "compute"
+    return intensity * bandwidth, "memory"
+
+
+roofline = {
+    "the longer of two times": roofline_by_time,
+    "left or right of the ridge": roofline_by_ridge,
+    "a list": lambda flops, elements, dtype, peak, bandwidth: list(roofline_by_ridge(flops, elements, dtype, peak, bandwidth)),
+}
+
+
+def bytes_of_a_tensor(b, n, h, layers, dtype):
+    scores = torch.empty(layers, b, h, n, n, dtype=dtype, device="meta")
+    return scores.numel() * scores.element_size()
+
+
+score_memory = {
+    "a tensor on the meta device": bytes_of_a_tensor,
+    "from the bits": lambda b, n, h, layers, dtype: layers * h * b * n * n * torch.finfo(dtype).bits // 8,
+}
+
+
+def context_by_bisection(memory, b, h, layers, dtype):
+    low, high = 0, memory + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = b * h * layers * middle * middle * dtype.itemsize <= memory
+        low, high = (middle, high) if fits else (low, middle)
+    return low
+
+
+longest_context = {
+    "by bisection": context_by_bisection,
+    "a root, rounded down": lambda memory, b, h, layers, dtype: int((memory / (b * h * layers * dtype.itemsize)) ** 0.5),
+    "math.floor": lambda memory, b, h, layers, dtype: math.floor(math.sqrt(memory / (b * h * layers * dtype.itemsize))),
+}
+
+
+def windows_by_counting(side, patch, window, d):
+    rows = side // patch
+    windows = (rows / window) ** 2
+    return 4 * (rows * rows) ** 2 * d, 4 * windows * (window * window) ** 2 * d
+
+
+vit_windows = {
+    "window by window": windows_by_counting,
+    "as a list": lambda side, patch, window, d: [4 * (side / patch) ** 4 * d, 4 * (side / patch * window) ** 2 * d],
+}
+
+
+def pairs_of_a_mask(n, w, g, d):
+    pairs = sum(w + g for _ in range(n)) + sum(n + g for _ in range(g))
+    return 2 * pairs * d + 2 * pairs * d
+
+
+global_tokens_cost = {
+    "query by query": pairs_of_a_mask,
+    "multiplied out": lambda n, w, g, d: 4 * d * n * w + 8 * d * n * g + 4 * d * g * g,
+}
+
+
+def channels_head_by_head(n, d, h):
+    d_h = d // h
+    projections = 4 * (2 * n * d * d)
+    patches = sum(2 * n * d_h * n + 2 * n * n * d_h for _ in range(h))
+    channels = sum(2 * d_h * n * d_h + 2 * d_h * d_h * n for _ in range(h))
+    return projections + patches, projections + channels
+
+
+channel_attention = {
+    "head by head": channels_head_by_head,
+    "factored": lambda n, d, h: (4 * n * d * (2 * d + n), 4 * n * d * (2 * d + d / h)),
+}
+
+
+def flops_layer_by_layer(b, n, layers, d, d_ff, vocabulary):
+    tokens, forward = b * n, 0
+    for _ in range(layers):
+        forward += 4 * 2 * tokens * d * d + 2 * 2 * b * n * n * d + 2 * 2 * tokens * d * d_ff
+    forward += 2 * tokens * d * vocabulary
+    return forward + 2 * forward
+
+
+model_flops = {
+    "layer by layer, then backward": flops_layer_by_layer,
+    "for each token": lambda b, n, layers, d, d_ff, vocabulary: (
+        b * n * (6 * (layers * (4 * d * d + 2 * d * d_ff) + d * vocabulary) + 12.0 * layers * n * d)
+    ),
+}

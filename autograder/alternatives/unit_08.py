@@ -1,0 +1,509 @@
+"""Right answers of unit 08 in other styles: loops, einsum, other layouts of the cache, other orders of work."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+# ------------------------------------------------------------------------------------------------ formulas and quizzes
+
+
+def projections_by_loop(n, layers):
+    seen = repeated = 0
+    for step in range(1, n + 1):
+        repeated += step - (1 if step > seen else 0)
+        seen = step
+    return layers * repeated
+
+
+redundant_projections = {
+    "a sum over the steps": projections_by_loop,
+    "pairs of tokens": lambda n, layers: layers * math.comb(n, 2),
+}
+
+what_to_store = {"a capital letter": lambda: "C", "in a list": lambda: ["c"]}
+new_operations = {
+    "separated by commas": lambda: "d, g, b, f, a, e, c",
+    "a list of letters": lambda: ["d", "g", "b", "f", "a", "e", "c"],
+    "arrows and capitals": lambda: "D → G → B → F → A → E → C",
+}
+
+
+def cost_by_sums(n, d):
+    def step(projected, queries, keys):
+        return 4 * 2 * projected * d * d + 2 * 2 * queries * keys * d
+
+    return (
+        step(1, 1, n), step(n, n, n), sum(step(1, 1, t) for t in range(1, n + 1)), sum(step(t, t, t) for t in range(1, n + 1)),
+    )  # fmt: skip
+
+
+decode_cost = {
+    "sums over the steps": cost_by_sums,
+    "closed forms, as a list": lambda n, d: [
+        8 * d * d + 4 * n * d,
+        n * (8 * d * d + 4 * n * d),
+        8 * n * d * d + 4 * d * (n * (n + 1) // 2),
+        8 * d * d * (n * (n + 1) // 2) + 4 * d * (n * (n + 1) * (2 * n + 1) // 6),
+    ],
+}
+
+
+def bytes_of_tensors(layers, h, h_kv, d, n, b, size):
+    key = torch.empty(b, h_kv, n, d // h, device="meta")
+    return layers * (key.numel() + key.numel()) * size
+
+
+cache_bytes = {
+    "counted in tensors without memory": bytes_of_tensors,
+    "per token first": lambda layers, h, h_kv, d, n, b, size: (2 * layers * h_kv * d // h * size) * n * b,
+    "as a float": lambda layers, h, h_kv, d, n, b, size: 2.0 * layers * d * (h_kv / h) * n * b * size,
+}
+
+# -------------------------------------------------------------------------------------------------------------- KVCache
+
+
+class CacheInOneTensor:
+    """Keys and values in one tensor with a first axis of 2."""
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.room, self.length = torch.empty(2, b, h, capacity, d_h, dtype=dtype), 0
+
+    def append(self, k, v):
+        start, end = self.length, self.length + k.size(2)
+        if end > self.room.size(3):
+            raise ValueError(f"{end} tokens don't fit")
+        self.room[0, :, :, start:end].copy_(k)
+        self.room[1, :, :, start:end].copy_(v)
+        self.length = end
+        return self.room[0].narrow(2, 0, end), self.room[1].narrow(2, 0, end)
+
+
+class CacheTokensFirst:
+    """The token axis first, written row by row."""
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.k = torch.zeros(capacity, b, h, d_h, dtype=dtype)
+        self.v = torch.zeros(capacity, b, h, d_h, dtype=dtype)
+        self.capacity, self.length = capacity, 0
+
+    def append(self, k, v):
+        if k.shape[2] > self.capacity - self.length:
+            raise ValueError("full")
+        for place in range(k.shape[2]):
+            self.k[self.length], self.v[self.length] = k[:, :, place], v[:, :, place]
+            self.length += 1
+        return self.k[: self.length].permute(1, 2, 0, 3), self.v[: self.length].permute(1, 2, 0, 3)
+
+
+class CacheByIndex(torch.nn.Module):
+    """A module with buffers, written with index_copy_, returning copies."""
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros((b, h, capacity, d_h), dtype=dtype))
+        self.register_buffer("values", torch.zeros((b, h, capacity, d_h), dtype=dtype))
+        self.length = 0
+
+    def append(self, k, v):
+        index = torch.arange(self.length, self.length + k.shape[2])
+        if len(index) and index[-1] >= self.keys.shape[2]:
+            raise ValueError("no room left")
+        self.keys.index_copy_(2, index, k)
+        self.values.index_copy_(2, index, v)
+        self.length += k.shape[2]
+        return self.keys[:, :, : self.length].clone(), self.values[:, :, : self.length].clone()
+
+
+KVCache = {
+    "one tensor for both": CacheInOneTensor,
+    "the token axis first, row by row": CacheTokensFirst,
+    "a module with buffers, by index": CacheByIndex,
+}
+
+# ----------------------------------------------------------------------------------------------------------- decode_step
+
+
+def turn(x, positions):
+    """RoPE, with complex numbers."""
+    d = x.shape[-1]
+    angles = positions.double()[:, None] * 10_000.0 ** (-torch.arange(0, d, 2).double() / d)
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (d // 2, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2).to(x.dtype)
+
+
+def step_by_sdpa(x, keys, values, w_q, w_k, w_v, w_o):
+    (b, n, d), (h, m) = x.shape, keys.shape[1:3]
+    q, k, v = ((x @ w).view(b, n, h, d // h).transpose(1, 2) for w in (w_q, w_k, w_v))
+    place = torch.arange(m, m + n)
+    keys, values = torch.cat((keys, turn(k, place)), 2), torch.cat((values, v), 2)
+    mask = torch.arange(m + n) <= place[:, None]
+    out = F.scaled_dot_product_attention(turn(q, place), keys, values, attn_mask=mask)
+    return out.transpose(1, 2).reshape(b, n, d) @ w_o, keys, values
+
+
+def step_token_by_token(x, keys, values, w_q, w_k, w_v, w_o):
+    h, outs = keys.shape[1], []
+    for row in x.unbind(dim=1):
+        m = torch.tensor([keys.shape[2]])
+        q, k, v = (torch.einsum("bd,de->be", row, w).unflatten(1, (h, 1, -1)) for w in (w_q, w_k, w_v))
+        keys, values = torch.cat([keys, turn(k, m)], 2), torch.cat([values, v], 2)
+        scores = torch.einsum("bhid,bhmd->bhim", turn(q, m), keys) / keys.shape[3] ** 0.5
+        outs.append(torch.einsum("bhim,bhmd->bihd", scores.softmax(-1), values).flatten(2) @ w_o)
+    return torch.cat(outs, dim=1), keys, values
+
+
+def step_with_plain_keys(x, keys, values, w_q, w_k, w_v, w_o):
+    """Keys stored as they are, and turned whenever they are read."""
+    (b, n, d), (h, m) = x.shape, keys.shape[1:3]
+    q, k, v = ((x @ w).view(b, n, h, d // h).transpose(1, 2) for w in (w_q, w_k, w_v))
+    keys, values, place = torch.cat([keys, k], 2), torch.cat([values, v], 2), torch.arange(m + n)
+    scores = turn(q, place[m:]) @ turn(keys, place).mT / math.sqrt(d // h)
+    scores = scores.masked_fill(place > place[m:, None], float("-inf"))
+    return (scores.softmax(-1) @ values).transpose(1, 2).reshape(b, n, d) @ w_o, keys, values
+
+
+def step_with_shifted_positions(x, keys, values, w_q, w_k, w_v, w_o):
+    """Only distances count, so all positions may be shifted; heads one by one."""
+    h, m = keys.shape[1:3]
+    place = 100 + m + torch.arange(x.shape[1])
+    split = [(x @ w).chunk(h, dim=-1) for w in (w_q, w_k, w_v)]
+    new_k, new_v = torch.stack([turn(k, place) for k in split[1]], 1), torch.stack(split[2], 1)
+    keys, values = torch.cat([keys, new_k], 2), torch.cat([values, new_v], 2)
+    heads = []
+    for i, q in enumerate(split[0]):
+        scores = turn(q, place) @ keys[:, i].transpose(1, 2) * keys.shape[-1] ** -0.5
+        hidden = torch.ones(scores.shape[1:]).triu(m + 1) > 0
+        heads.append(scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values[:, i])
+    return torch.cat(heads, dim=-1) @ w_o, keys, values
+
+
+decode_step = {
+    "with PyTorch's operator and a mask": step_by_sdpa,
+    "token by token, einsum": step_token_by_token,
+    "keys stored before the turn": step_with_plain_keys,
+    "heads one by one, positions shifted": step_with_shifted_positions,
+}
+
+# ------------------------------------------------------------------------------------------------------- generate_cached
+
+
+def generate_in_one_loop(model, prompt, n):
+    tokens, cache, read = prompt, None, 0
+    for _ in range(n):
+        logits, cache = model(tokens[:, read:], read, cache)
+        read = tokens.shape[1]
+        tokens = torch.cat([tokens, logits[:, -1].argmax(-1)[:, None]], 1)
+    return tokens[:, -n:]
+
+
+def generate_into_room(model, prompt, n):
+    written = torch.empty(len(prompt), n, dtype=torch.long)
+    new, start, cache = prompt, 0, None
+    for place in range(n):
+        logits, cache = model(new, start, cache)
+        start += new.shape[1]
+        written[:, place] = logits[:, -1].max(dim=-1).indices
+        new = written[:, place : place + 1].clone()
+    return written
+
+
+def generate_and_read_the_last(model, prompt, n):
+    logits, cache = model(prompt, 0, None)
+    out = []
+    for place in range(n):
+        out.append(torch.topk(logits[:, -1], 1).indices)
+        logits, cache = model(out[-1], prompt.shape[1] + place, cache)
+    return torch.hstack(out)
+
+
+generate_cached = {
+    "one loop, reading what is new": generate_in_one_loop,
+    "into a tensor made beforehand": generate_into_room,
+    "the last token read too": generate_and_read_the_last,
+}
+
+bidirectional_cannot_cache = {
+    "by slices, as a number": lambda layer, x, new: torch.max(torch.abs(layer(torch.vstack((x, new)))[:-1] - layer(x))).item(),
+    "row by row": lambda layer, x, new: max(
+        (after - before).abs().max() for before, after in zip(layer(x), layer(torch.cat((x, new), dim=0)))
+    ),
+    "the norm": lambda layer, x, new: torch.linalg.vector_norm(layer(torch.cat([x, new]))[: x.shape[0]] - layer(x), ord=math.inf),
+}
+
+# --------------------------------------------------------------------------------------------------------- mqa_gqa_cache
+
+
+def groups_as_an_axis(q, k, v, keys, values):
+    b, h, n, d_h = q.shape
+    keys, values = torch.cat([keys, k], -2), torch.cat([values, v], -2)
+    m = keys.shape[2]
+    grouped = q.view(b, k.shape[1], -1, n, d_h)  # (b, h_kv, group, n, d_h)
+    scores = torch.einsum("bkgnd,bkmd->bkgnm", grouped, keys) / math.sqrt(d_h)
+    scores = scores.masked_fill(torch.arange(m) > torch.arange(m - n, m)[:, None], -torch.inf)
+    return torch.einsum("bkgnm,bkmd->bkgnd", scores.softmax(-1), values).flatten(1, 2), keys, values
+
+
+def groups_by_sdpa(q, k, v, keys, values):
+    keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+    mask = torch.ones(q.shape[2], keys.shape[2], dtype=torch.bool).tril(keys.shape[2] - q.shape[2])
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True), keys, values
+
+
+def groups_by_loop(q, k, v, keys, values):
+    keys, values = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+    size, (n, m) = q.shape[1] // k.shape[1], (q.shape[2], keys.shape[2])
+    heads = []
+    for i in range(q.shape[1]):
+        scores = q[:, i] @ keys[:, i // size].mT / q.shape[-1] ** 0.5 + torch.full((n, m), -torch.inf).triu(m - n + 1)
+        heads.append(scores.softmax(-1) @ values[:, i // size])
+    return torch.stack(heads, 1), keys, values
+
+
+mqa_gqa_cache = {
+    "groups as an axis of their own": groups_as_an_axis,
+    "with PyTorch's operator": groups_by_sdpa,
+    "a loop over the query heads": groups_by_loop,
+}
+
+# --------------------------------------------------------------------------------------------------------- sliding_cache
+
+
+class SlidingTokenByToken:
+    """One token at a time through the ring: store, then attend to all that is there, in any order."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = window, 0
+        self.keys, self.values = torch.zeros(b, h, window, d_h, dtype=dtype), torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        outs = []
+        for place in range(q.shape[2]):
+            slot = self.length % self.window
+            self.keys[:, :, slot], self.values[:, :, slot] = k[:, :, place], v[:, :, place]
+            self.length += 1
+            filled = min(self.length, self.window)
+            keys, values = self.keys[:, :, :filled], self.values[:, :, :filled]
+            outs.append(F.scaled_dot_product_attention(q[:, :, place : place + 1], keys, values))
+        return torch.cat(outs, 2)
+
+
+class SlidingByCutting:
+    """No ring: the end of [old, new] is kept."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window = window
+        self.keys = self.values = torch.zeros(b, h, 0, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        keys, values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        n, m = k.shape[2], keys.shape[2]
+        band = torch.ones(n, m).tril(m - n).triu(m - n - self.window + 1).bool()
+        self.keys, self.values = keys[:, :, -self.window :], values[:, :, -self.window :]
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=band)
+
+
+class SlidingByRolling:
+    """The newest always in the last slot; a mask for slots that are still empty."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = window, 0
+        self.keys, self.values = torch.zeros(2, b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        outs = []
+        for query, key, value in zip(q.unbind(2), k.unbind(2), v.unbind(2)):
+            self.keys, self.values = self.keys.roll(-1, dims=2), self.values.roll(-1, dims=2)
+            self.keys[:, :, -1], self.values[:, :, -1] = key, value
+            self.length += 1
+            scores = torch.einsum("bhd,bhmd->bhm", query, self.keys) / math.sqrt(q.shape[-1])
+            empty = torch.arange(self.window) < self.window - self.length
+            outs.append(torch.einsum("bhm,bhmd->bhd", scores.masked_fill(empty, -torch.inf).softmax(-1), self.values))
+        return torch.stack(outs, dim=2)
+
+
+sliding_cache = {
+    "token by token, slots in any order": SlidingTokenByToken,
+    "the end of old and new kept": SlidingByCutting,
+    "everything moved on by one": SlidingByRolling,
+}
+
+# ------------------------------------------------------------------------------------------------------- quantized_cache
+
+
+def keys_by_where(k):
+    largest = k.abs().max(dim=2, keepdim=True).values
+    scale = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
+    return (k / scale).round().clamp(-127, 127).char(), scale
+
+
+def values_by_where(v):
+    largest = v.abs().max(dim=3, keepdim=True).values
+    scale = torch.where(largest > 0, largest / 127, torch.ones_like(largest))
+    return (v / scale).round().clamp(-127, 127).char(), scale
+
+
+def keys_by_loops(k):
+    codes, scale = torch.zeros(k.shape, dtype=torch.int8), torch.zeros(len(k), k.shape[1], 1, k.shape[3], dtype=k.dtype)
+    for i in range(len(k)):
+        for head in range(k.shape[1]):
+            for channel in range(k.shape[3]):
+                column = k[i, head, :, channel]
+                step = max(column.abs().max().item() / 127, 1e-30)
+                scale[i, head, 0, channel] = step
+                codes[i, head, :, channel] = torch.round(column / step).to(torch.int8)
+    return codes, scale
+
+
+def values_through_the_keys(v):
+    codes, scale = keys_by_where(v.mT)
+    return codes.mT, scale.mT
+
+
+def bytes_by_tensors(b, h, n, d_h, size):
+    codes = torch.empty(2, b, h, n, d_h, dtype=torch.int8, device="meta").nbytes
+    return codes + size * (torch.empty(b, h, 1, d_h, device="meta").numel() + torch.empty(b, h, n, 1, device="meta").numel())
+
+
+quantized_cache = {
+    "torch.where and char": (keys_by_where, values_by_where, bytes_by_tensors),
+    "loops; values as transposed keys": (keys_by_loops, values_through_the_keys, lambda b, h, n, d_h, size: b * h * (2 * n * d_h + size * (n + d_h))),
+}  # fmt: skip
+
+# ----------------------------------------------------------------------------------------------------------- paged_cache
+
+
+class PagesWithAFreeList:
+    """A list of free page numbers; a page is copied before the first row is written."""
+
+    def __init__(self, pages, page_size, d, dtype=torch.float32):
+        self.rows = torch.empty(pages * page_size, d, dtype=dtype)
+        self.size, self.unused, self.users, self.tables = page_size, list(range(pages)), {}, {}
+
+    @property
+    def free_pages(self):
+        return len(self.unused)
+
+    def new_page(self):
+        if not self.unused:
+            raise ValueError("no page left")
+        page = self.unused.pop()
+        self.users[page] = 1
+        return page
+
+    def let_go(self, page):
+        self.users[page] -= 1
+        if not self.users[page]:
+            self.unused.append(page)
+
+    def append(self, name, rows):
+        table, length = self.tables.get(name, ([], 0))
+        for row in rows:
+            if length == len(table) * self.size:
+                table.append(self.new_page())
+            elif self.users[table[-1]] > 1:
+                old, table[-1] = table[-1], self.new_page()
+                self.rows[table[-1] * self.size :][: self.size] = self.rows[old * self.size :][: self.size].clone()
+                self.let_go(old)
+            self.rows[table[-1] * self.size + length % self.size] = row
+            length += 1
+            self.tables[name] = table, length
+
+    def read(self, name):
+        table, length = self.tables[name]
+        return torch.stack([self.rows[table[t // self.size] * self.size + t % self.size] for t in range(length)])
+
+    def fork(self, name, new):
+        table, length = self.tables[name]
+        self.tables[new] = table[:], length
+        for page in table:
+            self.users[page] += 1
+
+    def free(self, name):
+        table, _ = self.tables.pop(name)
+        for page in table:
+            self.let_go(page)
+
+
+class PagesWithoutCounters:
+    """Who uses a page is seen from the tables: nothing to count, nothing to forget."""
+
+    def __init__(self, pages, page_size, d, dtype=torch.float32):
+        self.pool, self.tables, self.lengths = torch.zeros(pages, page_size, d, dtype=dtype), {}, {}
+        self.free_pages = pages
+
+    def used(self):
+        return [page for table in self.tables.values() for page in table]
+
+    def unused(self):
+        free = [page for page in range(len(self.pool)) if page not in self.used()]
+        if not free:
+            raise ValueError("all pages are used")
+        return free[0]
+
+    def append(self, name, rows):
+        table = self.tables.setdefault(name, [])
+        for row in rows:
+            page, slot = divmod(self.lengths.get(name, 0), self.pool.shape[1])
+            if page == len(table):
+                table.append(self.unused())
+            elif self.used().count(table[page]) > 1:
+                copy = self.unused()
+                self.pool[copy] = self.pool[table[page]]
+                table[page] = copy
+            self.pool[table[page]][slot] = row
+            self.lengths[name] = self.lengths.get(name, 0) + 1
+        self.free_pages = len(self.pool) - len(set(self.used()))
+
+    def read(self, name):
+        return torch.cat([self.pool[page] for page in self.tables[name]])[: self.lengths[name]]
+
+    def fork(self, name, new):
+        self.tables[new], self.lengths[new] = [*self.tables[name]], self.lengths[name]
+
+    def free(self, name):
+        del self.tables[name], self.lengths[name]
+        self.free_pages = len(self.pool) - len(set(self.used()))
+
+
+paged_cache = {"a list of free pages": PagesWithAFreeList, "users read off the tables": PagesWithoutCounters}
+
+# ---------------------------------------------------------------------------------------------------------- ragged_batch
+
+
+def pad_by_lists(prompts):
+    longest = max(map(len, prompts))
+    tokens = torch.tensor([[7] * (longest - len(prompt)) + prompt.tolist() for prompt in prompts])
+    lengths = torch.tensor([[len(prompt)] for prompt in prompts])
+    return tokens, torch.arange(longest) >= longest - lengths
+
+
+def pad_by_sequence(prompts):
+    flipped = torch.nn.utils.rnn.pad_sequence([prompt.flip(0) for prompt in prompts], batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence([torch.ones(len(prompt), dtype=torch.bool) for prompt in prompts], batch_first=True)
+    return flipped.flip(1), real.flip(1)
+
+
+def rows_by_loops(real, n):
+    b, m = real.shape
+    positions, mask = torch.zeros(b, n, dtype=torch.long), torch.zeros(b, n, m, dtype=torch.bool)
+    for row in range(b):
+        for place in range(n):
+            token = m - n + place
+            positions[row, place] = max(0, int(real[row, : token + 1].sum()) - 1)
+            mask[row, place, : token + 1] = real[row, : token + 1]
+    return positions, mask
+
+
+def rows_by_padding(real, n):
+    m = real.shape[1]
+    padding = (~real).sum(dim=1, keepdim=True)
+    token = torch.arange(m - n, m)
+    key = torch.arange(m)
+    return token - padding, (key <= token[:, None]) & (key >= padding[:, :, None])
+
+
+ragged_batch = {
+    "lists; loops over rows and tokens": (pad_by_lists, rows_by_loops),
+    "pad_sequence; the width of the padding": (pad_by_sequence, rows_by_padding),
+}

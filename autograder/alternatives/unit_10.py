@@ -1,0 +1,281 @@
+"""Right answers of unit 10 in other styles: loops over slices, blocks, gathers, einsum, float64, other patterns."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+
+def local_by_slices(q, k, v, w):
+    rows = []
+    for i in range(q.shape[-2]):
+        near = slice(max(i - w, 0), i + w + 1)
+        weights = (q[..., i : i + 1, :] @ k[..., near, :].mT / math.sqrt(q.shape[-1])).softmax(-1)
+        rows.append(weights @ v[..., near, :])
+    return torch.cat(rows, dim=-2)
+
+
+def local_by_blocks(q, k, v, w):
+    n, size, outputs = q.shape[-2], max(w, 1), []
+    for start in range(0, n, size):
+        stop, first, last = min(start + size, n), max(start - w, 0), min(start + size + w, n)
+        scores = q[..., start:stop, :] @ k[..., first:last, :].mT / math.sqrt(q.shape[-1])
+        far = (torch.arange(start, stop)[:, None] - torch.arange(first, last)).abs() > w
+        outputs.append(scores.masked_fill(far, -math.inf).softmax(-1) @ v[..., first:last, :])
+    return torch.cat(outputs, dim=-2)
+
+
+def local_by_gather(q, k, v, w):
+    n = q.shape[-2]
+    keys = torch.arange(n)[:, None] + torch.arange(-w, w + 1)
+    inside = (keys >= 0) & (keys < n)
+    keys = keys.clamp(0, n - 1)
+    scores = torch.einsum("...nd,...nsd->...ns", q, k[..., keys, :]) / q.shape[-1] ** 0.5
+    weights = F.softmax(scores.masked_fill(~inside, float("-inf")), dim=-1)
+    return torch.einsum("...ns,...nsv->...nv", weights, v[..., keys, :])
+
+
+def local_by_diagonals(q, k, v, w):
+    # Slot s of all tokens at once: the keys, shifted by s − w.
+    n, shifts = q.shape[-2], range(-w, w + 1)
+    place = torch.arange(n)
+    scores = torch.stack([(q * k[..., (place + s).clamp(0, n - 1), :]).sum(-1) for s in shifts], dim=-1) / math.sqrt(q.shape[-1])
+    outside = torch.stack([(place + s < 0) | (place + s >= n) for s in shifts], dim=-1)
+    weights = scores.masked_fill(outside, -math.inf).softmax(-1)
+    return sum(weights[..., s + w, None] * v[..., (place + s).clamp(0, n - 1), :] for s in shifts)
+
+
+local_attention = {
+    "slices in a loop": local_by_slices,
+    "blocks with three blocks of keys": local_by_blocks,
+    "gathered, einsum": local_by_gather,
+    "diagonal after diagonal": local_by_diagonals,
+    "float64": lambda q, k, v, w: local_by_gather(q.double(), k.double(), v.double(), w),
+}
+
+
+def global_by_slices(q, k, v, w, g):
+    n, rows = q.shape[-2], []
+    for i in range(n):
+        keys = list(range(n)) if i < g else [*range(g), *range(max(i - w, g), min(i + w + 1, n))]
+        weights = (q[..., i : i + 1, :] @ k[..., keys, :].mT / math.sqrt(q.shape[-1])).softmax(-1)
+        rows.append(weights @ v[..., keys, :])
+    return torch.cat(rows, dim=-2)
+
+
+def global_by_gather(q, k, v, w, g):
+    n, scale = q.shape[-2], math.sqrt(q.shape[-1])
+    place = torch.arange(g, n)
+    keys = torch.cat([torch.arange(g).expand(n - g, g), place[:, None] + torch.arange(-w, w + 1)], dim=1)
+    fits = torch.cat([torch.ones(n - g, g, dtype=torch.bool), (keys[:, g:] >= g) & (keys[:, g:] < n)], dim=1)
+    keys = keys.clamp(0, n - 1)
+    scores = torch.einsum("...nd,...nsd->...ns", q[..., g:, :], k[..., keys, :]) / scale
+    weights = scores.masked_fill(~fits, -math.inf).softmax(-1)
+    rest = torch.einsum("...ns,...nsv->...nv", weights, v[..., keys, :])
+    return torch.cat([(q[..., :g, :] @ k.mT / scale).softmax(-1) @ v, rest], dim=-2)
+
+
+def global_by_powers(q, k, v, w, g):
+    # Numerators and denominators of both parts, added: one softmax without a join. In float64, so that exp is safe.
+    n, outputs = q.shape[-2], []
+    q, k, v = q.double() / math.sqrt(q.shape[-1]), k.double(), v.double()
+    for i in range(n):
+        parts = [slice(0, n)] if i < g else [slice(0, g), slice(max(i - w, g), i + w + 1)]
+        powers = [torch.exp(q[..., i : i + 1, :] @ k[..., part, :].mT) for part in parts]
+        above = sum(p @ v[..., part, :] for p, part in zip(powers, parts))
+        outputs.append(above / sum(p.sum(-1, keepdim=True) for p in powers))
+    return torch.cat(outputs, dim=-2)
+
+
+global_local = {
+    "slices in a loop": global_by_slices,
+    "one gather": global_by_gather,
+    "numerators and denominators": global_by_powers,
+}
+
+
+def strided_with_sets(n):
+    step = math.ceil(math.sqrt(n))
+    return [sorted(set(range(max(0, i - step + 1), min(n, i + step))) | set(range(i % step, n, step))) for i in range(n)]
+
+
+def last_of_each_block(n):
+    # The "fixed" pattern: the own block, and the last token of every block.
+    step = math.isqrt(n - 1) + 1
+    ends = [min(start + step, n) - 1 for start in range(0, n, step)]
+    return [sorted({*range(i // step * step, min(i // step * step + step, n)), *ends}) for i in range(n)]
+
+
+def own_block_and_column(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if i // step == j // step or (i - j) % step == 0] for i in range(n)]
+
+
+def rounded_down(n):
+    step = math.isqrt(n)
+    return [[j for j in range(n) if abs(i - j) < step or (i - j) % step == 0] for i in range(n)]
+
+
+def gathered_by_loop(q, k, v, keys, allowed):
+    rows = []
+    for i in range(q.shape[-2]):
+        own = keys[i][allowed[i]]
+        weights = (q[..., i : i + 1, :] @ k[..., own, :].mT / math.sqrt(q.shape[-1])).softmax(-1)
+        rows.append(weights @ v[..., own, :])
+    return torch.cat(rows, dim=-2)
+
+
+def gathered_by_einsum(q, k, v, keys, allowed):
+    scores = torch.einsum("...nd,...ncd->...nc", q / math.sqrt(q.shape[-1]), k[..., keys, :])
+    weights = F.softmax(torch.where(allowed, scores, torch.tensor(-math.inf, dtype=scores.dtype)), dim=-1)
+    return torch.einsum("...nc,...ncv->...nv", weights, v[..., keys, :])
+
+
+def gathered_by_powers(q, k, v, keys, allowed):
+    taken = k.index_select(-2, keys.flatten()).unflatten(-2, keys.shape)
+    scores = (q[..., None, :] * taken).sum(-1) / math.sqrt(q.shape[-1])
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * allowed
+    weights = powers / powers.sum(-1, keepdim=True).clamp_min(1e-30)
+    return (weights[..., None] * v.index_select(-2, keys.flatten()).unflatten(-2, keys.shape)).sum(-2)
+
+
+strided_sparse = {
+    "sets; a loop": (strided_with_sets, gathered_by_loop),
+    "the fixed pattern; einsum": (last_of_each_block, gathered_by_einsum),
+    "the root rounded down; powers": (rounded_down, gathered_by_powers),
+    "block and column; a loop": (own_block_and_column, gathered_by_loop),
+}
+
+
+def low_rank_by_loop(q, k, v, e, f):
+    short_k = torch.stack([(weights[:, None] * k).sum(-2) for weights in e], dim=-2)
+    short_v = torch.stack([(weights[:, None] * v).sum(-2) for weights in f], dim=-2)
+    return (q @ short_k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ short_v
+
+
+low_rank_attention = {
+    "a loop over the summaries": low_rank_by_loop,
+    "einsum": lambda q, k, v, e, f: torch.einsum(
+        "...nr,...rv->...nv",
+        F.softmax(torch.einsum("...nd,...rd->...nr", q, torch.einsum("rm,...md->...rd", e, k)) / q.shape[-1] ** 0.5, -1),
+        torch.einsum("rm,...mv->...rv", f, v),
+    ),
+    "PyTorch's operator on the summaries": lambda q, k, v, e, f: F.scaled_dot_product_attention(q, e @ k, f @ v),
+    "float64, queries scaled": lambda q, k, v, e, f: (
+        (q.double() / math.sqrt(q.shape[-1])) @ (e.double() @ k.double()).mT
+    ).softmax(-1) @ (f.double() @ v.double()),
+}
+
+
+def features(x):
+    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+
+
+def linear_by_einsum(q, k, v):
+    q, k = F.elu(q) + 1, F.elu(k) + 1
+    state = torch.einsum("...md,...mv->...dv", k, v)
+    return torch.einsum("...nd,...dv->...nv", q, state) / torch.einsum("...nd,...d->...n", q, k.sum(-2))[..., None]
+
+
+def linear_with_ones(q, k, v):
+    # A column of ones beside the values: the normaliser comes out as one more output.
+    both = features(q) @ (features(k).mT @ torch.cat([v, torch.ones_like(v[..., :1])], dim=-1))
+    return both[..., :-1] / both[..., -1:]
+
+
+def linear_by_sum(q, k, v):
+    q, k = features(q.double()), features(k.double())
+    state = sum(k[..., j, :, None] * v[..., j, None, :].double() for j in range(k.shape[-2]))
+    return q @ state / (q @ k.sum(-2)[..., None])
+
+
+def recurrent_in_place(q, k, v):
+    q, k = features(q), features(k)
+    state = torch.zeros(*q.shape[:-2], q.shape[-1], v.shape[-1], dtype=q.dtype)
+    total = torch.zeros(*q.shape[:-2], q.shape[-1], dtype=q.dtype)
+    output = torch.empty_like(v)
+    for t in range(q.shape[-2]):
+        state += k[..., t, :, None] * v[..., t, None, :]
+        total += k[..., t, :]
+        output[..., t, :] = (q[..., t, :, None] * state).sum(-2) / (q[..., t, :] * total).sum(-1, keepdim=True)
+    return output
+
+
+def recurrent_by_cumsum(q, k, v):
+    q, k = features(q), features(k)
+    states = (k[..., :, None] * v[..., None, :]).cumsum(-3)
+    return (q[..., None, :] @ states).squeeze(-2) / (q * k.cumsum(-2)).sum(-1, keepdim=True)
+
+
+def recurrent_with_ones(q, k, v):
+    q, k, v = features(q), features(k), torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+    state, rows = 0, []
+    for q_t, k_t, v_t in zip(q.unbind(-2), k.unbind(-2), v.unbind(-2)):
+        state = state + torch.einsum("...d,...v->...dv", k_t, v_t)
+        both = torch.einsum("...d,...dv->...v", q_t, state)
+        rows.append(both[..., :-1] / both[..., -1:])
+    return torch.stack(rows, dim=-2)
+
+
+def chunked_with_ones(q, k, v, c):
+    q, k, v = features(q), features(k), torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+    state, parts = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
+    for start in range(0, q.shape[-2], c):
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        both = q_c @ state + torch.tril(q_c @ k_c.mT) @ v_c
+        parts.append(both[..., :-1] / both[..., -1:])
+        state = state + k_c.mT @ v_c
+    return torch.cat(parts, dim=-2)
+
+
+def chunked_all_at_once(q, k, v, c):
+    # Pad to whole chunks; all squares as one batch; the states before each chunk by a cumulative sum.
+    n = q.shape[-2]
+    q, k, v = features(q), features(k), torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+    q, k, v = (F.pad(x, (0, 0, 0, -n % c)).unflatten(-2, (-1, c)) for x in (q, k, v))
+    sums = k.mT @ v
+    before = sums.cumsum(-3) - sums
+    both = (q @ before + (q @ k.mT).tril() @ v).flatten(-3, -2)[..., :n, :]
+    return both[..., :-1] / both[..., -1:]
+
+
+def chunked_in_float64(q, k, v, c):
+    q, k, v = features(q.double()), features(k.double()), v.double()
+    state, total, output = 0.0, 0.0, torch.zeros_like(v)
+    for start in range(0, q.shape[-2], c):
+        part = slice(start, start + c)
+        scores = q[..., part, :] @ k[..., part, :].mT
+        scores = scores * torch.ones(scores.shape[-2:], dtype=scores.dtype).tril()
+        above, below = scores @ v[..., part, :], scores.sum(-1, keepdim=True)
+        if start:
+            above, below = above + q[..., part, :] @ state, below + q[..., part, :] @ total
+        output[..., part, :] = above / below
+        state = state + k[..., part, :].mT @ v[..., part, :]
+        total = total + k[..., part, :].sum(-2)[..., None]
+    return output
+
+
+linear_attention = {
+    "einsum; in place; float64": (linear_by_einsum, recurrent_in_place, chunked_in_float64),
+    "ones beside the values": (linear_with_ones, recurrent_with_ones, chunked_with_ones),
+    "a sum; cumulative sums; chunks as a batch": (linear_by_sum, recurrent_by_cumsum, chunked_all_at_once),
+}
+
+cost_of_all = {
+    "term by term": (
+        lambda n, d, w: 2 * n * (2 * w + 1) * d + 2 * n * (2 * w + 1) * d,
+        lambda n, d, w, g: 4 * d * n * (2 * w + 1 + g) + 4 * d * g * (n - (2 * w + 1 + g)),
+        lambda n, d: 4 * n * (2 * (math.isqrt(n) - 1) + 1 + math.isqrt(n) - 1) * d,
+        lambda n, d, r: 2 * (2 * r * n * d) + 2 * (2 * n * r * d),
+        lambda n, d: sum((2 * d * n * d, 2 * n * d * d)),
+        lambda n, d, c: n // c * (4 * c * d * d + 4 * c * c * d),
+    ),
+    "as floats": (
+        lambda n, d, w: 4.0 * n * d * (1 + 2 * w),
+        lambda n, d, w, g: 4.0 * d * (n - g) * (2 * w + 1 + g) + 4.0 * d * g * n,
+        lambda n, d: 4 * n * d * (3 * n**0.5 - 2),
+        lambda n, d, r: 8.0 * d * n * r,
+        lambda n, d: 4.0 * d**2 * n,
+        lambda n, d, c: 4.0 * n * d * (c + d),
+    ),
+}

@@ -1,0 +1,39 @@
+"""Drive an answer through several calls: a class that is made and used, a step that is taken again and again.
+
+Every call goes through `observe`, so that it is the same whether the answer lives here or in another process.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from .observe import Observation, StudentError, observe
+
+
+class Stopped(Exception):
+    """An error of the student's code on its way through a drive; the card shows it as if it had been raised there."""
+
+    def __init__(self, error: StudentError):
+        super().__init__(str(error))
+        self.student_error = error
+
+
+def call(function: Callable, *args: Any) -> Any:
+    """`function(*args)`; tensors are copied, so that later calls can't change what this one returned."""
+    return watch(function, *args).output
+
+
+def watch(function: Callable, *args: Any) -> Observation:
+    """The same, with all that was observed."""
+    seen = observe(function, args)
+    if seen.error:
+        raise Stopped(seen.error)
+    seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)
+    return seen
+
+
+def choice(answer: Callable) -> str:
+    """The answer to a question with choices, whether it comes as "C", " c" or ["c"]."""
+    return "".join(letter for letter in "".join(call(answer)).lower() if letter.isalpha())

@@ -1,0 +1,149 @@
+"""A decoder-only Transformer language model in one file: pre-norm blocks (Xiong et al., 2020), rotary positions (Su et al., 2021),
+grouped key/value heads (Ainslie et al., 2023), a tied output head (Press & Wolf, 2017), and a door for a key/value cache.
+
+Reads top to bottom: norm → attention → MLP → block → config → model. No biases in the projections.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from .positions import rotary_embedding
+
+
+class Cache(Protocol):
+    """What a layer wants of its cache. `helpers.cache` has several."""
+
+    length: int
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store the keys and values of new tokens; return those of all tokens so far, oldest first."""
+
+
+class LayerNorm(nn.Module):
+    """(x − mean) / √(variance + ε) over the features of each token, times a gain, plus a bias (Ba et al., 2016)."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+
+    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        centred = x - x.mean(dim=-1, keepdim=True)
+        variance = (centred**2).mean(dim=-1, keepdim=True)  # divided by d, not by d − 1
+        return self.weight * centred / torch.sqrt(variance + 1e-5) + self.bias
+
+
+class Attention(nn.Module):
+    """Masked self-attention with h query heads and h_kv key/value heads; query head i uses key/value head i // (h / h_kv)."""
+
+    def __init__(self, d: int, h: int, h_kv: int):
+        super().__init__()
+        self.d_h, self.group = d // h, h // h_kv
+        self.w_q, self.w_o = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+        self.w_k, self.w_v = (nn.Linear(d, h_kv * self.d_h, bias=False) for _ in range(2))
+
+    def forward(
+        self, x: Float[Tensor, "b n d"], positions: Int[Tensor, "#b n"], mask: Bool[Tensor, "#b n m"], cache: Cache | None = None
+    ) -> Float[Tensor, "b n d"]:
+        q, k, v = (self.heads(project(x)) for project in (self.w_q, self.w_k, self.w_v))  # (b, h or h_kv, n, d_h)
+        q, k = (rotary_embedding(t, positions[:, None]) for t in (q, k))  # turned before they are stored: a key never moves again
+        if cache is not None:
+            k, v = cache.append(k, v)  # (b, h_kv, m, d_h): the old ones and the new
+        k, v = (t.repeat_interleave(self.group, dim=1) for t in (k, v))  # (b, h, m, d_h)
+        scores = q @ k.mT / math.sqrt(self.d_h)  # (b, h, n, m)
+        weights = scores.masked_fill(~mask[:, None], torch.finfo(scores.dtype).min).softmax(dim=-1)  # no NaN where all is masked
+        return self.w_o((weights @ v).transpose(1, 2).flatten(2))  # (b, h, n, d_h) → (b, n, h, d_h) → (b, n, d)
+
+    def heads(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b h n d_h"]:
+        """Slices of width d_h side by side → a head axis."""
+        return x.unflatten(-1, (-1, self.d_h)).transpose(1, 2)  # (b, n, d) → (b, n, h, d_h) → (b, h, n, d_h)
+
+
+class MLP(nn.Module):
+    """Two layers on every token by itself, d_ff = 4d wide in between."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, 4 * d, bias=False), nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        return self.down(F.gelu(self.up(x)))  # (b, n, d) → (b, n, 4d) → (b, n, d)
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + MLP(norm(x)): the stream itself is never normalised."""
+
+    def __init__(self, d: int, h: int, h_kv: int):
+        super().__init__()
+        self.norm_1, self.attention, self.norm_2, self.mlp = LayerNorm(d), Attention(d, h, h_kv), LayerNorm(d), MLP(d)
+
+    def forward(self, x: Tensor, positions: Tensor, mask: Tensor, cache: Cache | None = None) -> Float[Tensor, "b n d"]:
+        x = x + self.attention(self.norm_1(x), positions, mask, cache)
+        return x + self.mlp(self.norm_2(x))
+
+
+@dataclass(frozen=True)
+class Config:
+    """The sizes of a model. h divides d, h_kv divides h, and d / h is even (positions turn pairs of features)."""
+
+    vocabulary: int = 50
+    d: int = 32
+    h: int = 4
+    h_kv: int = 2
+    layers: int = 2
+
+    @property
+    def d_h(self) -> int:
+        """The width of one head."""
+        return self.d // self.h
+
+    @property
+    def parameters(self) -> int:
+        """Embedding (which is the output head too), and per block: q and o, k and v, the MLP, two norms; one norm at the end."""
+        block = 2 * self.d**2 + 2 * self.d * self.h_kv * self.d_h + 8 * self.d**2 + 4 * self.d
+        return self.vocabulary * self.d + self.layers * block + 2 * self.d
+
+
+class DecoderLM(nn.Module):
+    """Tokens → scores of the next token, at every position."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.d)
+        self.blocks = nn.ModuleList(Block(config.d, config.h, config.h_kv) for _ in range(config.layers))
+        self.norm = LayerNorm(config.d)
+        nn.init.normal_(self.embedding.weight, std=config.d**-0.5)  # as the head: scores of size 1; as the input: times √d
+
+    def forward(
+        self, tokens: Int[Tensor, "b n"], cache: Sequence[Cache] | None = None, real: Bool[Tensor, "b m"] | None = None
+    ) -> Float[Tensor, "b n v"]:
+        """Logits of the n given tokens.
+
+        cache: one a layer. The tokens come after those that it holds, and it holds them too afterwards.
+        real: which of all m tokens so far (cached ones too) are no padding. Padding stands on the left: it is attended by nobody,
+        and positions are counted from the first real token.
+        """
+        n = tokens.shape[1]
+        past = cache[0].length if cache else 0
+        positions, mask = _positions_and_mask(n, past, real, tokens.device)
+        x = self.embedding(tokens) * math.sqrt(self.config.d)  # (b, n, d)
+        for index, block in enumerate(self.blocks):
+            x = block(x, positions, mask, cache[index] if cache else None)
+        return self.norm(x) @ self.embedding.weight.T  # (b, n, d) @ (d, v): the embedding is the head
+
+
+def _positions_and_mask(n: int, past: int, real: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Positions (b, n) of the n newest of m tokens, and who may attend to whom, (b, n, m). b is 1 where nothing is padded."""
+    m = past + n
+    causal = torch.ones(n, m, dtype=torch.bool, device=device).tril(past)  # row i is token past + i: it sees columns 0 … past + i
+    if real is None:
+        return torch.arange(past, m, device=device)[None], causal[None]
+    positions = (real.cumsum(dim=1) - 1).clamp_min(0)  # (b, m): the first real token is 0
+    return positions[:, past:], causal & real[:, None]

@@ -1,0 +1,241 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 00 · Start here
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/00_start_here/00_start_here.ipynb)
+#
+# Five minutes from here to your first green card. This notebook shows how the course works: you write a function, run the cell below it, and a
+# card tells you what is right and what went wrong. Then you warm up with shapes.
+#
+# **After this unit you can**
+# - work in a notebook of this course, on Colab or on your own computer, and hand it in;
+# - read a card: what passed, what failed, and what probably happened;
+# - multiply matrices row by row, average rows with weights, and read an einsum.
+#
+# **If you are on Colab**, do this first: *File → Save a copy in Drive*. What you write is then kept when you close the tab. The copy
+# is called *Copy of 00_start_here.ipynb*: click on the name and take *Copy of* away. The free runtime without a GPU is enough until unit 09.
+#
+# **Now run the cell below.** Click into it and press Shift + Enter. On Colab it fetches the course's helpers, which takes a minute. Then it says what
+# it found. You have about half an hour, and 4 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# You should see one line that ends with **Ready**: your versions of Python and PyTorch, the device, and whether Triton is there. Triton is the language of
+# the GPU kernels in unit 09. *Compiled* means that it runs on a GPU, *interpreted* that it runs slowly on the CPU, which is fine for learning. If you see an
+# error instead, restart (*Runtime → Restart session* on Colab, *Kernel → Restart Kernel* in JupyterLab) and run the cell again.
+#
+# ## What a card looks like
+#
+# Here is a small task, not for points: the mean of every row of a matrix. And here is an answer that is wrong on purpose. Run both cells.
+
+# %%
+def row_means(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n"]:
+    """The mean of every row. (Wrong on purpose.)"""
+    return x.mean(dim=0)
+
+# %%
+check.row_means(row_means, points=1)
+
+# %% [markdown]
+# **How to read it.**
+# - The headline: the name of the task, and your points.
+# - A line of ✓ and ✗: the inputs that were tried. They are drawn afresh at every run, so numbers can't be learnt by heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
+# - **What happened**: the check knows the slips that people make. If one of them gives exactly your output, it says which one, and what idea was missed.
+# - Numbers, for the first input that failed: what was expected and what your function gave. Here even the shapes differ. Where they agree, the difference is drawn too.
+# - If your function stops with an error, the card shows the message and your own line.
+#
+# The next answer is half right. It works for a matrix, and not for a batch of matrices. Most functions in this course must work with extra axes in front
+# (`*batch` in the type hints).
+
+# %%
+def row_means(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n"]:
+    """The mean of every row. (Half right.)"""
+    return x.mean(dim=1)
+
+
+check.row_means(row_means, points=1)
+
+# %% [markdown]
+# An amber card: two of three inputs are right, and that earns half of the point. The share is rounded down to a quarter of a point. Now the right answer:
+
+# %%
+def row_means(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n"]:
+    """The mean of every row."""
+    return x.mean(dim=-1)
+
+
+check.row_means(row_means, points=1)
+
+# %% [markdown]
+# Green. Your turn.
+#
+# ### 0.1 All dot products  ●○○ · 5 min · 1 point
+#
+# Given `a` with $n$ rows and `b` with $m$ rows, all of width $d$: return the table of all dot products. Entry $(i, j)$ is row $i$ of `a` with row $j$ of `b`. Attention
+# begins with this table: the rows of `a` will be queries, and those of `b` keys.
+#
+# **By hand.** `a` has the rows $(1, 0)$ and $(1, 2)$; `b` has the row $(3, 4)$. The dot products are $3$ and $3 + 8 = 11$. The table has 2 rows and 1 column.
+#
+# Replace `raise NotImplementedError` with your answer. Run the cell (nothing happens yet), then run the check below it. Before you write anything, run the check
+# once: a grey card says that nothing was attempted.
+
+# %%
+plots.row_pairs(n=3, m=4, d=2, row=1, column=2)
+
+# %% nbgrader={"grade": false, "grade_id": "pairwise_dot", "locked": false, "schema_version": 3, "solution": true}
+def pairwise_dot(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """Entry (i, j) is the dot product of row i of a with row j of b."""
+    ### BEGIN SOLUTION
+    return a @ b.T
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: hints are folded away like this one</summary>
+#
+# Open one at a time, when you are stuck. They begin with a nudge.
+# </details>
+# <details><summary>Hint 2: a matrix product</summary>
+#
+# Entry (i, j) of `x @ y` is row i of x with <i>column</i> j of y. You want row j of b. What turns rows into columns?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "pairwise_dot_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.pairwise_dot(pairwise_dot, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_00 as hidden
+check.pairwise_dot(pairwise_dot, points=1, cases=hidden.pairwise_dot)
+### END HIDDEN TESTS
+# %% [markdown]
+# Green? Then you know how everything here works. The rest is about shapes.
+#
+# ### 0.2 Weighted averages  ●●○ · 10 min · 2 points
+#
+# The second half of attention: mixing rows. Given $n$ rows and, for each of $m$ averages, $n$ positive weights:
+#
+# $$\text{average}_j = \frac{\sum_i w_{ji}\, x_i}{\sum_i w_{ji}}$$
+#
+# The weights need not sum to 1. Make it work for batches too: weights $(…, m, n)$ and rows $(…, n, d)$ with any number of axes in front. Don't write a loop over them: `@` treats leading axes
+# as a batch.
+#
+# **By hand.** Rows $(0, 0)$ and $(4, 8)$ with weights 3 and 1: $(0 + 4, 0 + 8)/4 = (1, 2)$. It lies nearer to the row with more weight.
+
+# %%
+plots.average_of_rows(weights=[3.0, 1.0, 1.0], rows=[[0.0, 0.0], [4.0, 2.0], [1.0, 3.0]])
+
+# %% nbgrader={"grade": false, "grade_id": "weighted_rows", "locked": false, "schema_version": 3, "solution": true}
+def weighted_rows(
+    weights: Float[Tensor, "*batch m n"], rows: Float[Tensor, "*batch n d"]
+) -> Float[Tensor, "*batch m d"]:
+    """Row j is the average of the rows with weights[j]. All weights are positive."""
+    ### BEGIN SOLUTION
+    return weights @ rows / weights.sum(dim=-1, keepdim=True)  # (*batch, m, d) / (*batch, m, 1)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: write the shapes under the letters</summary>
+#
+# (m, n) times (n, d) is (m, d). And how many sums of weights are there, one for each row or one for each column?
+# </details>
+# <details><summary>Hint 2: dividing an (m, d) matrix by m numbers</summary>
+#
+# Shapes are lined up from the right, so the divisor must be (m, 1). `keepdim=True` leaves an axis of size 1 where the sum was taken.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "weighted_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.weighted_rows(weighted_rows, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_00 as hidden
+check.weighted_rows(weighted_rows, points=2, cases=hidden.weighted_rows)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 0.3 Read the shape  ●○○ · 5 min · 1 point
+#
+# `torch.einsum` names the axes by letters. The same letter means the same axis. A letter that stands after the arrow stays, in the order given there. A letter that doesn't is
+# summed over, and its axis is gone.
+#
+# **By hand.** `torch.einsum("ij,jk->ik", x, y)` with shapes (2, 3) and (3, 4): j is summed over, i and k stay. That is the matrix product, shape (2, 4).
+#
+# Which shapes do these have? The tensors: `x` (2, 3, 4), `w` (4, 5), `q` (2, 6, 3, 7), `k` (2, 6, 8, 7), `a` (3, 4), `c` (5, 4).
+#
+# | | expression |
+# |---|---|
+# | 1 | `torch.einsum("bnd,de->bne", x, w)` |
+# | 2 | `torch.einsum("bhnk,bhmk->bhnm", q, k)` |
+# | 3 | `torch.einsum("bhnk->bnhk", q)` |
+# | 4 | `torch.einsum("bnd->d", x)` |
+# | 5 | `torch.einsum("nd,md->mn", a, c)` |
+#
+# This is a **quiz**: you answer with a function as well, so that an unanswered question never stops the notebook. Work it out on paper. A shape with one axis is written
+# `(9,)` in Python.
+
+# %% nbgrader={"grade": false, "grade_id": "read_shape", "locked": false, "schema_version": 3, "solution": true}
+def read_shape() -> tuple[tuple[int, ...], ...]:
+    """The five shapes, in order: five tuples of whole numbers."""
+    ### BEGIN SOLUTION
+    return (2, 3, 5), (2, 6, 3, 8), (2, 3, 6, 7), (4,), (5, 3)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "read_shape_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.read_shape(read_shape, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_00 as hidden
+check.read_shape(read_shape, points=1, cases=hidden.read_shape)
+### END HIDDEN TESTS
+# %% [markdown]
+# ## How your work is graded
+#
+# **Checks and hidden tests.** The check in the notebook and the grader's are the same. The grader adds some inputs that you don't see: other sizes, an edge case, large numbers. If your card
+# is green because you understood, they are no surprise. Run a green check two or three times: its inputs change.
+#
+# **Partial points.** Every input that you get right counts. A forbidden function (an exercise says so: "write it without …") earns nothing for that exercise.
+#
+# **Written questions** are read by a person. Double-click the cell, replace *Your answer here*, and keep to two or three sentences unless it says otherwise. Formulas in
+# dollar signs are welcome: `$QK^\top$`.
+#
+# **What to leave as it is.** The cells with stubs and checks carry an invisible name by which the grader finds them.
+# - Don't delete, copy, split or merge them, and don't rename functions or their parameters.
+# - Editing a check is harmless and useless: the grader uses its own.
+# - Add as many cells of your own as you like, anywhere.
+#
+# ## How to hand in
+#
+# First run everything from the top: *Runtime → Restart session and run all* on Colab, *Kernel → Restart Kernel and Run All Cells* in JupyterLab. A function that only works because of
+# something you deleted long ago shows itself now.
+#
+# - **Colab**: *File → Download → Download .ipynb*. Upload that file where your instructor says. Its name must be that of the unit, without *Copy of* in front or *(1)* behind. (A link to Colab or a PDF can't be graded.)
+# - **JupyterLab**: *File → Save Notebook*, and hand in the `.ipynb` file. If your course runs nbgrader's server, use *Nbgrader → Assignment List → Submit* instead.
+#
+# An unfinished notebook may be handed in. What is not attempted earns nothing and breaks nothing.
+#
+# ## What you have now
+#
+# - **All dot products of rows**: one matrix product, shape (n, m). That is how attention compares.
+# - **Weighted averages of rows**: a matrix product, divided by the sums of the weights. That is how attention mixes.
+# - **einsum**: letters after the arrow stay, the others are summed over.
+# - Cards, hints, hidden tests, and the way to hand in.
+#
+# **Next:** unit 01 asks why attention took over from recurrent networks: what can be computed at the same time, and what has to wait.

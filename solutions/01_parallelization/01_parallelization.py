@@ -1,0 +1,639 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 01 · Parallelization
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/01_parallelization/01_parallelization.ipynb)
+#
+# A modern processor does thousands of multiplications at once, if nobody makes it wait. A recurrent network makes it wait at
+# every token. Attention does more arithmetic, and waits only between layers. That difference is why Transformers could grow.
+#
+# **After this unit you can**
+# - write a recurrent encoder and attention, and say which of their results have to wait for which;
+# - draw the step in which every token of every layer can run, for models that read and models that write;
+# - split attention into chunks for a pool of workers, and layers into a pipeline of devices;
+# - turn a linear recurrence into a scan of depth $\lceil \log_2 n \rceil$, and say why that fails for a tanh RNN;
+# - measure how fast your machine multiplies, and see what waiting costs.
+#
+# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
+# that something is. Hints are folded away: open one at a time. You have about two hours and a half, and 20 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 1.1 A recurrent encoder  ●○○ · 15 min · 2 points
+#
+# A recurrent network reads a text as you do: word by word, with a **state** that remembers what came before. Each step mixes the
+# new token into the old state:
+#
+# $$h_t = \tanh(x_t W_x + h_{t-1} W_h + \text{bias}), \qquad h_0 = 0$$
+#
+# The encoder hands over all its states, one for each token. All steps use the same weights. A token is a row, so the weights stand on
+# the right.
+#
+# **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$, $\tanh(0.38) = 0.36$,
+# $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
+#
+# **Before you write:** you have as many processors as you like. Which of the four states in the picture can be computed first? Which second?
+
+# %%
+plots.rnn_unrolled(["The", "cat", "sat", "down"])
+
+# %% nbgrader={"grade": false, "grade_id": "rnn_encoder", "locked": false, "schema_version": 3, "solution": true}
+def rnn_encoder(
+    x: Float[Tensor, "b n d_in"],
+    w_x: Float[Tensor, "d_in d"],
+    w_h: Float[Tensor, "d d"],
+    bias: Float[Tensor, "d"],
+) -> Float[Tensor, "b n d"]:
+    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN`."""
+    ### BEGIN SOLUTION
+    state = torch.zeros(x.shape[0], w_h.shape[0], dtype=x.dtype, device=x.device)
+    states = []
+    for t in range(x.shape[1]):
+        state = torch.tanh(x[:, t] @ w_x + state @ w_h + bias)  # (b, d)
+        states.append(state)
+    return torch.stack(states, dim=1)  # (b, n, d)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which axis is time?</summary>
+#
+# `x` has the shape (b, n, d_in): sentence, token, feature. `x[:, t]` is token t of every sentence of the batch.
+# </details>
+# <details><summary>Hint 2: collecting the states</summary>
+#
+# Append each new state to a list and put the list together at the end. `torch.stack(states, dim=1)` makes a new axis at place 1.
+# </details>
+# <details><summary>If you see "expected all tensors to be … same dtype"</summary>
+#
+# The zero state must have the dtype (and device) of the tokens: `x.new_zeros(…)` takes both from `x`.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "rnn_encoder_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.rnn_encoder(rnn_encoder, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# The check has put your weights into PyTorch's own `nn.RNN` too, and the states agree.
+#
+# ### 1.2 One token, then all of them  ●●○ · 25 min · 3 points
+#
+# **Attention** gets at the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the keys of all tokens. The
+# scores become weights that sum to 1, and the output is the mean of the values with these weights:
+#
+# $$s_j = \frac{q_i \cdot k_j}{\sqrt d}, \qquad \alpha = \operatorname{softmax}(s), \qquad c_i = \sum_j \alpha_j v_j$$
+#
+# (Where queries, keys and values come from is the subject of unit 02. Here they are given.)
+#
+# **By hand.** Scores 2, 1, 0 give the weights 0.67, 0.24, 0.09. With the values 10, 20, 30 the output is 6.7 + 4.9 + 2.7 = 14.2 (rounded).
+#
+# Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with each other. So write it twice:
+#
+# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter;
+#
+# **(b)** for all tokens, as two matrix products. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
+# then times $V$.
+#
+# The check of (b) counts the tensor operations that PyTorch is asked for. Their number may not grow with $n$.
+#
+# **Predict:** for 64 tokens and 48 keys, how many operations does a loop over the tokens ask for? And (b)?
+
+# %%
+plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
+
+# %% nbgrader={"grade": false, "grade_id": "attention_one_token", "locked": false, "schema_version": 3, "solution": true}
+def attention_one_token(
+    q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"], i: int
+) -> Float[Tensor, "d_v"]:
+    """The output of token i: a loop over the m keys, one softmax, a loop over the m values."""
+    ### BEGIN SOLUTION
+    scores = torch.stack([q[i] @ key / math.sqrt(q.shape[1]) for key in k])  # (m,)
+    output = torch.zeros(v.shape[1], dtype=v.dtype, device=v.device)
+    for weight, value in zip(torch.softmax(scores, dim=0), v):
+        output = output + weight * value
+    return output
+    ### END SOLUTION
+
+
+def attention_all_tokens(
+    q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]
+) -> Float[Tensor, "n d_v"]:
+    """The outputs of all n tokens, without a loop and without `F.scaled_dot_product_attention`."""
+    ### BEGIN SOLUTION
+    scores = q @ k.T / math.sqrt(q.shape[1])  # (n, m)
+    return torch.softmax(scores, dim=1) @ v  # (n, d_v)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1 for (a): when is the softmax taken?</summary>
+#
+# It needs all scores: their sum is in the denominator. So first a loop that collects scores, then one softmax, then a loop that adds up values.
+# </details>
+# <details><summary>Hint 2 for (b): a table of dot products</summary>
+#
+# Entry (i, j) of `A @ B` is row i of A times column j of B. You want row i of Q times *row* j of K. What do you do with K?
+# </details>
+# <details><summary>If you see "It took … tensor operations"</summary>
+#
+# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round asks PyTorch anew, and PyTorch can't know that the
+# rounds have nothing to do with each other.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "attention_one_token_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.attention_one_token(attention_one_token, attention_all_tokens, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
+                          cases=hidden.attention_one_token)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
+#
+# **Predict first:** a layer of attention takes $4 n^2 d$ floating-point operations, an RNN layer $4 n d^2$. With $d = 64$ and $n = 256$ that
+# is four times as much for attention. Which one is faster?
+
+# %%
+plots.time_over_length(rnn_encoder, attention_all_tokens)
+
+# %% [markdown]
+# **What you should see.** The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Nearly all
+# of that time is waiting, not arithmetic. Attention is far faster on short texts although it does more arithmetic, because all of it can
+# run at once. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a GPU much later. Parallel
+# does not mean cheap. Units 07 to 10 are about that price.
+#
+# ### 1.3 The longest chain  ●●○ · 15 min · 2 points
+#
+# How fast could a model run on a machine with *unlimited* processors? Then only waiting counts. Draw a cell for every token in every layer, and an arrow
+# from each cell to those that read it. Let every cell take one step. The **critical path** is the longest chain of cells that wait for each other. No
+# machine can be faster.
+#
+# In the picture a number is the first step in which a cell can run: one more than the largest number among the cells that it reads. Cells with the
+# same number run together. Below is the same as a film: press play, or go step by step with the buttons.
+#
+# **Before you look at the numbers:** in the stacked RNN layer 2 reads the states of layer 1. Must it wait until layer 1 has read the whole text?
+
+# %%
+plots.dependency_graphs(n=5, layers=3)
+
+# %% [markdown]
+# The picture has $n = 5$ tokens and $L = 3$ layers. Now say it for any $n$ and $L$. How long is the critical path
+#
+# 1. of an RNN with one layer that reads $n$ tokens,
+# 2. of a stacked RNN with $L$ layers that reads $n$ tokens,
+# 3. of a Transformer with $L$ layers that reads $n$ tokens (an encoder, or any Transformer in training),
+# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token written is the next input.
+#
+# **By hand:** the four pictures say 5, 7, 3 and 15. Several formulas give these numbers. Try yours with $n = 1$ and with $L = 1$.
+
+# %% nbgrader={"grade": false, "grade_id": "critical_path", "locked": false, "schema_version": 3, "solution": true}
+def rnn_steps(n: int) -> int:
+    """Critical path of one RNN layer over n tokens."""
+    ### BEGIN SOLUTION
+    return n
+    ### END SOLUTION
+
+
+def stacked_rnn_steps(n: int, layers: int) -> int:
+    """Critical path of a stacked RNN over n tokens."""
+    ### BEGIN SOLUTION
+    return n + layers - 1  # a path goes n − 1 times to the right and L − 1 times up
+    ### END SOLUTION
+
+
+def encoder_steps(n: int, layers: int) -> int:
+    """Critical path of a Transformer that reads n tokens."""
+    ### BEGIN SOLUTION
+    return layers  # all arrows go up
+    ### END SOLUTION
+
+
+def decoder_steps(n: int, layers: int) -> int:
+    """Critical path of a Transformer that writes n tokens, one after the other."""
+    ### BEGIN SOLUTION
+    return n * layers  # the next token is known when the last has left the top layer
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which ways can a path go?</summary>
+#
+# In the stacked RNN arrows go to the right and up, never back. Every path from the first cell to the last has the same number of arrows. How many?
+# </details>
+# <details><summary>Hint 2: cells, not arrows</summary>
+#
+# A chain of k arrows has k + 1 cells, and it is the cells that take time.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "critical_path_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, points=2,
+                    cases=hidden.critical_path)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 1.4 Who runs with whom  ●●○ · 15 min · 2 points
+#
+# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers with a row for each layer
+# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can.
+#
+# **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3. Layer 2 needs layer 1 at the same token and itself at the token before:
+# steps 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.
+#
+# **Predict:** at most how many cells of a stacked RNN with 4 layers can run together, if the text is long?
+
+# %% nbgrader={"grade": false, "grade_id": "layers_in_sequence", "locked": false, "schema_version": 3, "solution": true}
+def rnn_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
+    """The step of every cell of a stacked RNN that reads n tokens."""
+    ### BEGIN SOLUTION
+    layer, token = torch.arange(layers)[:, None], torch.arange(n)[None, :]
+    return layer + token + 1  # a diagonal is a wavefront
+    ### END SOLUTION
+
+
+def transformer_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
+    """The step of every cell of a Transformer that reads n tokens."""
+    ### BEGIN SOLUTION
+    layer = torch.arange(layers)[:, None]
+    return (layer + 1).expand(layers, n)  # a row is a step
+    ### END SOLUTION
+
+
+def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
+    """The step of every cell of a Transformer that writes n tokens."""
+    ### BEGIN SOLUTION
+    layer, token = torch.arange(layers)[:, None], torch.arange(n)[None, :]
+    return token * layers + layer + 1  # column after column, from the bottom to the top
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: two columns of numbers that broadcast</summary>
+#
+# `torch.arange(layers)[:, None]` has shape (layers, 1) and `torch.arange(n)` has shape (n,). Their sum has shape (layers, n).
+# </details>
+# <details><summary>Hint 2: a slow way that is always right</summary>
+#
+# Two loops over layers and tokens, and in each cell one more than the maximum over the cells that it reads. Write that if you like: it is right too.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "layers_in_sequence_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.layers_in_sequence(rnn_schedule, transformer_schedule, writing_schedule, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.layers_in_sequence(rnn_schedule, transformer_schedule, writing_schedule, points=2,
+                         cases=hidden.layers_in_sequence)
+### END HIDDEN TESTS
+
+# %%
+plots.schedules({
+    "stacked RNN": rnn_schedule,
+    "Transformer that reads": transformer_schedule,
+    "Transformer that writes": writing_schedule,
+}, layers=4, n=6)
+
+# %% [markdown]
+# **What you should see.** All three do the same 24 cells of work. The lower row shows how many run at once. The stacked RNN has a hill that is never higher than
+# its number of layers: 4, however long the text. The Transformer that reads runs whole rows: with a text of 1000 tokens, 1000 cells at once. In writing nothing runs
+# side by side, and most of a GPU is idle. Unit 08 starts from there.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "why_rnn_waits_question", "locked": true, "schema_version": 3, "solution": false}
+# **Why does an RNN wait?  ●○○ · 5 min · 1 point**
+#
+# In two or three sentences: why can't the tokens of an RNN encoder be computed side by side, not even with unlimited processors and with the whole text known? Would it help if the
+# tokens' products $x_t W_x$ were computed beforehand?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: $h_t$ is computed from $h_{t-1}$, which is computed from $h_{t-2}$, and so on: a chain of n dependent steps. That the tokens are all known doesn't help, because the
+#   *states* are not. The tanh between the steps keeps the chain from being regrouped or shortened.
+# - ½ point: the products $x_t W_x$ depend on no state and can all be computed at once (that saves work inside the chain), but the chain of $h_{t-1} W_h$ and tanh remains: still n steps.
+#
+# Accept any wording. "Because it has a loop" or "because it is sequential" alone earns nothing: attention can be written as a loop too.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "why_rnn_waits", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# The state after token $t$ is a function of the state after token $t - 1$. To know the last state you must have the one before it, and so on down to the first: a chain of $n$ steps, each of which needs the
+# *result* of the one before. Knowing all tokens beforehand is not enough, since nobody knows the states beforehand, and because of the tanh a chain of steps can't be replaced by a shorter one. The products
+# $x_t W_x$ need no state, so they can all be computed at once. That makes each step cheaper, but the chain of $h_{t-1} W_h$ and tanh stays $n$ long.
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "why_layers_wait_question", "locked": true, "schema_version": 3, "solution": false}
+# **Why can tokens run together, and layers not?  ●○○ · 5 min · 1 point**
+#
+# In two or three sentences: why can all tokens within a layer of a Transformer be computed side by side, and why do its layers still have to wait for each other?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: within a layer, the output of a token is computed from the layer's *inputs* (its own query, the keys and values of all tokens), which are all there when the layer starts; no output of the layer is needed for
+#   another output of the same layer.
+# - ½ point: the next layer's inputs are this layer's outputs, and because of attention a token of the next layer needs the outputs of *all* tokens of this one, so nothing of it can start before the whole layer is done.
+#
+# Full points also for a correct answer in terms of arrows in the dependency graph.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "why_layers_wait", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# Within a layer every output reads only what comes into the layer: its own query, and the keys and values of all tokens. These are all known when the layer starts, and no output reads another output of the same layer,
+# so the order doesn't matter and all can run at once. The next layer's queries, keys and values are made from this layer's outputs, and each of its tokens looks at all tokens. So it can't begin before the whole
+# layer is there. $L$ layers are $L$ steps in a row.
+
+# %% [markdown]
+# ### 1.5 Passes through the model  ●○○ · 3 min · 1 point
+#
+# A **forward pass** is one run through all layers, on as many tokens as are known. A language model learns to predict each next token from those before it.
+#
+# In training the text is known. Position $t$ is given the *true* tokens up to $t$, whatever the model would have said there: this is called **teacher forcing**. In writing
+# the model's own words are the inputs.
+#
+# For a Transformer language model and a text of **128 tokens**, return two numbers:
+#
+# 1. how many forward passes it takes to train on all its 128 positions once,
+# 2. how many it takes to write 128 tokens.
+
+# %% nbgrader={"grade": false, "grade_id": "forward_passes", "locked": false, "schema_version": 3, "solution": true}
+def forward_passes() -> tuple[int, int]:
+    """Forward passes to train once on a text of 128 tokens, and to write 128 tokens."""
+    ### BEGIN SOLUTION
+    return 1, 128
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "forward_passes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.forward_passes(forward_passes, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# In that one training pass no position may peek at the token that it has to predict. A mask sees to it: unit 03.
+#
+# ### 1.6 Work for a pool  ●●○ · 20 min · 2 points
+#
+# Real machines have 2, 16 or 10 000 processors, not infinitely many. The work has to be cut into **chunks**. Attention is easy to cut: the outputs of different tokens don't
+# need each other, so give each worker some of the *queries*. A worker then needs its own queries, and the keys and values of **all** tokens.
+#
+# **By hand.** $n = 10$ queries in chunks of 4: rows 0–3, 4–7 and 8–9. That is $\lceil 10/4 \rceil = 3$ chunks, and the last is short. A chunk's table of scores is $4 \times m$ instead of $10 \times m$, so it
+# also needs less memory.
+#
+# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make.)
+#
+# **(b)** What the office does: call `task(start, stop)` for every chunk, in the given `order`, and put the results where they belong. `order = [2, 0, 1]` means that chunk 2 is computed
+# first. Workers finish when they like, so the order must not change the result.
+
+# %% nbgrader={"grade": false, "grade_id": "chunked_attention", "locked": false, "schema_version": 3, "solution": true}
+def attention_chunk(
+    q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"], start: int, stop: int
+) -> Float[Tensor, "c d_v"]:
+    """Rows start … stop − 1 of softmax(q kᵀ / √d) v, with c = stop − start, computed alone."""
+    ### BEGIN SOLUTION
+    scores = q[start:stop] @ k.T / math.sqrt(q.shape[1])  # (c, m)
+    return torch.softmax(scores, dim=1) @ v
+    ### END SOLUTION
+
+
+def chunked_attention(task, n: int, size: int, order: list[int]) -> Float[Tensor, "n d_v"]:
+    """All n rows of the output, from chunks of `size` rows, computed in the given `order`.
+
+    task(start, stop): rows start … stop − 1, computed by a worker.
+    """
+    ### BEGIN SOLUTION
+    rows = [None] * len(order)
+    for chunk in order:
+        rows[chunk] = task(chunk * size, min(n, (chunk + 1) * size))
+    return torch.cat(rows)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1 for (a): what is cut?</summary>
+#
+# Only Q. Write down the shapes of the scores and of the weights for c queries and m keys.
+# </details>
+# <details><summary>Hint 2 for (b): results that come in any order</summary>
+#
+# Keep them under their chunk's number (in a list with empty places, or a dictionary), and join them at the end.
+# </details>
+# <details><summary>If your output has too few rows</summary>
+#
+# `n // size` rounds down. How many chunks are there if n isn't a multiple of size?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "chunked_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.chunked_attention(attention_chunk, chunked_attention, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.chunked_attention(attention_chunk, chunked_attention, points=2, cases=hidden.chunked_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** Your `attention_chunk` runs in pools of workers on this machine: threads, each of which takes the next chunk when it is done with its last. (PyTorch
+# lets go of Python's lock while it multiplies, so threads really run side by side.)
+#
+# **Predict first:** with two workers, will it take exactly half the time?
+
+# %%
+plots.worker_pool(attention_chunk, n=2048, size=128)
+
+# %% [markdown]
+# **What you should see.** Nearly half, if your machine has two free cores. What is missing: the workers share one memory, the last chunks don't end at the same moment, and other programs want the cores too. More
+# workers than cores gain nothing.
+#
+# ### 1.7 A pipeline of layers  ●●○ · 15 min · 2 points
+#
+# A large model doesn't fit on one device. Put each of its $L$ layers on a device of its own. Layers wait for each other, so with a single batch only one device works at a time. The remedy is an assembly line (GPipe, Huang et
+# al., 2019): cut the batch into $M$ **micro-batches** and send them in one after the other. While device 2 works on the first, device 1 takes the second. The examples of a batch don't need each other, so nothing
+# is lost.
+#
+# It is the wavefront of the stacked RNN again, with micro-batches for tokens. The hatched corners are the **bubble**: devices that wait for work (fill) or have run out of it (drain).
+
+# %%
+plots.pipeline_charts(layers=4, micro_batches=[1, 4])
+
+# %% [markdown]
+# **By hand.** $L = 4$, $M = 4$: 7 steps. Of the 4 · 7 = 28 places 16 are used and 12 are idle: a fraction of 12/28 = 3/7 = 0.43.
+#
+# Count the steps until the last micro-batch has left the last device, and the fraction of all device time that is idle.
+
+# %% nbgrader={"grade": false, "grade_id": "pipeline_steps", "locked": false, "schema_version": 3, "solution": true}
+def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
+    """Steps until all micro-batches are through all layers, and the idle fraction of device time."""
+    ### BEGIN SOLUTION
+    steps = micro_batches + layers - 1
+    return steps, (layers - 1) / steps  # each device works in M of these steps
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: look at one device</summary>
+#
+# Every device works on M micro-batches, a step each. How many steps does the whole take? The rest of them it is idle, and that is the same for all devices.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "pipeline_steps_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.pipeline_steps(pipeline_steps, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.pipeline_steps(pipeline_steps, points=2, cases=hidden.pipeline_steps)
+### END HIDDEN TESTS
+
+# %%
+plots.idle_share(pipeline_steps)
+
+# %% [markdown]
+# **What you should see.** One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
+#
+# ### 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
+#
+# "Recurrent, so it must wait" is what sections 1.1 to 1.4 seem to say. It isn't true of every recurrence. Take the tanh away:
+#
+# $$h_t = a_t h_{t-1} + b_t$$
+#
+# A step is a pair $(a, b)$, and stands for the function $h \mapsto a h + b$. Do two steps, first $(a_1, b_1)$, then $(a_2, b_2)$:
+#
+# $$a_2 (a_1 h + b_1) + b_2 = (a_1 a_2)\, h + (a_2 b_1 + b_2)$$
+#
+# That is *one* step again. So steps can be **combined** before anybody knows $h$, and in any grouping: $(x \circ y) \circ z = x \circ (y \circ z)$. The operator is **associative**.
+#
+# **By hand.** Steps (2, 1), (3, 0), (1, 5). The first two make (6, 3), and with the third (6, 8). The last two make (3, 5), and the first with that (6, 8).
+#
+# All prefixes $x_1,\; x_1 \circ x_2,\; x_1 \circ x_2 \circ x_3, \ldots$ of an associative operator are called a **scan**. One after the other they take $n - 1$ rounds. But you may choose the brackets. Combine every element with its left neighbour, all
+# at once: now everyone covers 2 elements. Combine with the one 2 places to the left: 4. Then 8. After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
+
+# %%
+plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
+
+# %% [markdown]
+# **(a)** Write `combine`. A step is the last axis of a tensor: `step[..., 0]` is $a$ and `step[..., 1]` is $b$. It combines any number of pairs at once.
+#
+# **(b)** Write the scan for *any* associative operator: `operator(first, second)` takes two tensors of one shape, with an element a row, and combines them row by row. Row $i$ of the result is elements $0 \ldots i$ combined, element $i$
+# included. What comes earlier stands on the left: the operator need not be commutative.
+#
+# The check's operator carries a counter along, one more than the larger of its two inputs. So the check can read from your output how **deep** operators were nested. The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
+# accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
+#
+# **Predict:** how many rounds for 200 elements? And for 200 000?
+
+# %% nbgrader={"grade": false, "grade_id": "associative_scan", "locked": false, "schema_version": 3, "solution": true}
+def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Float[Tensor, "*k 2"]:
+    """The step that does `first` and then `second`. A step (a, b) is h ↦ a h + b."""
+    ### BEGIN SOLUTION
+    a1, b1 = first[..., 0], first[..., 1]
+    a2, b2 = second[..., 0], second[..., 1]
+    return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
+    ### END SOLUTION
+
+
+def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+    """Row i: elements 0 … i, combined in this order, by operators nested no deeper than about log2 n."""
+    ### BEGIN SOLUTION
+    rows, reach = elements, 1  # every row covers up to `reach` elements
+    while reach < len(rows):
+        rows = torch.cat([rows[:reach], operator(rows[:-reach], rows[reach:])])
+        reach = 2 * reach
+    return rows
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1 for (b): everybody at once</summary>
+#
+# `rows[reach:]` are all rows that have somebody `reach` places to their left, and `rows[:-reach]` are those somebodies, in the same order. One call of the operator combines them all.
+# </details>
+# <details><summary>Hint 2 for (b): and the first rows?</summary>
+#
+# The first `reach` rows are complete already. They are passed on unchanged.
+# </details>
+# <details><summary>Hint 3 for (b): when is it done?</summary>
+#
+# After a round with reach r, rows cover up to 2r elements. Go on while that is less than n. (Not "log2 n rounds, rounded down".)
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "associative_scan_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.associative_scan(combine, associative_scan, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.associative_scan(combine, associative_scan, points=3, cases=hidden.associative_scan)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** The same linear recurrence, as a loop over the tokens and as your scan with your `combine`. The scan does *more* arithmetic, about $\log_2 n$ times as much.
+
+# %%
+plots.scan_race(combine, associative_scan)
+
+# %% [markdown]
+# This is what Mamba and its relatives do (Gu & Dao, 2023): recurrent, with a state of fixed size, and yet trained in parallel over the text. Their $a_t$ and $b_t$ depend on the token, never on the state.
+#
+# **Why not the tanh RNN?** A step $h \mapsto \tanh(x_t W_x + h W_h)$ is a function too, and functions can always be chained. But what is *one* object that stands for two of them? Two linear steps are again two numbers. Two tanh steps are not a tanh step. Here
+# is one entry of the state after 1, 2, 4 and 8 steps, over one entry of the state before:
+
+# %%
+plots.composed_steps()
+
+# %% [markdown]
+# A line stays a line, whatever the number of steps: a slope and a height say it all. The tanh curve gets another bend at every step, and to write it down you would have to keep all the steps. So there is nothing to combine, and the RNN has to wait.
+#
+# ### 1.9 How fast is fast?  ●○○ · 10 min · 1 point
+#
+# All of this pays because machines are so good at one thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$ matrix has $m n$ outputs, each a sum of $k$ products. One multiplication with its addition counts as 2 floating-point operations (FLOPs). Speed
+# is counted in GFLOP/s: $10^9$ of them a second.
+#
+# **By hand.** Two $1000 \times 1000$ matrices in 0.02 seconds: $2 \cdot 10^9$ operations, so 100 GFLOP/s.
+
+# %% nbgrader={"grade": false, "grade_id": "matmul_gflops", "locked": false, "schema_version": 3, "solution": true}
+def matmul_gflops(m: int, k: int, n: int, seconds: float) -> float:
+    """GFLOP/s of an (m, k) @ (k, n) product that took so many seconds; a multiply-add is 2 FLOPs."""
+    ### BEGIN SOLUTION
+    return 2 * m * k * n / seconds / 1e9
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "matmul_gflops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.matmul_gflops(matmul_gflops, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_01 as hidden
+check.matmul_gflops(matmul_gflops, points=1, cases=hidden.matmul_gflops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** A product of two matrices, from a loop in Python up to the fastest that this machine has. ($1024 \times 1024$; Python gets $64 \times 64$, or you would wait for a minute.)
+#
+# **Predict first:** by which factor does PyTorch on a single thread beat pure Python? 10, 100, 1000 or more?
+
+# %%
+plots.gflops_ladder(matmul_gflops)
+
+# %% [markdown]
+# **What you should see.** Three orders of magnitude or more between pure Python and PyTorch on one thread, on one and the same core. Python handles every number as an object, while a matrix product works on whole vectors that are already in
+# the cache. (`numpy` uses all threads by default.) A GPU adds one to three orders more. An RNN that asks for one small product after the other never gets off the lower rungs.
+#
+# ## What you have now
+#
+# - The **critical path** says what no machine can beat: $n$ for an RNN, $n + L - 1$ for a stacked one, $L$ for a Transformer that reads, $n L$ for one that writes.
+# - Within a layer of **attention** all tokens run at once, as two matrix products. The price is $n^2$ work.
+# - **Chunks** of queries can be computed anywhere, in any order. Each needs all keys and values.
+# - A **pipeline** of layers is idle for $(L - 1)/(M + L - 1)$ of its time.
+# - A recurrence can be **scanned** in $\lceil \log_2 n \rceil$ rounds if its steps combine into steps: linear ones do, tanh steps don't.
+#
+# **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.

@@ -1,0 +1,688 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · Many heads
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/04_multi_head/04_multi_head.ipynb)
+#
+# One head of attention gives every token one look at the others: one set of weights, one mixture. A token often needs two looks. Which word came
+# just before me? How did this sentence begin? Multi-head attention runs several small heads side by side, and this unit shows that they cost
+# nothing extra.
+#
+# **After this unit you can**
+# - cut the width of a token into heads and put it together again, without mixing up tokens;
+# - write multi-head attention as a PyTorch module, with masks and cross-attention, that takes the weights of `nn.MultiheadAttention`;
+# - count its parameters and FLOPs, and say why the number of heads does not appear in them;
+# - share keys and values among heads (grouped-query attention), the first step towards a small KV cache in unit 08;
+# - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
+#
+# **How to work.** As in unit 02: read, predict, write, run the check. You have about two and a half hours, and 22 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 4.1 Cut the width into heads  ●○○ · 10 min · 1 point
+#
+# A token is a row of $d$ numbers. With $h$ heads, each head gets $d_h = d/h$ of them: head 0 the first $d_h$, head 1 the next, and so on. Then each head
+# is an attention of its own, on $n$ tokens of width $d_h$. To let one matrix product serve all heads, the head axis goes to the front, beside the
+# batch:
+#
+# $$(b, n, d) \;\to\; (b, n, h, d_h) \;\to\; (b, h, n, d_h)$$
+#
+# **By hand.** One token $(1, 2, 3, 4, 5, 6)$ and two heads: head 0 gets $(1, 2, 3)$, head 1 gets $(4, 5, 6)$.
+#
+# **Look closely at the third panel.** A `view` straight from $(b, n, d)$ to $(b, h, n, d_h)$ has the right shape and raises no error. What does its head
+# 0 get? (A letter is a token, a number a feature.)
+
+# %%
+plots.heads_cut(n=3, d=6, h=2)
+
+# %% nbgrader={"grade": false, "grade_id": "split_heads", "locked": false, "schema_version": 3, "solution": true}
+def split_heads(x: Float[Tensor, "b n d"], h: int) -> Float[Tensor, "b h n d_h"]:
+    """The features of every token, shared out among h heads; h divides d."""
+    ### BEGIN SOLUTION
+    b, n, d = x.shape
+    return x.reshape(b, n, h, d // h).transpose(1, 2)  # (b, n, h, d_h) -> (b, h, n, d_h)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: two steps</summary>
+#
+# First give the feature axis two axes in its place. `reshape` may split one axis into two without moving anything. Then swap two axes.
+# </details>
+# <details><summary>Hint 2: (h, d_h) or (d_h, h)?</summary>
+#
+# In a reshape the last axis moves fastest. The numbers that lie side by side are those of one head, so which axis comes last?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "split_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.split_heads(split_heads, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.split_heads(split_heads, points=1, cases=hidden.split_heads)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.2 Put the heads back  ●○○ · 5 min · 1 point
+#
+# When the heads are done, their outputs stand side by side again: the way back, $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
+#
+# A test of `merge_heads(split_heads(x, h)) == x` would not be enough: two wrong views undo each other as well. The check compares with the right
+# answer.
+
+# %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true}
+def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
+    """The heads' features side by side: head 0 first. d = h·d_h."""
+    ### BEGIN SOLUTION
+    return x.transpose(1, 2).flatten(2)  # (b, n, h, d_h) -> (b, n, d)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: the same steps backwards</summary>
+#
+# Swap first, join afterwards. Only axes that stand next to each other can be joined.
+# </details>
+# <details><summary>If you see "view size is not compatible with input tensor's size and stride"</summary>
+#
+# After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. `reshape` and `flatten` copy
+# where they must.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "merge_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.merge_heads(merge_heads, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.3 One head at a time  ●●○ · 20 min · 3 points
+#
+# Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three projections of its own, down to its width $d_h$:
+#
+# $$\text{head}_i = \operatorname{softmax}\!\left(\frac{(X W_Q^{(i)})\,(M W_K^{(i)})^\top}{\sqrt{d_h}}\right) M W_V^{(i)}, \qquad
+# \text{output} = [\,\text{head}_1, \dots, \text{head}_h\,]\; W_O$$
+#
+# The queries come from $X$. Keys and values come from $M$, the **memory**. If $M = X$, this is self-attention. If $M$ is another sequence, it is
+# **cross-attention**: a French sentence that is being written asks the English one.
+#
+# The mask is boolean, `True` = may attend, and holds for every head. Each row allows at least one key.
+#
+# **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is $\sqrt{64} = 8$ (section 2.7). What would dividing by
+# $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead of 1, and all heads would look everywhere.
+#
+# Write a loop over the heads. It is slow, and it can't be misread: the next exercise must give the same. Write the attention itself out, without
+# `F.scaled_dot_product_attention`.
+
+# %% nbgrader={"grade": false, "grade_id": "multi_head_loop", "locked": false, "schema_version": 3, "solution": true}
+def multi_head_loop(
+    x: Float[Tensor, "b n d"],
+    memory: Float[Tensor, "b m d"],
+    w_q: Float[Tensor, "h d d_h"],
+    w_k: Float[Tensor, "h d d_h"],
+    w_v: Float[Tensor, "h d d_h"],
+    w_o: Float[Tensor, "h*d_h d"],
+    mask: Bool[Tensor, "n m"],
+) -> Float[Tensor, "b n d"]:
+    """[head_1, …, head_h] W_O, head by head. Queries from x, keys and values from memory.
+
+    mask: True = may attend, for all sequences and heads."""
+    ### BEGIN SOLUTION
+    heads = []
+    for i in range(len(w_q)):
+        q, k, v = x @ w_q[i], memory @ w_k[i], memory @ w_v[i]  # (b, n, d_h), (b, m, d_h), (b, m, d_h)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (b, n, m)
+        weights = torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1)
+        heads.append(weights @ v)
+    return torch.cat(heads, dim=-1) @ w_o  # (b, n, h·d_h) @ (h·d_h, d)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: what you have already</summary>
+#
+# The body of the loop is 2.11 with a mask. What comes after the loop is one concatenation and one product.
+# </details>
+# <details><summary>Hint 2: which axis do the heads share?</summary>
+#
+# Every head gives (b, n, d_h). The result before W_O is (b, n, h·d_h).
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "multi_head_loop_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.multi_head_loop(multi_head_loop, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.4 All heads at once  ●●● · 30 min · 4 points
+#
+# Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
+# result is head $i$. That is what `split_heads` cuts. So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
+#
+# $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
+# \xrightarrow{\;W_O\;} (b, n, d)$$
+#
+# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence. The scores are $(b, h, n, m)$.
+# **Before you write:** shapes are lined up from the right. With which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing?
+# And when would you get an error, when silence?
+#
+# **Names.** Call the four layers `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear(d, d)` with a bias. The check loads weights under these names. It also means that
+# your layer can take the weights of PyTorch's own `nn.MultiheadAttention`, which packs the first three into one.
+#
+# **Allowed:** everything but `nn.MultiheadAttention` and `F.multi_head_attention_forward`. You have written attention by hand twice now. If you like, call
+# `F.scaled_dot_product_attention` here, as real code does.
+
+# %% nbgrader={"grade": false, "grade_id": "MultiHeadAttention", "locked": false, "schema_version": 3, "solution": true}
+class MultiHeadAttention(nn.Module):
+    """Self- and cross-attention with h heads. Parameters: w_q, w_k, w_v, w_o, each nn.Linear(d, d)."""
+
+    def __init__(self, d: int, h: int):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.h = h
+        self.w_q = nn.Linear(d, d)
+        self.w_k = nn.Linear(d, d)
+        self.w_v = nn.Linear(d, d)
+        self.w_o = nn.Linear(d, d)
+        ### END SOLUTION
+
+    def forward(
+        self,
+        x: Float[Tensor, "b n d"],
+        memory: Float[Tensor, "b m d"] | None = None,
+        mask: Bool[Tensor, "*b n m"] | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """Queries from x, keys and values from memory (from x if there is none).
+
+        mask: (n, m) or (b, n, m), True = may attend."""
+        ### BEGIN SOLUTION
+        memory = x if memory is None else memory
+        projected = self.w_q(x), self.w_k(memory), self.w_v(memory)
+        q, k, v = (split_heads(t, self.h) for t in projected)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (b, h, n, m)
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(-3), -math.inf)  # an axis for the heads
+        heads = torch.softmax(scores, dim=-1) @ v  # (b, h, n, d_h)
+        return self.w_o(merge_heads(heads))
+        ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: in words</summary>
+#
+#     memory  = x where there is none
+#     q, k, v = projections of x, memory, memory, each split into heads
+#     scores  = queries times transposed keys / root of the head's width
+#     hidden scores become minus infinity
+#     heads   = softmax of the scores along the keys, times v
+#     output  = w_o of the merged heads
+# </details>
+# <details><summary>Hint 2: an axis for the heads</summary>
+#
+# `mask.unsqueeze(-3)` turns (n, m) into (1, n, m) and (b, n, m) into (b, 1, n, m). An axis of size 1 fits any number of heads.
+# </details>
+# <details><summary>If you see "Missing key(s) in state_dict"</summary>
+#
+# The check loads weights by name, and yours have other names, or are created somewhere else than in `__init__`.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "MultiHeadAttention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
+check.MultiHeadAttention(MultiHeadAttention, points=4)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAttention)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.5 Why more than one head?  ●○○ · 10 min
+#
+# A small task decides it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer shall name **two** of them: the first of all, and
+# the one just before. The width is 32 in every run. Only the number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of
+# parameters.
+#
+# **Predict:** which runs solve the task? And if two heads do, what will each have learned to look at?
+
+# %%
+def train_two_answers(h, n=8, kinds=8, d=32, steps=120):
+    """Train one layer of PyTorch's own attention to name the first and the previous token."""
+    torch.manual_seed(1)
+    embed, place = nn.Embedding(kinds, d), nn.Embedding(n, d)
+    layer, read = nn.MultiheadAttention(d, h, batch_first=True), nn.Linear(d, 2 * kinds)
+    parameters = [p for part in (embed, place, layer, read) for p in part.parameters()]
+    optimiser = torch.optim.Adam(parameters, lr=0.02)
+    losses = []
+    for _ in range(steps):
+        tokens = torch.randint(kinds, (32, n))
+        wanted = torch.stack([tokens[:, :1].expand(-1, n), tokens.roll(1, dims=1)], dim=-1)
+        x = embed(tokens) + place.weight
+        output, weights = layer(x, x, x, average_attn_weights=False)  # weights: (b, h, n, n)
+        loss = F.cross_entropy(read(output[:, 2:]).view(-1, kinds), wanted[:, 2:].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses, weights[0].detach()
+
+
+losses, maps = {}, {}
+for h, name in ((1, "1 head"), (2, "2 heads"), (4, "4 heads")):
+    losses[name], maps[name] = train_two_answers(h)
+del maps["4 heads"]  # three maps are enough to look at
+plots.heads_learned(losses, math.log(8) / 2, maps)
+
+# %% [markdown]
+# A row is a query, a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.)
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "why_many_heads_question", "locked": true, "schema_version": 3, "solution": false}
+# **What can two heads do that one cannot?  ●●○ · 5 min · 1 point**
+#
+# The single head has as many parameters as the two together, and could be trained for ever. Why does its loss stay where it is? And why is
+# "look at both tokens, half and half" no way out?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: one head has one distribution over the keys for each query. It must choose between the two tokens or share its attention between them;
+#   two heads have a distribution each.
+# - ½ point: half and half gives the sum (mean) of the two values, and the sum does not say which value came from where: (A first, B before) and (B first, A
+#   before) give the same output. Two heads write into different features, so W_O can tell them apart.
+#
+# Accept: "the averaged output mixes both and can't be unmixed". "More heads have more parameters" is wrong and earns nothing.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "why_many_heads", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# For each query a head has one set of weights that sum to 1. If it looks at the first token it can't look at the one before, so one answer stays a guess
+# among 8 tokens: a loss of $\ln 8$ on half of the answers, $\tfrac12 \ln 8 = 1.04$ on average, and that is where the curve stays. If it shares its attention half and half, the output is the mean of two
+# values. A mean doesn't say which of its parts was the first token and which the previous one: swap the two and the output is the same. Two heads bring
+# two distributions, and write what they find into different features, so that $W_O$ and the layers after it can tell them apart.
+
+# %% [markdown]
+# ### 4.6 What heads cost: parameters  ●○○ · 10 min · 1 point
+#
+# Two heads solved what one could not, and it was said that they cost nothing. Count. The layer has four projections with biases: three from $d$ to $h \cdot d_h$, and one
+# from $h \cdot d_h$ back to $d$. Here $d_h$ is free: it need not be $d/h$.
+#
+# **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together 1 050 624. With one head of width 512?
+
+# %% nbgrader={"grade": false, "grade_id": "head_parameters", "locked": false, "schema_version": 3, "solution": true}
+def head_parameters(d: int, h: int, d_h: int) -> int:
+    """The number of weights and biases of a layer with h heads of width d_h, for tokens of width d."""
+    ### BEGIN SOLUTION
+    inside = h * d_h
+    return 3 * (d * inside + inside) + (inside * d + d)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: one projection</summary>
+#
+# `nn.Linear(a, b)` has a·b weights and b biases. Which are a and b, for the first three and for the last?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "head_parameters_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.head_parameters(head_parameters, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.7 What heads cost: FLOPs  ●●○ · 15 min · 2 points
+#
+# Now the work. Count the FLOPs of all matrix products when $n$ tokens attend to each other (one sequence, no mask): the four projections, the scores, and the
+# weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left
+# out: they are small.
+#
+# **By hand.** $n = 1$, $d = 2$, one head of width 2: each of the four projections takes $2 \cdot 1 \cdot 2 \cdot 2 = 8$, scores and weighted sum 4 each. Together 40.
+
+# %% nbgrader={"grade": false, "grade_id": "head_flops", "locked": false, "schema_version": 3, "solution": true}
+def head_flops(n: int, d: int, h: int, d_h: int) -> int:
+    """FLOPs of the matrix products of self-attention: n tokens of width d, h heads of width d_h."""
+    ### BEGIN SOLUTION
+    projections = 3 * (2 * n * d * h * d_h) + 2 * n * h * d_h * d
+    scores = h * (2 * n * d_h * n)
+    weighted_sum = h * (2 * n * n * d_h)
+    return projections + scores + weighted_sum
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: shapes first</summary>
+#
+# Write down the shapes of both factors of each product: Q, K and V; the scores of one head; the output of one head; the output projection.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "head_flops_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.head_flops(head_flops, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.head_flops(head_flops, points=2, cases=hidden.head_flops)
+### END HIDDEN TESTS
+# %% [markdown]
+# **Measure it.** PyTorch can count FLOPs while a layer runs. Compare with your formula for $n = 128$ and $d = 64$, for any $h$ that divides 64. Then look at the
+# curves: what grows with $h$, and what doesn't?
+
+# %%
+from torch.utils.flop_counter import FlopCounterMode
+
+x = torch.randn(1, 128, 64)
+for h in (1, 4, 16):
+    with FlopCounterMode(display=False) as counter:
+        nn.MultiheadAttention(64, h, batch_first=True)(x, x, x)
+    print(f"h = {h:2}: {counter.get_total_flops():,} FLOPs counted")
+plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4, 8, 16, 32])
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "why_d_over_h_question", "locked": true, "schema_version": 3, "solution": false}
+# **Why $d_h = d/h$?  ●○○ · 5 min · 1 point**
+#
+# Say what this choice keeps constant when the number of heads is changed. Then say what is lost when it is pushed to the end: $h = d$ heads of width 1.
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: h·d_h = d, so parameters and FLOPs (of the projections and of the scores) do not depend on h; heads are free, where heads of width d would cost h times as
+#   much. (Also accepted as part of it: the merged width is d again.)
+# - ½ point: narrow heads compare badly: with d_h features a query can single out only few keys, since the n × n scores have rank at most d_h; with width 1 a score is a
+#   product of two numbers, and a query can only prefer the largest or the smallest key. (Also accepted: values of width 1 carry next to no information.)
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "why_d_over_h", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# With $d_h = d/h$ the heads together are as wide as the token, $h \cdot d_h = d$. Parameters and FLOPs contain only the product $h \cdot d_h$, so they stay the same for every $h$: more
+# looks for the same money. With heads of width $d$ everything would cost $h$ times as much. The price is paid in width: a head compares queries and keys in $d_h$
+# dimensions, so its $n \times n$ scores have rank at most $d_h$ (a bottleneck that Bhojanapalli et al. described in 2020). At width 1 a score is $q \cdot k$ of two numbers: a query can
+# ask for the largest key or for the smallest, and for none in between.
+
+# %% [markdown]
+# ### 4.8 The output is a sum over heads  ●●○ · 15 min · 2 points
+#
+# "Concatenate, then multiply by $W_O$" hides something. Cut $W_O$ into $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
+#
+# $$[\,\text{head}_1, \dots, \text{head}_h\,]\; W_O = \sum_{i} \text{head}_i\, W_O^{(i)}$$
+#
+# So a layer is a **sum of heads**: each reads the tokens, and adds something to them, independently of the others. That is how one can ask what a single head does,
+# switch one off, or copy one into another model. Elhage et al. (2021) build their analysis of Transformers on this.
+#
+# **By hand.** Two heads of width 1 with outputs 3 and 5, and $W_O$ with the rows $(2, 0)$ and $(1, 1)$: head 0 adds $(6, 0)$, head 1 adds $(5, 5)$, the output is $(11, 5)$.
+#
+# Return both: what each head adds, and the sum.
+
+# %% nbgrader={"grade": false, "grade_id": "heads_as_sum", "locked": false, "schema_version": 3, "solution": true}
+def heads_as_sum(
+    heads: Float[Tensor, "b h n d_h"], w_o: Float[Tensor, "h*d_h d"]
+) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b n d"]]:
+    """head_i W_O[i] for every head, with W_O[i] the i-th block of d_h rows, and their sum over the heads."""
+    ### BEGIN SOLUTION
+    h, d_h = heads.shape[1], heads.shape[-1]
+    parts = heads @ w_o.reshape(h, d_h, -1)  # (b, h, n, d_h) @ (h, d_h, d)
+    return parts, parts.sum(dim=1)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: rows or columns?</summary>
+#
+# In a row vector times a matrix, entry j of the vector multiplies row j of the matrix.
+# </details>
+# <details><summary>Hint 2: all heads in one product</summary>
+#
+# `@` treats leading axes as batch axes, and lines them up: (b, h, n, d_h) @ (h, d_h, d) is one product for each b and each h.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "heads_as_sum_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.heads_as_sum(heads_as_sum, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.heads_as_sum(heads_as_sum, points=2, cases=hidden.heads_as_sum)
+### END HIDDEN TESTS
+# %%
+w_o = [[1.0, 0.3], [0.2, 0.9], [-1.2, 0.4], [0.6, 0.8]]  # four heads of width 1, d = 2
+plots.parts_add_up(heads_as_sum, features=[3.0, 2.0, 1.5, 2.0], w_o=w_o)
+
+# %% [markdown]
+# **What you should see.** The parts of four heads, put tip to tail, end where the dashed output ends. Head 2 points against head 0 and takes back part of what it wrote.
+#
+# ### 4.9 Fewer keys and values than queries  ●●○ · 20 min · 3 points
+#
+# A model that writes text keeps the keys and values of all earlier tokens (unit 08). With many heads that is a lot of memory, and reading it is what
+# makes writing slow. But must every query head have keys of its own?
+#
+# - **Multi-query attention** (Shazeer, 2019): all query heads share one head of keys and values.
+# - **Grouped-query attention** (Ainslie et al., 2023): $h$ query heads in $h_{kv}$ groups of neighbours; each group shares one.
+#
+# Query head $i$ uses key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = h$ this is multi-head attention, with $h_{kv} = 1$ multi-query attention.
+
+# %%
+plots.shared_heads(8, groups=(8, 2, 1), names=("multi-head: 8", "grouped-query: 2", "multi-query: 1"))
+plots.cache_per_token({
+    "64 key/value heads of width 128": 2 * 64 * 128,
+    "8, as in Llama 3 70B": 2 * 8 * 128,
+    "1": 2 * 128,
+})
+
+# %% [markdown]
+# **By hand.** $h = 6$ and $h_{kv} = 2$: groups of 3. Query heads 0, 1, 2 use key/value head 0, and 3, 4, 5 use head 1.
+#
+# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? For which $h_{kv}$ would you never notice?
+#
+# The numbers for Llama 3 are from Grattafiori et al. (2024): 64 query heads, 8 key/value heads. Write the attention out, without `F.scaled_dot_product_attention`.
+
+# %% nbgrader={"grade": false, "grade_id": "grouped_query_attention", "locked": false, "schema_version": 3, "solution": true}
+def grouped_query_attention(
+    q: Float[Tensor, "b h n d_h"], k: Float[Tensor, "b h_kv m d_h"], v: Float[Tensor, "b h_kv m d_h"]
+) -> Float[Tensor, "b h n d_h"]:
+    """Attention in which each run of h / h_kv query heads shares a key/value head; h_kv divides h."""
+    ### BEGIN SOLUTION
+    b, h, n, d_h = q.shape
+    q = q.reshape(b, k.shape[1], -1, n, d_h)  # (b, h_kv, h / h_kv, n, d_h)
+    scores = q @ k.unsqueeze(2).transpose(-2, -1) / math.sqrt(d_h)  # one key head for all of its group
+    heads = torch.softmax(scores, dim=-1) @ v.unsqueeze(2)
+    return heads.reshape(b, h, n, d_h)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: two ways</summary>
+#
+# Either copy every key/value head as often as its group is large. Or give the query heads two axes, (h_kv, h / h_kv), and let an axis of size 1 in k and v
+# do the sharing without a copy.
+# </details>
+# <details><summary>Hint 2: repeat in which order?</summary>
+#
+# `torch.repeat_interleave` gives 0 0 0 1 1 1. `Tensor.repeat` gives 0 1 0 1 0 1.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "grouped_query_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.grouped_query_attention(grouped_query_attention, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.grouped_query_attention(grouped_query_attention, points=3, cases=hidden.grouped_query_attention)
+### END HIDDEN TESTS
+# %% [markdown]
+# ### 4.10 Heads made by hand  ●●● · 40 min · 3 points
+#
+# Section 4.5 found a head that looks one token back, and one that looks at the start. Here you write such heads down, with no training, and compose them into
+# a circuit that trained language models grow as well: the **induction head** (Elhage et al., 2021; Olsson et al., 2022). It completes patterns. After *A B … A* it says *B*, for any A and
+# B, even if it has never seen them together before.
+#
+# **The stream.** A token's row has three parts: which token it is (one-hot, $v$ columns), an empty part to write into ($v$ columns), and its position (one-hot, $n$ columns). So
+# $d = 2v + n$. Token 0 is the start token `^`: it stands at position 0 and nowhere else.
+
+# %%
+def stream(tokens: Int[Tensor, "l"], v: int, n: int) -> Float[Tensor, "l d"]:
+    """One-hot token, v zeros, one-hot position."""
+    token, position = torch.eye(v)[tokens], torch.eye(n)[: len(tokens)]
+    return torch.cat([token, torch.zeros_like(token), position], dim=-1)
+
+
+def causal_weights(
+    x: Float[Tensor, "l d"], w_q: Float[Tensor, "d d_h"], w_k: Float[Tensor, "d d_h"]
+) -> Float[Tensor, "l l"]:
+    """Attention weights of one head. No token sees later ones."""
+    scores = (x @ w_q) @ (x @ w_k).T / math.sqrt(w_q.shape[1])
+    hidden = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+    return torch.softmax(scores.masked_fill(hidden, -math.inf), dim=-1)
+
+
+NAMES = "^ABCD"
+V, N = len(NAMES), 12
+
+
+def numbers(text: str) -> Int[Tensor, "l"]:
+    """The numbers of the tokens: ^AB is 0, 1, 2."""
+    return torch.tensor([NAMES.index(name) for name in text])
+
+
+x = stream(numbers("^ABCDA"), V, N)
+plots.stream_columns(x, "^ABCDA", {"token": V, "empty": V, "position": N})
+
+# %% [markdown]
+# A **head** is four matrices: `w_q` and `w_k`, both $(d, d_h)$; `w_v`, $(d, d_v)$; and `w_o`, $(d_v, d)$. It adds `weights @ (x @ w_v) @ w_o` to the stream. The widths $d_h$ and
+# $d_v$ are yours to choose, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99.
+#
+# **(a) `previous_token_head`**: position $i$ gives all its attention to position $i - 1$ (position 0 sees only itself), and writes *which token* stood there into the empty columns, as a
+# one-hot, and nothing anywhere else.
+#
+# **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for.
+#
+# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares. If
+# there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
+# next.
+#
+# **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of position $j$ the one-hot vector of $j$. The score of $(i, j)$ is $100$ if $j = i - 1$, else 0.
+# A row of `w_q` says what one column of the stream turns into. Which rows are not zero?
+#
+# **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal?
+
+# %% nbgrader={"grade": false, "grade_id": "two_hand_made_heads", "locked": false, "schema_version": 3, "solution": true}
+def previous_token_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(a) w_q, w_k, w_v, w_o: look one back, and write that token into columns v … 2v − 1."""
+    ### BEGIN SOLUTION
+    d = 2 * v + n
+    w_q, w_k, w_v, w_o = torch.zeros(d, n), torch.zeros(d, n), torch.zeros(d, v), torch.zeros(v, d)
+    for i in range(1, n):
+        w_q[2 * v + i, i - 1] = 100.0  # position i asks for i − 1
+    w_k[2 * v :] = torch.eye(n)  # position j answers to j
+    w_v[:v] = torch.eye(v)  # what is handed over: the token
+    w_o[:, v : 2 * v] = torch.eye(v)  # where it is written: the empty columns
+    return w_q, w_k, w_v, w_o
+    ### END SOLUTION
+
+
+def first_token_head(v: int, n: int) -> tuple[Tensor, Tensor]:
+    """(b) w_q, w_k: everybody looks at position 0."""
+    ### BEGIN SOLUTION
+    w_q, w_k = torch.zeros(2 * v + n, 1), torch.zeros(2 * v + n, 1)
+    w_q[2 * v :] = 30.0  # all positions ask the same question
+    w_k[2 * v] = 1.0  # position 0 alone answers it
+    return w_q, w_k
+    ### END SOLUTION
+
+
+def induction_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(c) w_q, w_k, w_v, w_o: look at what came after earlier copies of this token, else at position 0.
+
+    What is found there is written into columns 0 … v − 1."""
+    ### BEGIN SOLUTION
+    d, d_h = 2 * v + n, v + 1
+    w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
+    w_q[:v, :v] = 60 * math.sqrt(d_h) * torch.eye(v)  # the query: which token am I?
+    w_k[v : 2 * v, :v] = torch.eye(v)  # the key: which token was before me? (a) has written it there
+    w_q[2 * v :, v] = 30 * math.sqrt(d_h)  # one more column, for (b) at half the strength
+    w_k[2 * v, v] = 1.0
+    w_v[:v] = torch.eye(v)
+    w_o[:, :v] = torch.eye(v)
+    return w_q, w_k, w_v, w_o
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: matrices that pick columns</summary>
+#
+# Start from zeros. `w[a:b] = torch.eye(b − a)` reads columns a … b − 1 of the stream and hands them on as they are. Everything else is ignored.
+# </details>
+# <details><summary>Hint 2 for (a): a shift</summary>
+#
+# With the same identity for queries and keys, every position finds itself. Which one do you shift, and which way?
+# </details>
+# <details><summary>Hint 3 for (b): the shortest vectors</summary>
+#
+# Width d_h = 1 is enough. All positions ask with the same number. What is the key of position 0, and of all others?
+# </details>
+# <details><summary>Hint 4 for (c): whose token meets whose?</summary>
+#
+# The query is "I am an A". The key is "the one before me was an A". Which columns does each read? The resting place is one more feature of both.
+# </details>
+# <details><summary>If the card says "scores that are too weak"</summary>
+#
+# e^5 against ten others is 0.94. And the √d_h in the denominator takes its part: multiply the query by it.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "two_hand_made_heads_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_04 as hidden
+check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3, cases=hidden.two_hand_made_heads)
+### END HIDDEN TESTS
+# %% [markdown]
+# **See it.** First the two simple heads, on the sequence `^ABCDA`. A row is a query: who asks; a column is a key: who is looked at.
+
+# %%
+def maps_of_both():
+    w_q, w_k, _, _ = previous_token_head(V, N)
+    return causal_weights(x, w_q, w_k), causal_weights(x, *first_token_head(V, N))
+
+
+plots.two_heads(maps_of_both, "^ABCDA")
+
+# %% [markdown]
+# Now the two layers together, on `^ABCDABA`. Follow the last row, the last *A*: layer 1 has written "after A" into both *B*s. Layer 2 asks for "after A",
+# finds them, and guesses *B*. **Predict** what the guess is in the rows of the first *A*, *B*, *C* and *D*, before you look.
+
+# %%
+def circuit(tokens):
+    """Attention of layer 1, attention of layer 2, and the guess (l, v) after each token."""
+    x = stream(tokens, V, N)
+    w_q, w_k, w_v, w_o = previous_token_head(V, N)
+    first = causal_weights(x, w_q, w_k)
+    x = x + first @ (x @ w_v) @ w_o
+    w_q, w_k, w_v, w_o = induction_head(V, N)
+    second = causal_weights(x, w_q, w_k)
+    return first, second, (second @ (x @ w_v) @ w_o)[:, :V]
+
+
+plots.induction_steps(circuit, "^ABCDABA", numbers("^ABCDABA"), NAMES)
+
+# %% [markdown]
+# A token that is new finds nothing, rests on `^` and guesses `^`: "I don't know". The others guess what came after their earlier copy.
+#
+# And now it writes. The prompt is `^BADCB`, nothing that it was made for. Each line is one step: the last token (blue) looks at the one (orange) that came after its earlier
+# copy, and adds the same token (green).
+
+# %%
+plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
+
+# %% [markdown]
+# **What you should see.** It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by knowledge. A single layer can't do
+# that: the key must say what stood *before* it, and somebody has to write that down first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear
+# at the moment when these models learn to use long contexts. The resting place is real too: trained models put unused attention on the first token (Xiao et al., 2023).
+#
+# ## What you have now
+#
+# - **Split** cuts features, never tokens: reshape, then transpose. **Merge** is the way back: transpose, then join.
+# - **Multi-head attention** is four projections around one batched attention. Scale by $\sqrt{d_h}$, give the mask an axis for the heads, take keys and values from the memory.
+# - With $d_h = d/h$ the number of heads appears neither in the parameters nor in the FLOPs.
+# - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's heads wrote.
+# - **Grouped-query attention** keeps the queries and shares the keys and values.
+#
+# **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
+# `grouped_query_attention` become the cache.

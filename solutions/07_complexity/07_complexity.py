@@ -1,0 +1,765 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 07 · What attention costs
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/07_complexity/07_complexity.ipynb)
+#
+# "Attention is quadratic." True, and often beside the point. At usual lengths most of the arithmetic is elsewhere, and a model that writes
+# text hardly computes at all: it waits for its memory. In this unit you predict with a formula, then count what PyTorch really did, then
+# measure.
+#
+# **After this unit you can**
+# - write down the FLOPs and the memory traffic of every part of a Transformer, to the last operation;
+# - say from which length on attention is the expensive part;
+# - tell from two numbers of a device whether it will compute or wait;
+# - compare seven kinds of layers by how they grow;
+# - work out what it takes to train a language model, before you pay for it.
+#
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. You have about three hours, and
+# 28 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 7.1 FLOPs of a matrix product  ●○○ · 5 min · 1 point
+#
+# A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
+#
+# A **FLOP** is one floating-point operation: an addition or a multiplication. Dot products are made of multiply-adds, $s \leftarrow s + a\,b$, so
+# **one multiply-add is 2 FLOPs**. Makers of hardware count so, and so does PyTorch's counter (`torch.utils.flop_counter`).
+#
+# **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three multiply-adds, 6 FLOPs. Together 48.
+#
+# Only matrix products count in this unit. A softmax or a norm computes too, but a handful of operations for each element, where a product
+# does thousands. Counters leave them out, and so do you.
+
+# %% nbgrader={"grade": false, "grade_id": "matmul_flops", "locked": false, "schema_version": 3, "solution": true}
+def matmul_flops(n: int, m: int, k: int) -> int:
+    """FLOPs of an (n, m) matrix times an (m, k) matrix."""
+    ### BEGIN SOLUTION
+    return 2 * n * m * k
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: which of the three sizes disappears?</summary>
+#
+# The result is (n, k). The size that both operands share, m, is the length of the dot products.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "matmul_flops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.matmul_flops(matmul_flops, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 7.2 Elements that have to move  ●○○ · 5 min · 1 point
+#
+# Numbers live in memory and are computed on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
+# journeys of one product in the best case: **both operands are read once, and the result is written once.** On the chip an element can be used as
+# often as you like.
+#
+# **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
+#
+# The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
+# **Before you read the numbers:** in which of the two does an element of the orange matrix earn its journey?
+
+# %%
+plots.product_traffic((16, 16, 16), (1, 16, 16))
+
+# %% nbgrader={"grade": false, "grade_id": "matmul_io", "locked": false, "schema_version": 3, "solution": true}
+def matmul_io(n: int, m: int, k: int) -> int:
+    """Elements read and written by an (n, m) times (m, k) product."""
+    ### BEGIN SOLUTION
+    return n * m + m * k + n * k
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: three matrices</summary>
+#
+# Write down the shapes of all three. Each size appears in exactly two of them.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "matmul_io_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.matmul_io(matmul_io, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
+#
+# How much arithmetic does each journey pay for? That ratio is the **arithmetic intensity**:
+#
+# $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
+#
+# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4.
+#
+# **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
+#
+# **Predict:** a square product, $n = m = k$. If all sizes double, what happens to the intensity? And if the dtype changes from float32 to float16?
+
+# %% nbgrader={"grade": false, "grade_id": "arithmetic_intensity", "locked": false, "schema_version": 3, "solution": true}
+def arithmetic_intensity(n: int, m: int, k: int, dtype: torch.dtype) -> float:
+    """FLOPs per byte moved, of an (n, m) times (m, k) product in this dtype."""
+    ### BEGIN SOLUTION
+    return matmul_flops(n, m, k) / (matmul_io(n, m, k) * dtype.itemsize)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "arithmetic_intensity_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.arithmetic_intensity(arithmetic_intensity, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.arithmetic_intensity(arithmetic_intensity, points=1, cases=hidden.arithmetic_intensity)
+### END HIDDEN TESTS
+
+# %%
+plots.intensities(arithmetic_intensity, width=4096)
+
+# %% [markdown]
+# **What you should see.** Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
+# levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that number.
+#
+# ### 7.4 A layer that reads  ●●● · 30 min · 4 points
+#
+# Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at once**. This is what happens in
+# training, and when a prompt is read (prefill).
+#
+# | row | operation |
+# |---|---|
+# | `qkv` | $X W_Q$, $X W_K$, $X W_V$: three products, and each reads $X$ anew |
+# | `scores` | $Q K^\top$ in every head, of width $d/h$ |
+# | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
+# | `weighted_sum` | attention weights times $V$, in every head |
+# | `output` | the heads side by side, times $W_O$ |
+# | `ffn` | $d \to d_{ff} \to d$. The activation works inside the first product and moves nothing of its own |
+# | `total` | the sum of the rows above |
+#
+# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in 7.2. Scale, mask, norms,
+# biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09.
+#
+# **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
+#
+# **Predict:** the softmax has 0 FLOPs. Which share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+
+# %% nbgrader={"grade": false, "grade_id": "training_table", "locked": false, "schema_version": 3, "solution": true}
+def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
+    """Row → (FLOPs, elements moved) of the forward pass, all tokens at once.
+
+    Rows: qkv, scores, softmax, weighted_sum, output, ffn, total.
+    """
+    ### BEGIN SOLUTION
+    tokens, d_h = b * n, d // h
+    rows = {
+        "qkv": (3 * matmul_flops(tokens, d, d), 3 * matmul_io(tokens, d, d)),
+        "scores": (b * h * matmul_flops(n, d_h, n), b * h * matmul_io(n, d_h, n)),
+        "softmax": (0, 2 * b * h * n * n),
+        "weighted_sum": (b * h * matmul_flops(n, n, d_h), b * h * matmul_io(n, n, d_h)),
+        "output": (matmul_flops(tokens, d, d), matmul_io(tokens, d, d)),
+        "ffn": (2 * matmul_flops(tokens, d, d_ff), matmul_io(tokens, d, d_ff) + matmul_io(tokens, d_ff, d)),
+    }
+    rows["total"] = (sum(flops for flops, _ in rows.values()), sum(moved for _, moved in rows.values()))
+    return rows
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: a weight meets all tokens at once</summary>
+#
+# For a projection the b sequences don't matter: all b·n tokens stand below each other as one tall (b·n, d) matrix.
+# </details>
+# <details><summary>Hint 2: a head meets its own keys only</summary>
+#
+# Scores are b·h separate products. Write the shape of one of them, (n, d/h) times (d/h, n), and use your two functions.
+# </details>
+# <details><summary>Hint 3: the FFN</summary>
+#
+# Two products: (b·n, d) times (d, d_ff), then (b·n, d_ff) times (d_ff, d). The hidden layer is written by the first and read by the second.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "training_table_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
+check.training_table(training_table, points=4)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.training_table(training_table, points=4, cases=hidden.training_table)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Count it.** `count` runs a function and looks at every operation that reaches PyTorch's kernels. FLOPs come from PyTorch's own formulas, elements from
+# the sizes of the tensors that go in and come out. Your rings should have a dot in the middle.
+
+# %%
+from helpers.counting import count
+
+b, n, d, h, d_ff = 2, 48, 64, 4, 256
+x, up, down = torch.randn(b, n, d), torch.randn(d, d_ff), torch.randn(d_ff, d)
+w_q, w_k, w_v, w_o = torch.randn(4, d, d)
+q, k, v = torch.randn(3, b, h, n, d // h)
+scores = torch.randn(b, h, n, n)
+counted = {
+    "qkv": count(lambda: (x @ w_q, x @ w_k, x @ w_v)),
+    "scores": count(lambda: q @ k.mT),
+    "softmax": count(lambda: scores.softmax(dim=-1)),
+    "weighted_sum": count(lambda: scores @ v),
+    "output": count(lambda: x @ w_o),
+    "ffn": count(lambda: x @ up @ down),
+}
+plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
+
+# %% [markdown]
+# ### 7.5 A layer that writes  ●●● · 20 min · 3 points
+#
+# A model that writes has one new token for each of $b$ sequences. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
+# is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
+#
+# The rows are the same. The cached keys are an operand of `scores`, the cached values one of `weighted_sum`: they have to be read.
+#
+# **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5 elements. Row: (40, 34).
+#
+# **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10 %, half, or more than 70 %?
+
+# %% nbgrader={"grade": false, "grade_id": "decode_table", "locked": false, "schema_version": 3, "solution": true}
+def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
+    """Row → (FLOPs, elements moved) for one new token in each of b sequences; n keys in each cache.
+
+    Rows: qkv, scores, softmax, weighted_sum, output, ffn, total.
+    """
+    ### BEGIN SOLUTION
+    d_h = d // h
+    rows = {
+        "qkv": (3 * matmul_flops(b, d, d), 3 * matmul_io(b, d, d)),
+        "scores": (b * h * matmul_flops(1, d_h, n), b * h * matmul_io(1, d_h, n)),
+        "softmax": (0, 2 * b * h * n),
+        "weighted_sum": (b * h * matmul_flops(1, n, d_h), b * h * matmul_io(1, n, d_h)),
+        "output": (matmul_flops(b, d, d), matmul_io(b, d, d)),
+        "ffn": (2 * matmul_flops(b, d, d_ff), matmul_io(b, d, d_ff) + matmul_io(b, d_ff, d)),
+    }
+    rows["total"] = (sum(flops for flops, _ in rows.values()), sum(moved for _, moved in rows.values()))
+    return rows
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: start from 7.4</summary>
+#
+# How many queries are there now for each sequence? And how many rows does the tall matrix of all new tokens have?
+# </details>
+# <details><summary>Hint 2: what does not shrink</summary>
+#
+# The weights and the cache. Each is still read as a whole, though it now serves a single row of queries.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "decode_table_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.decode_table(decode_table, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.decode_table(decode_table, points=3, cases=hidden.decode_table)
+### END HIDDEN TESTS
+
+# %%
+sizes = {"d": 1024, "h": 16, "d_ff": 4096}
+plots.cost_shares({
+    "read 512 tokens": lambda: training_table(b=8, n=512, **sizes),
+    "read 2048 tokens": lambda: training_table(b=8, n=2048, **sizes),
+    "write a token after 2048": lambda: decode_table(b=1, n=2048, **sizes),
+    "the same, 64 texts at once": lambda: decode_table(b=64, n=2048, **sizes),
+})
+
+# %% [markdown]
+# **What you should see.** FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
+# "computes nothing", moves the most. When one text is written, nearly all that moves is weights. With 64 texts the weights are shared, and the caches take over.
+#
+# ### 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
+#
+# Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Short texts are ruled by the one, long texts by the other. At which
+# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
+#
+# **Check by hand:** the first Transformer had $d = 512$ and $d_{ff} = 2048$. The two sides meet at 3072 tokens.
+
+# %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
+def crossover(d: int, d_ff: int) -> float:
+    """The n at which scores and weighted sum cost as many FLOPs as the four projections and the FFN."""
+    ### BEGIN SOLUTION
+    return 2 * d + d_ff  # 4 n² d = 8 n d² + 4 n d d_ff, divided by 4 n d
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: an equation</summary>
+#
+# Add up the FLOPs of your rows, those with n² on the left, those with n on the right. b cancels, and so does one n.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "crossover_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.crossover(crossover, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.crossover(crossover, points=2, cases=hidden.crossover)
+### END HIDDEN TESTS
+
+# %%
+plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": (12288, 49152)})
+
+# %% [markdown]
+# GPT-3 was trained on 2048 tokens at a time. Its attention is quadratic, and still only a small part of the bill.
+#
+# ### 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
+#
+# Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
+#
+# - **cost**: how the FLOPs of one layer grow. Projections that all of them need are left out.
+# - **steps**: how many operations have to wait for each other, if there are as many processors as you like.
+# - **path**: the longest way between two tokens, in steps (or in layers, where one layer doesn't reach everywhere).
+#
+# | row | how it works |
+# |---|---|
+# | `recurrent` | a state of $d$ numbers goes from token to token; every step multiplies it with a $d \times d$ matrix |
+# | `convolution` | every token looks at $k$ tokens, with a $d \times d$ matrix for each place; layers are stacked and dilated, so that each multiplies the reach by $k$ |
+# | `self-attention` | every token looks at every token; one head of width $d$ |
+# | `strided sparse` | every token looks at $\sqrt n$ others, chosen so that two layers connect all pairs |
+# | `lsh` | tokens are sorted by a hash ($n \log n$ moves of $d$ numbers, in $\log n$ rounds), then attend in buckets of fixed size; new hashes in each layer multiply the reach by a constant |
+# | `low-rank` | keys and values of the $n$ positions are projected to $r$ positions, then ordinary attention |
+# | `linear` | no softmax: all keys and values are summed up into one $d \times d$ matrix, $K^\top V$, which every query multiplies |
+#
+# The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
+# Table 1 has steps too), Katharopoulos et al. (2020).
+#
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. But $k$ and $r$ are sizes here, no constants. The check calls your function with
+# enormous sizes, such as $n = 2^{100}$, squares one of them and sees by how much the result grows. So write formulas, and no loops.
+#
+# **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
+
+# %% nbgrader={"grade": false, "grade_id": "layer_types", "locked": false, "schema_version": 3, "solution": true}
+def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float, float, float]]:
+    """Row → (cost, steps, path), up to constant factors and smaller terms."""
+    ### BEGIN SOLUTION
+    return {
+        "recurrent": (n * d**2, n, n),
+        "convolution": (k * n * d**2, 1, math.log(n) / math.log(k)),
+        "self-attention": (n**2 * d, 1, 1),
+        "strided sparse": (n**1.5 * d, 1, 1),
+        "lsh": (n * math.log(n) * d, math.log(n), math.log(n)),
+        "low-rank": (n * r * d, 1, 1),
+        "linear": (n * d**2, 1, 1),
+    }
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: cost</summary>
+#
+# Ask for each: how many pairs (or steps) are there, and what does one of them cost?
+# </details>
+# <details><summary>Hint 2: steps</summary>
+#
+# If everything that a layer computes is a matrix product over all tokens, nothing waits: a constant. Where does a token need the result of another?
+# </details>
+# <details><summary>Hint 3: path</summary>
+#
+# If the reach is multiplied by c in each layer, after L layers it is c^L. Set that equal to n.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "layer_types_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
+check.layer_types(layer_types, points=4)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.layer_types(layer_types, points=4, cases=hidden.layer_types)
+### END HIDDEN TESTS
+
+# %%
+plots.layer_costs(layer_types, d=64, k=3, r=32)
+
+# %% [markdown]
+# On log-log axes a power $n^e$ is a straight line of slope $e$. Which lines cross, and what does that say about short texts?
+#
+# **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6 lengths each.
+
+# %%
+from helpers.growth import slope
+
+d, r, lengths = 32, 4, [2**power for power in range(7, 13)]
+runs = {
+    "self-attention": lambda q, k, v: (q @ k.mT).softmax(-1) @ v,
+    "low-rank": lambda q, k, v: (q @ (shrink(k) @ k).mT).softmax(-1) @ (shrink(v) @ v),
+    "linear": lambda q, k, v: q @ (k.mT @ v),
+}
+
+
+def shrink(x):
+    """An (r, n) matrix that makes r positions out of n."""
+    return torch.ones(r, len(x)) / len(x)
+
+
+costs = {
+    name: [count(lambda: run(*torch.randn(3, n, d))).flops for n in lengths] for name, run in runs.items()
+}
+plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, values in costs.items()})
+
+# %% [markdown]
+# ### 7.8 The roofline  ●●○ · 20 min · 2 points
+#
+# A device has two ceilings (Williams, Waterman & Patterson, 2009). Its units compute at most **peak** FLOP/s. Its memory delivers at most **bandwidth** bytes/s. A program with
+# intensity $I$ can use each delivered byte for $I$ FLOPs. Both run side by side, and both limits hold at once:
+#
+# $$\text{attainable FLOP/s} = \min(\text{peak},\; I \cdot \text{bandwidth})$$
+#
+# Left of the **ridge**, where the two are equal, a program is bound by memory. From the ridge on it is bound by compute.
+#
+# **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65 000/320 ≈ 203 FLOPs per byte. A matrix times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s,
+# half a percent.
+#
+# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`.
+
+# %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
+def roofline(
+    flops: float, elements: float, dtype: torch.dtype, peak: float, bandwidth: float
+) -> tuple[float, str]:
+    """(attainable FLOP/s, "memory" or "compute"); at the ridge itself "compute".
+
+    peak is in FLOP/s, bandwidth in bytes/s.
+    """
+    ### BEGIN SOLUTION
+    intensity = flops / (elements * dtype.itemsize)
+    if intensity * bandwidth < peak:
+        return intensity * bandwidth, "memory"
+    return peak, "compute"
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: check the units</summary>
+#
+# FLOP/byte times byte/s is FLOP/s. Which size turns elements into bytes?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "roofline_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.roofline(roofline, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.roofline(roofline, points=2, cases=hidden.roofline)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and the machine under your hands, whose two ceilings are measured now: a large product for the
+# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** which of them sit under the slope, and which under the flat part?
+
+# %%
+from helpers.devices import DATASHEETS, this_machine
+
+machine = this_machine()
+print(f"This machine has its ridge at {machine.ridge:.1f} FLOPs per byte.")
+sizes = {"d": 4096, "h": 32, "d_ff": 16384}
+plots.rooflines(roofline, [*DATASHEETS, machine], {
+    "write, 1 text": lambda: decode_table(b=1, n=2048, **sizes)["total"],
+    "write, 64 texts": lambda: decode_table(b=64, n=2048, **sizes)["total"],
+    "read 2048 tokens": lambda: training_table(b=1, n=2048, **sizes)["total"],
+})
+
+# %% [markdown]
+# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A cache, or
+# reading that is faster than the copy which measured the bandwidth, can lift a point above the roof. Other programs that run meanwhile shift both.)
+
+# %%
+plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
+
+# %% [markdown]
+# ### 7.9 The memory of the scores  ●○○ · 5 min · 1 point
+#
+# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** are that?
+#
+# **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes = 302 MB. That is more than its weights (124 million of 2 bytes each).
+
+# %% nbgrader={"grade": false, "grade_id": "score_memory", "locked": false, "schema_version": 3, "solution": true}
+def score_memory(b: int, n: int, h: int, layers: int, dtype: torch.dtype) -> int:
+    """Bytes of all score matrices of a model, one n × n matrix for each sequence, head and layer."""
+    ### BEGIN SOLUTION
+    return layers * b * h * n * n * dtype.itemsize
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "score_memory_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.score_memory(score_memory, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.score_memory(score_memory, points=1, cases=hidden.score_memory)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 7.10 The longest context  ●○○ · 5 min · 1 point
+#
+# Turn it round: so many bytes are free. What is the largest $n$ whose score matrices fit?
+#
+# **Before you write:** with four times the memory, how much longer may the text be?
+
+# %% nbgrader={"grade": false, "grade_id": "longest_context", "locked": false, "schema_version": 3, "solution": true}
+def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype) -> int:
+    """The largest whole n for which `score_memory` is at most `memory` bytes."""
+    ### BEGIN SOLUTION
+    return math.isqrt(memory // score_memory(b, 1, h, layers, dtype))
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: whole tokens</summary>
+#
+# A square root, rounded down. `math.isqrt` does both for integers.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "longest_context_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.longest_context(longest_context, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.longest_context(longest_context, points=1, cases=hidden.longest_context)
+### END HIDDEN TESTS
+
+# %%
+T4, A100, H100 = DATASHEETS
+plots.context_limits(score_memory, longest_context, [T4, H100], {
+    "GPT-2 small (12 heads, 12 layers)": (12, 12),
+    "GPT-2 XL (25 heads, 48 layers)": (25, 48),
+    "GPT-3 (96 heads, 96 layers)": (96, 96),
+})
+
+# %% [markdown]
+# **What you should see.** Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
+# changing a single output.
+#
+# ### 7.11 Windows of an image  ●●○ · 10 min · 1 point
+#
+# A Vision Transformer cuts an image into square patches and makes each patch a token. Large images have many patches, so Swin (Liu et al., 2021) lets a patch attend only to the patches
+# in its own window.
+#
+# A square image of `side` pixels is cut into patches of `patch` × `patch` pixels, and the patches into windows of `window` × `window` **patches**. All divide evenly. Return the FLOPs of scores and weighted
+# sum, for global attention and for windows. (Every pair of a query and a key costs $2d$ for its score and $2d$ for its share of the sum.)
+#
+# **By hand.** 224 pixels, patches of 16: 14 × 14 = 196 patches. Windows of 7 × 7: four of them. How many keys does a patch see in each case?
+
+# %%
+plots.patch_windows(side=14, window=7, query=(9, 3))
+
+# %% nbgrader={"grade": false, "grade_id": "vit_windows", "locked": false, "schema_version": 3, "solution": true}
+def vit_windows(side: int, patch: int, window: int, d: int) -> tuple[int, int]:
+    """FLOPs of scores and weighted sum: (every patch with every patch, every patch with its window)."""
+    ### BEGIN SOLUTION
+    n = (side // patch) ** 2
+    return 4 * n * n * d, 4 * n * window**2 * d
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "vit_windows_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.vit_windows(vit_windows, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
+#
+# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
+#
+# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to $w$ ordinary tokens (itself among them) and to all $g$ global ones. A global token attends to all $n + g$.
+# Return the FLOPs of scores and weighted sum.
+#
+# **By hand.** $n = 6$, $w = 3$, $g = 1$: the ordinary tokens have 6·(3 + 1) pairs, the global one has 7. That is 31 of 49.
+
+# %%
+plots.global_pattern(n=20, w=5, g=2)
+
+# %% nbgrader={"grade": false, "grade_id": "global_tokens_cost", "locked": false, "schema_version": 3, "solution": true}
+def global_tokens_cost(n: int, w: int, g: int, d: int) -> int:
+    """FLOPs of scores and weighted sum, for n tokens with a window of w and g global tokens."""
+    ### BEGIN SOLUTION
+    return 4 * d * (n * (w + g) + g * (n + g))
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: count the coloured cells</summary>
+#
+# Every coloured cell of the picture is a pair. Count row by row: a row of an ordinary token, a row of a global one.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "global_tokens_cost_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.global_tokens_cost(global_tokens_cost, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.global_tokens_cost(global_tokens_cost, points=1, cases=hidden.global_tokens_cost)
+### END HIDDEN TESTS
+
+# %%
+plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
+
+# %% [markdown]
+# ### 7.13 Patches or channels?  ●●○ · 15 min · 1 point
+#
+# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Turn the matrix, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
+# over all $n$ patches (XCiT, El-Nouby et al., 2021).
+#
+# Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512 channels? Count fairly. Both need their queries, keys and values, and an output projection:
+# four products with $d \times d$ weights, the same in both. And with $h$ heads,
+#
+# - between patches, each head has all $n \times n$ pairs, over $d/h$ features;
+# - between channels, each head has only its own $d/h$ channels, over $n$ patches.
+#
+# Return the FLOPs of both, **with** the four projections.
+#
+# **By hand.** $n = 2$, $d = 4$, $h = 1$. Between patches: 2×2 scores, each a dot product of length 4: 32 FLOPs. Between channels: 4×4 scores, each of length 2: 64 FLOPs. The weighted sums cost as much again.
+
+# %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
+def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
+    """FLOPs of attention between n patches, and between d channels; h heads and four projections each."""
+    ### BEGIN SOLUTION
+    d_h = d // h
+    projections = 4 * matmul_flops(n, d, d)
+    patches = h * (matmul_flops(n, d_h, n) + matmul_flops(n, n, d_h))
+    channels = h * (matmul_flops(d_h, n, d_h) + matmul_flops(d_h, d_h, n))
+    return projections + patches, projections + channels
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "channel_attention_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.channel_attention(channel_attention, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.channel_attention(channel_attention, points=1, cases=hidden.channel_attention)
+### END HIDDEN TESTS
+
+# %%
+plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], heads=[1, 2, 4, 8])
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "channel_attention_why_question", "locked": true, "schema_version": 3, "solution": false}
+# **Which costs more, and when?  ●●○ · 10 min · 1 point**
+#
+# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that turns the answer round, and say why it does.
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: with one head the channels cost more. The attention products alone: 4nd² against 4n²d, a ratio of d/n = 2 (268 against 134 million FLOPs). With the four projections (8nd² = 537 million in both) only 805 against
+#   671 million, 1.2 times. (¼ for the right answer without the projections or without numbers.)
+# - ½ point: one thing that turns it round, with its reason. Heads: they cut the channels' cost to 4nd²/h and leave the patches' cost alone; equal at h = d/n = 2, cheaper from then on. Or more patches: 4n²d grows with n², 4nd² only with n, so
+#   from n > d on (larger images) the channels are cheaper. Or n × n projections for the channels (8n²d instead of 8nd²), which fix the number of patches.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "channel_attention_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# With one head the channels cost more. Their scores and sum take $4nd^2 = 268$ million FLOPs, those of the patches $4n^2d = 134$ million: the ratio is $d/n = 2$. Counted fairly, with the four projections that both need ($8nd^2 = 537$ million), it
+# is 805 against 671 million, so only 1.2 times as much. Heads turn the answer round. Between patches every head still compares all pairs, over fewer features, so heads change nothing. Between channels a head compares only its own $d/h$ channels, so the
+# cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
+
+# %% [markdown]
+# ### 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
+#
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. To look up an
+# embedding takes no product.
+#
+# **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
+# 3 products for each token, 2 FLOPs each:
+#
+# $$\text{training FLOPs} \approx 6 \cdot \text{parameters} \cdot \text{tokens}$$
+#
+# This rule of thumb (Kaplan et al., 2020) leaves something out: the products *without* weights. Give the exact number: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
+# saves nothing: the product is computed in full and half of it is hidden afterwards.
+#
+# **By hand.** One layer without vocabulary, $d = 2$, $d_{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
+
+# %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
+def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
+    """FLOPs of forward and backward of a decoder LM on b sequences of n tokens."""
+    ### BEGIN SOLUTION
+    table = training_table(b, n, d, 1, d_ff)  # the number of heads doesn't show in the FLOPs
+    forward = layers * table["total"][0] + matmul_flops(b * n, d, vocabulary)
+    return 3 * forward
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: you have it already</summary>
+#
+# The forward pass is `layers` times a total that you computed in 7.4, and one more product.
+# </details>
+# <details><summary>Hint 2: attention, backward</summary>
+#
+# Scores and weighted sum are products too, with two operands each. What holds for Y = X W holds for Q Kᵀ.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "model_flops_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.model_flops(model_flops, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_07 as hidden
+check.model_flops(model_flops, points=3, cases=hidden.model_flops)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Count it.** Real models (`helpers/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
+
+# %%
+from helpers.transformer import Config, DecoderLM
+
+counted, parameters = {}, []
+for n, layers, d in [(16, 2, 64), (64, 4, 128), (512, 2, 64), (1024, 2, 32)]:
+    model = DecoderLM(Config(vocabulary=96, d=d, h=4, h_kv=4, layers=layers))
+    tokens = torch.randint(96, (1, n))
+    step = count(lambda: F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()).backward())
+    counted[1, n, layers, d, 4 * d, 96] = step.flops
+    parameters.append(sum(p.numel() for p in model.parameters()))
+plots.model_counts(model_flops, counted, parameters)
+
+# %%
+plots.attention_share(model_flops, {
+    "GPT-2 small": (12, 768, 3072, 50257),
+    "GPT-2 XL": (48, 1600, 6400, 50257),
+    "GPT-3": (96, 12288, 49152, 50257),
+})
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
+# ### 7.15 Where is the bottleneck?  ●●○ · 15 min · 1 point
+#
+# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$ and runs on one A100 in float16 (312 TFLOP/s, 2039 GB/s). Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+#
+# 1. It reads a prompt of 4000 tokens.
+# 2. It writes one token for one user, with 4000 tokens in the cache.
+# 3. It writes one token for each of 128 users, with 4000 tokens in each cache.
+#
+# What would help in 2, and why does the same help less in 3?
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).** The ridge of the A100 is at 312 000/2039 = 153 FLOPs per byte.
+# - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at about 60.)
+# - ¼: (2) memory: about 1 FLOP per byte; nearly all that moves is weights, those of the FFN first (200 million elements a layer, against 33 million in the cache).
+# - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements against 0.2 billion weights.
+# - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up: caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "where_is_the_bottleneck", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# The A100's ridge is at 153 FLOPs per byte.
+#
+# 1. Compute. The layer as a whole has about 360 FLOPs per byte, because 4000 tokens share each weight; projections and FFN take most of the FLOPs. (The score rows and the softmax alone have only about 60, so they wait for memory.)
+# 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest part, the cache is small beside them.
+# 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements against 0.2 billion weights, about 7 FLOPs per byte.
+#
+# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user and is shared with nobody, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+
+# %% [markdown]
+# ## What you have now
+#
+# - A product $(n, m)(m, k)$ takes $2nmk$ FLOPs and moves $nm + mk + nk$ elements. Their ratio decides what it waits for.
+# - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
+# - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
+# - $4n^2d$ passes the rest at $n = 2d + d_{ff}$, which is $6d$ for the usual FFN.
+# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer.
+#
+# **Next:** in unit 08 you build the cache that `decode_table` took for granted, and make it smaller.

@@ -1,0 +1,852 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 08 · The key/value cache
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/08_kv_cache/08_kv_cache.ipynb)
+#
+# A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
+# reading was done before. The cure is the most used data structure of the field: keep the keys and values. It makes writing
+# cheap, and it makes memory the new limit. The second half of this unit is about that limit.
+#
+# **After this unit you can**
+# - say what must be stored, what need not be, and why it works for causal attention only;
+# - write a cache, a decoding step and a generation loop that equal full recomputation at *every* position;
+# - predict FLOPs and bytes of a token by formula, then count and measure them;
+# - shrink a cache in four ways: fewer heads, a window, one byte a number, shared pages;
+# - serve prompts of different lengths in one batch.
+#
+# **How to work.** Predict with a formula, count what torch really does, then measure. You have about four hours, and 28 points to earn.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Int8
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 8.1 Work that was done before  ●○○ · 5 min · 1 point
+#
+# In causal attention a token's key and value depend on that token and on those before it. What comes later doesn't matter.
+# So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
+#
+# Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in one layer as
+# *one* projection. How many projections are computed **again**, over all steps and layers?
+#
+# **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again. Together 3.
+
+# %%
+plots.repeated_work(n=7)
+
+# %% nbgrader={"grade": false, "grade_id": "redundant_projections", "locked": false, "schema_version": 3, "solution": true}
+def redundant_projections(n: int, layers: int) -> int:
+    """How many key/value projections are repeated while n tokens are read one by one without a cache."""
+    ### BEGIN SOLUTION
+    return layers * n * (n - 1) // 2  # step t repeats t - 1 of them
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: count the pale squares</summary>
+#
+# In the left picture, row t has t − 1 pale squares. What is 0 + 1 + … + (n − 1)?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "redundant_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.redundant_projections(redundant_projections, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.redundant_projections(redundant_projections, points=1, cases=hidden.redundant_projections)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# For a text of 1000 tokens that is 499 500 a layer, to get 1000 that are new.
+#
+# ### 8.2 What to keep  ●○○ · 3 min · 1 point
+#
+# A model has several layers. What must be kept, so that the next token can be read without reading the old ones again, and
+# nothing is kept that no one will ever need?
+#
+# - **a** the queries, keys and values of every layer
+# - **b** the attention weights of every layer
+# - **c** the keys and values of every layer
+# - **d** the keys and values of the last layer
+# - **e** the outputs of every layer
+
+# %% nbgrader={"grade": false, "grade_id": "what_to_store", "locked": false, "schema_version": 3, "solution": true}
+def what_to_store() -> str:
+    """The letter of your choice, for example "a"."""
+    ### BEGIN SOLUTION
+    return "c"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "what_to_store_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.what_to_store(what_to_store, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.what_to_store(what_to_store, points=1, cases=hidden.what_to_store)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.3 One step, in order  ●○○ · 5 min · 1 point
+#
+# This is one attention layer reading one new token with a cache. Pale cells were computed in earlier steps.
+
+# %%
+plots.decoding_step(m=4, d=3)
+
+# %% [markdown]
+# Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions are
+# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token.
+#
+# - **a** softmax of the scores
+# - **b** append the new key and value to the cache
+# - **c** multiply the mixture by $W_O$
+# - **d** multiply the new token by $W_Q$, $W_K$ and $W_V$
+# - **e** mix all values with the weights
+# - **f** dot products of the new query with all keys
+# - **g** turn the new query and the new key by the position of the new token
+# - **h** multiply the old tokens by $W_K$ and $W_V$
+# - **i** mask the scores of later tokens
+# - **j** dot products of the old queries with the new key
+
+# %% nbgrader={"grade": false, "grade_id": "new_operations", "locked": false, "schema_version": 3, "solution": true}
+def new_operations() -> str:
+    """Seven letters in the order in which the operations are done, for example "abcdefg"."""
+    ### BEGIN SOLUTION
+    return "dgbfaec"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "new_operations_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.new_operations(new_operations, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.new_operations(new_operations, points=1, cases=hidden.new_operations)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.4 The cache  ●●○ · 25 min · 3 points
+#
+# The first version that everybody writes joins old and new:
+#
+#     keys = torch.cat([keys, k], dim=2)
+#
+# It is right, and it makes a new tensor every time, into which everything old is copied. Over $n$ tokens that is $n^2/2$ copies: the square is
+# back by another door. So make the room once, for `capacity` tokens, and write each token into its place. Remember how far you
+# have got in `length`. What is returned is a *view* of the part that is filled, which copies nothing.
+#
+# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
+#
+# **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is.
+
+# %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
+class KVCache:
+    """The keys and values of up to `capacity` tokens in one layer. `length` says how many are stored."""
+
+    def __init__(self, b: int, h: int, capacity: int, d_h: int, dtype: torch.dtype = torch.float32):
+        """Room for keys and values, (b, h, capacity, d_h) each, made once. Nothing is stored yet."""
+        ### BEGIN SOLUTION
+        self.length = 0
+        self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, capacity, d_h, dtype=dtype)
+        ### END SOLUTION
+
+    def append(
+        self, k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
+    ) -> tuple[Float[Tensor, "b h length d_h"], Float[Tensor, "b h length d_h"]]:
+        """Store n new tokens (n ≥ 1). Return the keys and the values of all tokens so far, oldest first.
+
+        ValueError, with nothing stored, if they don't fit.
+        """
+        ### BEGIN SOLUTION
+        start, end = self.length, self.length + k.shape[2]
+        if end > self.keys.shape[2]:
+            raise ValueError(f"the cache holds {self.keys.shape[2]} tokens, not {end}")
+        self.keys[:, :, start:end] = k
+        self.values[:, :, start:end] = v
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+        ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: writing into a part</summary>
+#
+# `room[:, :, start:end] = new` writes into a slice in place. What are `start` and `end` if `length` tokens are there and n come?
+# </details>
+# <details><summary>Hint 2: two layers disturb each other</summary>
+#
+# Is your tensor made in `__init__`, or in the body of the class? What stands in the body is made once, for all instances.
+# </details>
+# <details><summary>If you see "The expanded size of the tensor must match …"</summary>
+#
+# More tokens than room. That is the case for the ValueError: compare before you write.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "KVCache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.KVCache(KVCache, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.KVCache(KVCache, points=3, cases=hidden.KVCache)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without any. The FLOPs are counted
+# while torch runs. The lines above the picture say how each cost grows: exponents $p$, fitted to cost $\approx c \cdot n^p$.
+#
+# **Predict first:** what is the exponent of the products with weights for one token, with and without a cache? And of the attention?
+
+# %%
+plots.cost_per_token(KVCache)
+
+# %% [markdown]
+# **What you should see.** The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
+# attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache
+# the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written, and that is the new price.
+# (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
+#
+# ### 8.5 A step with a cache  ●●● · 35 min · 3 points
+#
+# Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
+# it writes (**decoding**). A long prompt may come in chunks, so all other cases happen too. One function does them all:
+#
+# 1. project the new tokens, and split the heads: $(b, h, n, d_h)$;
+# 2. turn queries and keys by their positions. Which are they?
+# 3. join the keys and values to those of the old tokens;
+# 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
+# 5. merge the heads and multiply by $W_O$.
+#
+# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
+# were stored. A key never moves again.
+#
+# **By hand.** Two old tokens, two new ones: $m = n = 2$. The new ones stand at positions 2 and 3. The scores are 2×4. The first row sees columns 0, 1, 2; the
+# second all four. One entry of eight is masked.
+#
+# **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are four columns?
+
+# %%
+from helpers.positions import rotary_embedding
+
+# %% nbgrader={"grade": false, "grade_id": "decode_step", "locked": false, "schema_version": 3, "solution": true}
+def decode_step(
+    x: Float[Tensor, "b n d"],
+    keys: Float[Tensor, "b h m d_h"],
+    values: Float[Tensor, "b h m d_h"],
+    w_q: Float[Tensor, "d d"],
+    w_k: Float[Tensor, "d d"],
+    w_v: Float[Tensor, "d d"],
+    w_o: Float[Tensor, "d d"],
+) -> tuple[Float[Tensor, "b n d"], Float[Tensor, "b h m+n d_h"], Float[Tensor, "b h m+n d_h"]]:
+    """Causal self-attention of n new tokens x after m old ones, whose keys (turned) and values are given.
+
+    Returns the outputs of the new tokens, and the keys and values of all m + n.
+    """
+    ### BEGIN SOLUTION
+    (b, n, d), h, m = x.shape, keys.shape[1], keys.shape[2]
+    q, k, v = ((x @ w).view(b, n, h, d // h).transpose(1, 2) for w in (w_q, w_k, w_v))  # (b, h, n, d_h)
+    positions = torch.arange(m, m + n)
+    q, k = rotary_embedding(q, positions), rotary_embedding(k, positions)
+    keys = torch.cat([keys, k], dim=2)  # (b, h, m + n, d_h)
+    values = torch.cat([values, v], dim=2)
+    seen = torch.arange(m + n) <= positions[:, None]  # (n, m + n): itself and all before
+    scores = (q @ keys.mT / math.sqrt(d // h)).masked_fill(~seen, -torch.inf)
+    out = torch.softmax(scores, dim=-1) @ values  # (b, h, n, d_h)
+    return out.transpose(1, 2).reshape(b, n, d) @ w_o, keys, values
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which positions?</summary>
+#
+# The old tokens stand at 0 … m − 1. The new ones follow. `torch.arange(start, end)`.
+# </details>
+# <details><summary>Hint 2: the mask</summary>
+#
+# Compare two ranges: the position of each column with the position of each new token. With one new token nothing is hidden.
+# </details>
+# <details><summary>If prompts are right and single tokens wrong</summary>
+#
+# Look at the mask for n = 1. A plain lower triangle lets row 0 see column 0 alone. And look at the position: m, not 0.
+# </details>
+# <details><summary>If single tokens are right and chunks wrong</summary>
+#
+# Within a chunk there is a future. Is it masked?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "decode_step_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.decode_step(decode_step, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.decode_step(decode_step, points=3, cases=hidden.decode_step)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.6 Writing text  ●●○ · 20 min · 3 points
+#
+# Around the layers stands a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
+# alone, and so on. Your model is a function
+#
+#     logits, cache = model(tokens, start, cache)
+#
+# It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at first). It returns logits $(b, n, v)$ and the
+# cache with the new tokens in it. Write $n$ tokens, always taking the likeliest (greedy). The check counts how many tokens the model has to read.
+#
+# **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
+
+# %% nbgrader={"grade": false, "grade_id": "generate_cached", "locked": false, "schema_version": 3, "solution": true}
+def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b n"]:
+    """The n tokens (n ≥ 1) that the model writes after the prompt, each the argmax of its logits."""
+    ### BEGIN SOLUTION
+    logits, cache = model(prompt, 0, None)
+    written = []
+    for start in range(prompt.shape[1], prompt.shape[1] + n):
+        written.append(logits[:, -1].argmax(dim=-1, keepdim=True))  # (b, 1)
+        if len(written) < n:  # nobody asks what comes after the last one
+            logits, cache = model(written[-1], start, cache)
+    return torch.cat(written, dim=1)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: where does the first new token come from?</summary>
+#
+# Row i of the logits is about the token *after* token i. You know it as soon as the prompt has been read, without another call.
+# </details>
+# <details><summary>Hint 2: shapes</summary>
+#
+# `logits[:, -1].argmax(dim=-1)` has shape (b). The model wants (b, 1): `keepdim=True`.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "generate_cached_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.generate_cached(generate_cached, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.generate_cached(generate_cached, points=3, cases=hidden.generate_cached)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.7 What can't be cached  ●●○ · 10 min · 1 point
+#
+# Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
+# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token comes behind them:
+#
+# $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
+#
+# **Predict:** for which of these is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+
+# %% nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache", "locked": false, "schema_version": 3, "solution": true}
+def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 d"]) -> Float[Tensor, ""]:
+    """The largest change, up or down, in the outputs of the n old tokens when `new` is added at the end."""
+    ### BEGIN SOLUTION
+    return (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().max()
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: which rows?</summary>
+#
+# With the new token there are n + 1 rows. The old tokens are still rows 0 … n − 1.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "bidirectional_cannot_cache_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.bidirectional_cannot_cache(change_of_old_outputs, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.bidirectional_cannot_cache(change_of_old_outputs, points=1, cases=hidden.bidirectional_cannot_cache)
+### END HIDDEN TESTS
+
+# %%
+torch.manual_seed(0)
+plots.changed_outputs(change_of_old_outputs, {
+    "causal": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True)[0],
+    "bidirectional": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None])[0],
+}, torch.randn(13, 8))
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache_why_question", "locked": true, "schema_version": 3, "solution": false}
+# **Why?  ●●○ · 5 min · 1 point**
+#
+# In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is added. Why can't its
+# keys and values be cached all the same? Say what happens in the second layer, and why it does not happen with a causal mask.
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ½ point: without a mask the *outputs* of the old tokens in the first layer change, because they attend to the new token; these outputs are the inputs of
+#   the second layer, so its keys and values (and those of all later layers) change and what was stored is wrong.
+# - ½ point: with a causal mask old tokens don't attend to later ones, so by induction over the layers their inputs, keys and values stay the same in every layer.
+#
+# "Because it sees the future" alone earns nothing: it must be said what changes (the stored keys and values of later layers).
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "bidirectional_cannot_cache_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# In the first layer a key is its token times $W_K$, and the token is the same as before. But every old token now attends to the new one as well, so its
+# output changes. That output is what the second layer projects. Its keys and values change, and so do all those above: what was stored is out of date. With
+# a causal mask an old token gives no weight to later ones. Its output in layer 1 stays, so its keys and values in layer 2 stay, and so on up to the top.
+
+# %% [markdown]
+# ### 8.8 The price of a token  ●●○ · 20 min · 2 points
+#
+# Predict what torch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
+# $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
+#
+# Return four numbers:
+# 1. step $n$ **with** a cache: one new token, $n$ tokens in all;
+# 2. step $n$ **without**: the layer runs over all $n$ tokens;
+# 3. steps $1 \dots n$ together, with a cache;
+# 4. steps $1 \dots n$ together, without.
+#
+# **By hand.** $n = 2$, $d = 1$. With a cache: four projections of one token, 8 FLOPs. Two scores: 4. Two values mixed: 4. Together 16. Without: 16 for the
+# projections, 4 scores for 8, mixing for 8: 32. Step 1 costs 8 + 2 + 2 = 12 either way. So the answer is (16, 32, 28, 44).
+
+# %% nbgrader={"grade": false, "grade_id": "decode_cost", "locked": false, "schema_version": 3, "solution": true}
+def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
+    """FLOPs of one attention layer: step n with a cache and without, steps 1 … n with and without."""
+    ### BEGIN SOLUTION
+    with_cache = 8 * d * d + 4 * n * d
+    without = 8 * n * d * d + 4 * n * n * d
+    all_with = sum(8 * d * d + 4 * t * d for t in range(1, n + 1))
+    all_without = sum(8 * t * d * d + 4 * t * t * d for t in range(1, n + 1))
+    return with_cache, without, all_with, all_without
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: one product</summary>
+#
+# (a × b) times (b × c) costs 2abc FLOPs. With a cache the scores are (1 × d) times (d × n).
+# </details>
+# <details><summary>Hint 2: all steps</summary>
+#
+# Write the cost of step t and sum over t, with a loop or with Σt = n(n+1)/2 and Σt² = n(n+1)(2n+1)/6.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "decode_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.decode_cost(decode_cost, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# Read off the growth. One token: $\Theta(d^2 + nd)$ with a cache, $\Theta(nd^2 + n^2d)$ without. A text of $n$ tokens: $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache
+# takes one factor $n$ away everywhere.
+#
+# **Count it.** Your formula against torch's own counter, on a real step:
+
+# %%
+plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
+
+# %% [markdown]
+# ### 8.9 The price in memory  ●○○ · 10 min · 1 point
+#
+# FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
+# $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
+#
+# **By hand.** Llama 2 7B: 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
+# for one sequence. The weights take 13.5 GB: seven conversations weigh more than the model.
+
+# %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}
+def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: int) -> int:
+    """Bytes of the cache of b sequences of n tokens, with h query and h_kv key/value heads of width d/h."""
+    ### BEGIN SOLUTION
+    return 2 * layers * b * n * h_kv * (d // h) * size
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "cache_bytes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.cache_bytes(cache_bytes, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
+# 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most, which least? Look at $h_{kv}$ before you look at the number of parameters.
+
+# %%
+plots.cache_over_context(cache_bytes)
+
+# %% [markdown]
+# GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head, needs nearly as much per token as Llama 3 with 70 billion. That is the subject of the next section.
+#
+# ### 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
+#
+# Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
+# 2023; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
+#
+# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store $h_{kv}$ heads, not $h$:** spread them out when you read.
+#
+# **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
+
+# %% nbgrader={"grade": false, "grade_id": "mqa_gqa_cache", "locked": false, "schema_version": 3, "solution": true}
+def grouped_decode_step(
+    q: Float[Tensor, "b h n d_h"],
+    k: Float[Tensor, "b h_kv n d_h"],
+    v: Float[Tensor, "b h_kv n d_h"],
+    keys: Float[Tensor, "b h_kv m d_h"],
+    values: Float[Tensor, "b h_kv m d_h"],
+) -> tuple[Float[Tensor, "b h n d_h"], Float[Tensor, "b h_kv m+n d_h"], Float[Tensor, "b h_kv m+n d_h"]]:
+    """Causal attention of n new tokens after m old ones: their outputs, and the keys and values of all."""
+    ### BEGIN SOLUTION
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+    group, n, m = q.shape[1] // k.shape[1], q.shape[2], keys.shape[2]
+    spread_keys, spread_values = (t.repeat_interleave(group, dim=1) for t in (keys, values))  # (b, h, m, d_h)
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    scores = (q @ spread_keys.mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -torch.inf)
+    return torch.softmax(scores, dim=-1) @ spread_values, keys, values
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: two ways to repeat</summary>
+#
+# Try `torch.tensor([0, 1]).repeat(3)` and `torch.tensor([0, 1]).repeat_interleave(3)`. Which one keeps a group together?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "mqa_gqa_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.mqa_gqa_cache(grouped_decode_step, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.11 A window, in a ring  ●●● · 30 min · 2 points
+#
+# If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
+# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023).
+
+# %%
+plots.ring(window=4, n=10)
+
+# %% [markdown]
+# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots wouldn't matter: a softmax is a sum. For a
+# chunk it does, because the mask asks how old each key is.
+#
+# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given; keep no more than the two rings.
+#
+# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its last token overwrites three old ones. Which of these does its *first* token still want to see?
+
+# %% nbgrader={"grade": false, "grade_id": "sliding_cache", "locked": false, "schema_version": 3, "solution": true}
+class SlidingCache:
+    """The keys and values of the last `window` tokens. `length` counts all tokens ever seen."""
+
+    def __init__(self, b: int, h: int, window: int, d_h: int, dtype: torch.dtype = torch.float32):
+        self.window, self.length = window, 0
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(
+        self, q: Float[Tensor, "b h n d_h"], k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
+    ) -> Float[Tensor, "b h n d_h"]:
+        """Outputs of n new tokens, each over itself and the window − 1 tokens before it. Stores them."""
+        ### BEGIN SOLUTION
+        old = torch.arange(max(0, self.length - self.window), self.length)  # tokens in the ring, oldest first
+        new = torch.arange(self.length, self.length + q.shape[2])
+        keys = torch.cat([self.keys[:, :, old % self.window], k], dim=2)
+        values = torch.cat([self.values[:, :, old % self.window], v], dim=2)
+        age = new[:, None] - torch.cat([old, new])  # (n, m)
+        seen = (age >= 0) & (age < self.window)
+        scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -torch.inf)
+
+        kept = new[-self.window :]  # of a long chunk only the end
+        self.keys[:, :, kept % self.window] = k[:, :, -self.window :]
+        self.values[:, :, kept % self.window] = v[:, :, -self.window :]
+        self.length += len(new)
+        return torch.softmax(scores, dim=-1) @ values
+        ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: an easy way</summary>
+#
+# One token at a time: store it in its slot, then attend to all slots that are filled. No mask is needed. It is right, and slow for long prompts.
+# </details>
+# <details><summary>Hint 2: all at once</summary>
+#
+# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones behind, and compute the age of each key for each query.
+# </details>
+# <details><summary>Hint 3: attend, then store</summary>
+#
+# If you store a chunk first, its end has overwritten what its beginning needs.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.sliding_cache(SlidingCache, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.sliding_cache(SlidingCache, points=2, cases=hidden.sliding_cache)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.12 One byte a number  ●●○ · 20 min · 2 points
+#
+# Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
+#
+# $$\text{scale} = \frac{\max \lvert x \rvert}{127}, \qquad \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad x \approx \text{code} \cdot \text{scale}$$
+#
+# Rounding is off by half a step at most. So the step should be small, and the question is over which numbers the maximum is taken. Keys have a few channels that are far larger than the rest, in
+# every token. Values don't (KIVI, Liu et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
+#
+# **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error 0.01: half a step.
+#
+# What if a channel is 0 everywhere? Its codes must be 0, not NaN. And what do the scales cost? Count bytes too.
+
+# %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
+def quantize_keys(
+    k: Float[Tensor, "b h n d_h"],
+) -> tuple[Int8[Tensor, "b h n d_h"], Float[Tensor, "b h 1 d_h"]]:
+    """Codes (torch.int8) and one scale for each channel, so that codes * scale is within half a step of k."""
+    ### BEGIN SOLUTION
+    scale = k.abs().amax(dim=-2, keepdim=True) / 127
+    scale = torch.where(scale > 0, scale, 1.0)  # where all is 0, any step will do
+    return torch.round(k / scale).to(torch.int8), scale
+    ### END SOLUTION
+
+
+def quantize_values(
+    v: Float[Tensor, "b h n d_h"],
+) -> tuple[Int8[Tensor, "b h n d_h"], Float[Tensor, "b h n 1"]]:
+    """The same with one scale for each token."""
+    ### BEGIN SOLUTION
+    scale = v.abs().amax(dim=-1, keepdim=True) / 127
+    scale = torch.where(scale > 0, scale, 1.0)
+    return torch.round(v / scale).to(torch.int8), scale
+    ### END SOLUTION
+
+
+def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
+    """Bytes of all codes and scales of one layer's keys and values. A code takes 1 byte, a scale `size`."""
+    ### BEGIN SOLUTION
+    return 2 * b * h * n * d_h + size * (b * h * d_h + b * h * n)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: the axis</summary>
+#
+# `amax(dim, keepdim=True)` takes the maximum *over* `dim`, and `dim` shrinks to 1. Which axis is 1 in the shape of the scale that you should return?
+# </details>
+# <details><summary>Hint 2: a scale of 0</summary>
+#
+# Divide by something else there. 0 divided by anything is 0.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "quantized_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2, cases=hidden.quantized_cache)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** Keys with two loud channels, under a scale a channel and under a scale a token. The darker a square, the more of its channel is lost.
+
+# %%
+torch.manual_seed(1)
+loudness = torch.ones(16)
+loudness[3], loudness[11] = 40, 25
+plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) * loudness)
+
+# %% [markdown]
+# A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are, and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale
+# depends on that token alone.
+#
+# ### 8.13 Pages  ●●● · 40 min · 3 points
+#
+# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system knows the remedy:
+# **pages** (PagedAttention in vLLM, Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
+# is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
+
+# %%
+plots.page_tables({
+    "a has 6 tokens": ({"a": [0, 1]}, {"a": 6}),
+    "b is forked from a": ({"a": [0, 1], "b": [0, 1]}, {"a": 6, "b": 6}),
+    "b writes: its last page is copied": ({"a": [0, 1], "b": [0, 2]}, {"a": 6, "b": 7}),
+    "a is freed": ({"b": [0, 2]}, {"b": 7}),
+}, pages=4, page_size=4)
+
+# %% [markdown]
+# Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
+#
+# **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to
+# page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
+
+# %% nbgrader={"grade": false, "grade_id": "paged_cache", "locked": false, "schema_version": 3, "solution": true}
+class PagedCache:
+    """Sequences, known by their names, whose rows lie in pages of one pool."""
+
+    def __init__(self, pages: int, page_size: int, d: int, dtype: torch.dtype = torch.float32):
+        self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
+        self.users = [0] * pages  # in how many tables each page stands
+        self.table: dict[str, list[int]] = {}  # the pages of each sequence, in order
+        self.length: dict[str, int] = {}  # the number of its rows
+
+    @property
+    def free_pages(self) -> int:
+        """How many pages nobody uses."""
+        return self.users.count(0)
+
+    def take(self) -> int:
+        """The number of a free page, which now has one user. ValueError if there is none."""
+        ### BEGIN SOLUTION
+        if self.free_pages == 0:
+            raise ValueError("no page is free")
+        page = self.users.index(0)
+        self.users[page] = 1
+        return page
+        ### END SOLUTION
+
+    def append(self, name: str, rows: Float[Tensor, "n d"]) -> None:
+        """Add rows at the end of a sequence; an unknown name begins a new one. Takes no page too early."""
+        ### BEGIN SOLUTION
+        table = self.table.setdefault(name, [])
+        self.length.setdefault(name, 0)
+        for row in rows:
+            index, slot = divmod(self.length[name], self.pool.shape[1])
+            if slot == 0:  # all pages are full
+                table.append(self.take())
+            elif self.users[table[index]] > 1:  # copy on write
+                shared, table[index] = table[index], self.take()
+                self.pool[table[index]] = self.pool[shared]
+                self.users[shared] -= 1
+            self.pool[table[index], slot] = row
+            self.length[name] += 1
+        ### END SOLUTION
+
+    def read(self, name: str) -> Float[Tensor, "length d"]:
+        """The rows of a sequence, oldest first."""
+        ### BEGIN SOLUTION
+        return self.pool[self.table[name]].flatten(0, 1)[: self.length[name]]
+        ### END SOLUTION
+
+    def fork(self, name: str, new: str) -> None:
+        """Begin the sequence `new` with all rows of `name`, sharing its pages."""
+        ### BEGIN SOLUTION
+        self.table[new] = list(self.table[name])
+        self.length[new] = self.length[name]
+        for page in self.table[new]:
+            self.users[page] += 1
+        ### END SOLUTION
+
+    def free(self, name: str) -> None:
+        """Forget a sequence. Pages that nobody else uses are free again."""
+        ### BEGIN SOLUTION
+        for page in self.table.pop(name):
+            self.users[page] -= 1
+        del self.length[name]
+        ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: where does row number t go?</summary>
+#
+# `divmod(t, page_size)` gives the place in the table and the slot on the page. Slot 0 means: a new page.
+# </details>
+# <details><summary>Hint 2: copy on write</summary>
+#
+# Before you write into a page, ask how many use it. If it is more than one: take a page, copy the rows, put its number into *this* table, and count the users of the old page down.
+# </details>
+# <details><summary>If pages leak</summary>
+#
+# Every +1 in `users` needs its −1: in `free`, and when a sequence moves from a shared page to its copy.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "paged_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.paged_cache(PagedCache, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 8.14 Prompts of different lengths  ●●○ · 20 min · 2 points
+#
+# A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
+# is real and what is padding is kept in a mask $(b, m)$. Two things must not notice the padding:
+#
+# - **positions**: the first real token of a row stands at position 0, wherever its column is;
+# - **attention**: nobody attends to padding.
+#
+# Write the padding, and then positions and mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
+#
+# **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at 3 and at 1, in the same column.
+
+# %% nbgrader={"grade": false, "grade_id": "ragged_batch", "locked": false, "schema_version": 3, "solution": true}
+def pad_left(prompts: list[Int[Tensor, "n"]]) -> tuple[Int[Tensor, "b m"], Bool[Tensor, "b m"]]:
+    """The prompts as rows, padded on the left, and a mask that is True where a token is real."""
+    ### BEGIN SOLUTION
+    m = max(len(prompt) for prompt in prompts)
+    tokens = torch.stack([F.pad(prompt, (m - len(prompt), 0)) for prompt in prompts])
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    return tokens, torch.arange(m) >= m - lengths[:, None]
+    ### END SOLUTION
+
+
+def positions_and_mask(
+    real: Bool[Tensor, "b m"], n: int
+) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n m"]]:
+    """Of the newest n of m columns: positions, and the causal mask without padding (True = may attend)."""
+    ### BEGIN SOLUTION
+    m = real.shape[1]
+    positions = (real.long().cumsum(dim=1) - 1).clamp(min=0)  # real tokens before this one
+    columns = torch.arange(m)
+    causal = columns <= columns[m - n :, None]  # (n, m)
+    return positions[:, m - n :], causal & real[:, None, :]
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: counting real tokens</summary>
+#
+# `real.cumsum(dim=1)` counts the True entries from the left. Where should the count begin?
+# </details>
+# <details><summary>Hint 2: two masks</summary>
+#
+# One is causal, (n, m), the same for all rows. The other says which columns are real, (b, 1, m), the same for all queries. A key must pass both.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "ragged_batch_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.ragged_batch(pad_left, positions_and_mask, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import unit_08 as hidden
+check.ragged_batch(pad_left, positions_and_mask, points=2, cases=hidden.ragged_batch)
+### END HIDDEN TESTS
+
+# %%
+real = torch.arange(6) >= 6 - torch.tensor([[6], [3], [1]])  # prompts of 6, 3 and 1 tokens
+plots.ragged_masks(positions_and_mask, real)
+
+# %% [markdown]
+# The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
+#
+# ### 8.15 Measure it: more than one sequence  ●○○ · 5 min
+#
+# One more look at the same small Transformer, now with more than one sequence. Every sequence has 256 tokens behind it and gets one more.
+#
+# **Predict:** a batch of 16 has 16 times the work of a single sequence. How much longer does a step take with a cache? And without?
+
+# %%
+plots.tokens_per_second(KVCache)
+
+# %% [markdown]
+# With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
+# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
+# token costs.
+#
+# ## What you have now
+#
+# - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
+# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
+# - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
+# - Four ways to shrink it: share heads (÷ $h/h_{kv}$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+# - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
+#
+# **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
