@@ -26,7 +26,8 @@ def test_operations_are_counted_and_a_loop_shows():
 
 
 def test_flops_are_two_per_multiply_add():
-    assert observe(torch.matmul, (torch.randn(3, 5), torch.randn(5, 7))).flops == 2 * 3 * 5 * 7
+    for shapes, expected in [(((3, 5), (5, 7)), 210), (((3, 5), (5,)), 30), (((5,), (5,)), 10), (((2, 3, 5), (2, 5, 7)), 420)]:
+        assert observe(torch.matmul, tuple(map(torch.randn, shapes))).flops == expected
 
 
 def test_largest_tensor_counts_what_is_made_and_not_views():

@@ -6,7 +6,7 @@ from torch import Tensor
 from .. import cache as reference
 from .cases import Case, Drawn, given
 from .check import Check, Misconception
-from .driving import Stopped, call, choice, observe
+from .driving import Stopped, call, choice, observe, unpack
 
 what_to_store = Check(
     reference=reference.what_to_store,
@@ -99,8 +99,8 @@ def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tens
 
 
 def _pair(output) -> list:
-    keys, values = output
-    return [keys.clone(), values.clone()]
+    keys, values = unpack(output, "keys", "values")
+    return [part.clone() if isinstance(part, Tensor) else part for part in (keys, values)]
 
 
 def _steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,

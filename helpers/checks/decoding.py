@@ -10,7 +10,7 @@ from ..cache import GrowingCache
 from ..transformer import Config, DecoderLM
 from .cases import Case, Drawn, given
 from .check import Check, Misconception
-from .driving import call
+from .driving import call, unpack
 
 # ------------------------------------------------------------------------------------------------- one layer, one step
 
@@ -20,7 +20,7 @@ def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: i
     keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
     outputs = []
     for chunk in x.split(chunks, dim=1):
-        out, keys, values = call(answer, chunk, keys, values, *weights)
+        out, keys, values = unpack(call(answer, chunk, keys, values, *weights), "outputs", "keys", "values")
         outputs.append(out)
     shapes = [(len(x), n, x.shape[-1]) for n in chunks]
     right = all(isinstance(out, Tensor) and tuple(out.shape) == shape for out, shape in zip(outputs, shapes))
@@ -199,7 +199,7 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     keys = values = k[:, :, :0]
     outputs = []
     for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
-        out, keys, values = call(answer, *parts, keys, values)
+        out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
         outputs.append(out)
     right = all(isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2)))
     return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
@@ -306,6 +306,7 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
         calls, read = calls + 1, read + tokens.shape[1]
         return model(tokens, start, cache)
 
+    counted.__qualname__ = "model"  # what an error message calls it
     tokens, p = call(answer, counted, prompt, n), prompt.shape[1]
     if read > p + n:
         return tokens, f"{read} tokens read, and {p + n - 1} are enough"

@@ -34,6 +34,13 @@ def watch(function: Callable, *args: Any) -> Observation:
     return seen
 
 
+def unpack(output: Any, *names: str) -> tuple:
+    """What an answer returned, if it is as many values as there are names."""
+    if isinstance(output, (tuple, list)) and len(output) == len(names):
+        return tuple(output)
+    raise Stopped(StudentError("TypeError", f"{len(names)} values should be returned: {', '.join(names)}."))
+
+
 def choice(answer: Callable) -> str:
     """The answer to a question with choices, whether it comes as "C", " c" or ["c"]."""
     return "".join(letter for letter in "".join(call(answer)).lower() if letter.isalpha())

@@ -16,6 +16,7 @@ GB = 1e9
 def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512, 1024)) -> None:
     """Run a small Transformer with a cache of this class and without any; count FLOPs, take times, plot, and print the exponents."""
     model = small_model()
+    cost_with_cache(model, cache, lengths[:1])  # the first run of a process is slow: it starts threads
     costs = {"with a cache": cost_with_cache(model, cache, lengths), "without": cost_without_cache(model, lengths)}
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3))
     for (name, found), colour in zip(costs.items(), (QUERY, KEY)):
@@ -27,7 +28,10 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
     for axis, title in zip(axes, ("FLOPs of one token, counted", "milliseconds of one token", "MB: the cache, or the largest tensor")):
         axis.set(xscale="log", yscale="log", xlabel="tokens so far", title=title)
         axis.title.set_fontsize(9)
-    axes[0].legend(frameon=False, fontsize=7)
+        axis.set_xticks(lengths, lengths)
+        axis.tick_params(which="minor", bottom=False, labelbottom=False)
+    axes[0].set_ylim(top=200 * axes[0].get_ylim()[1])  # room for the legend
+    axes[0].legend(frameon=False, fontsize=7, loc="upper left")
     axes[1].legend(frameon=False, fontsize=8)
     plt.show()
 
