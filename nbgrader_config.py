@@ -1,6 +1,7 @@
 """nbgrader's settings for this course. nbgrader finds this file when it runs in this folder or below formgrader's root,
 and `attn` reads it too; both then use the same folders, the same gradebook and the same grading step."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -50,3 +51,4 @@ c.Autograde.autograde_preprocessors = [
 c.JudgedExecute.results = str(classroom / "results")
 c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
 c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission
+c.JudgedExecute.sandbox = os.environ.get("ATTN_SANDBOX", "namespaces")  # or bubblewrap; none: see SECURITY.md

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from autograder.errors import CourseError
+from autograder.errors import BAD_INPUT, CourseError
 from autograder.paths import find_course
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
@@ -20,6 +21,10 @@ out, err = Console(), Console(stderr=True)
 Units = Annotated[
     list[str] | None,
     typer.Argument(metavar="[UNIT]...", help="Units by name or number (02_qkv_attention, 02 or 2). Default: all."),
+]
+Sandbox = Annotated[
+    str | None,
+    typer.Option(help="Where student code runs: namespaces (default), bubblewrap, or none: as you, on your machine."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 REJECTED = 3
@@ -78,6 +83,7 @@ def grade(
         ),
     ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
+    sandbox: Sandbox = None,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
@@ -92,6 +98,7 @@ def grade(
 
     course = find_course()
     chosen = course.chosen(units or [])
+    _choose(sandbox)
     with _progress() as progress:
         outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
     out.print(tables.scores_table(course, outcome))
@@ -108,6 +115,7 @@ def grade(
 def mark(
     file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
     as_json: AsJson = False,
+    sandbox: Sandbox = None,
 ) -> None:
     """Grade one notebook without touching the gradebook.
 
@@ -116,6 +124,7 @@ def mark(
     from autograder import tables
     from autograder.mark import mark as run
 
+    _choose(sandbox)
     marks = run(find_course(), file)
     if as_json:
         typer.echo(json.dumps(marks, indent=1, ensure_ascii=False))
@@ -137,7 +146,14 @@ def lint(units: Units = None) -> None:
 
 @app.command()
 @one_line_errors
-def prove(units: Units = None, as_json: AsJson = False) -> None:
+def prove(
+    units: Units = None,
+    as_json: AsJson = False,
+    hostile: Annotated[
+        bool, typer.Option("--hostile", help="Try the hostile and broken notebooks instead, and say what came of each.")
+    ] = False,
+    sandbox: Sandbox = None,
+) -> None:
     """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
 
     Exit status: 0 all did; 1 one did not.
@@ -145,6 +161,8 @@ def prove(units: Units = None, as_json: AsJson = False) -> None:
     from autograder import prove as proving
     from autograder import tables
 
+    if hostile:
+        _prove_hostile(_choose(sandbox), as_json)
     course = find_course()
     proofs = proving.prove(course, course.chosen(units or []))
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
@@ -155,6 +173,35 @@ def prove(units: Units = None, as_json: AsJson = False) -> None:
         for miss in misses:
             out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1 if misses else 0)
+
+
+def _prove_hostile(sandbox: str, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from autograder import tables
+    from autograder.hostile import run_hostile, totals
+
+    rows = []
+    with _progress() as progress:
+        for row in progress.track(run_hostile(sandbox), description="Trying"):
+            rows.append(row)
+    if as_json:
+        found = [asdict(row) | {"held": row.held} for row in rows]
+        typer.echo(json.dumps({"notebooks": found, "total": totals(rows)}, indent=1, ensure_ascii=False))
+    else:
+        out.print(tables.hostile_table(rows, totals(rows)))
+    raise typer.Exit(0 if all(row.held for row in rows) else 1)
+
+
+def _choose(sandbox: str | None) -> str:
+    """Where student code runs from here on; nbgrader_config.py reads it, so that every step agrees."""
+    from autograder.kernels import BUBBLEWRAP, NAMESPACES, NONE
+
+    chosen = sandbox or os.environ.get("ATTN_SANDBOX", NAMESPACES)
+    if chosen not in (NAMESPACES, BUBBLEWRAP, NONE):
+        raise CourseError(f"There is no sandbox '{chosen}': choose {NAMESPACES}, {BUBBLEWRAP} or {NONE}.", BAD_INPUT)
+    os.environ["ATTN_SANDBOX"] = chosen
+    return chosen
 
 
 @app.command("sample-class")

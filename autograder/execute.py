@@ -9,10 +9,9 @@ from nbgrader.preprocessors import Execute
 from traitlets import Integer, Unicode
 
 from autograder.judge import Limits, judge
+from autograder.kernels import NAMESPACES
+from autograder.repair import STAMP
 from autograder.store import Store, key
-
-STAMP = "attention_course"
-"""Where an autograded notebook's metadata say which result it shows."""
 
 
 class JudgedExecute(Execute):
@@ -20,10 +19,11 @@ class JudgedExecute(Execute):
 
     results = Unicode(help="The folder of the store of results.").tag(config=True)
     notebook_timeout = Integer(600, help="Seconds for all cells of one submission.").tag(config=True)
+    sandbox = Unicode(NAMESPACES, help="Where student code runs: namespaces, bubblewrap or none.").tag(config=True)
 
     @property
     def limits(self) -> Limits:
-        return Limits(cell_seconds=self.timeout, notebook_seconds=self.notebook_timeout)
+        return Limits(cell_seconds=self.timeout, notebook_seconds=self.notebook_timeout, sandbox=self.sandbox)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         store, unit = Store(Path(self.results)), resources["nbgrader"]["assignment"]
@@ -31,5 +31,5 @@ class JudgedExecute(Execute):
         if not store.apply(name, nb):
             nb = judge(nb, unit, self.limits)
             store.put(name, nb)
-        nb.metadata[STAMP] = {"result": name}
+        nb.metadata[STAMP] = {**nb.metadata.get(STAMP, {}), "result": name}
         return nb, resources

@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 from autograder.errors import CourseError
 from autograder.judge import Limits, judge
 from autograder.notebooks import parse, to_text
+from autograder.sandbox import SandboxError
 from autograder.store import grader_version
 
 SECONDS_TO_ANSWER = 60
@@ -58,6 +59,8 @@ def judge_all(
 def _judge_here(job: Job, limits: Limits) -> Verdict:
     try:
         return Verdict(job.key, judge(job.notebook, job.unit, limits))
+    except SandboxError:  # no notebook can be judged on this machine
+        raise
     except Exception as error:  # the grader's own failure costs this notebook, not the batch
         return Verdict(job.key, None, _one_line(error))
 
@@ -78,6 +81,8 @@ def _gather(client, jobs: list[Job], limits: Limits) -> Iterator[Verdict]:
         key = futures.pop(future)  # the result goes with the future: 300 of them need not lie in memory
         if future.status == "finished":
             yield Verdict(key, parse(future.result()))
+        elif isinstance(future.exception(), SandboxError):
+            raise future.exception()
         else:
             yield Verdict(key, None, _one_line(future.exception()))
 

@@ -33,6 +33,7 @@ class Outcome:
     results: dict[Submission, list[Result]] = field(default_factory=dict)
     rejected: dict[Submission, str] = field(default_factory=dict)
     failed: dict[Submission, str] = field(default_factory=dict)
+    repairs: dict[Submission, list[str]] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     judged: int = 0
     recorded: int = 0
@@ -145,6 +146,7 @@ class _Run:
                 self.outcome.recorded += 1
             self.outcome.feedback += record.write_feedback(self.course, student, unit)
             self.outcome.results[submission] = self.store.results(name)
+            self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
         except stock.StepFailed as error:
             self.outcome.failed[submission] = str(error)
 

@@ -68,6 +68,11 @@ def is_recorded(course: Course, student: str, unit: str, key: str, known: set[st
     return stamp == key and _timestamp(graded.parent) == _timestamp(course.submission(student, unit).parent)
 
 
+def repairs(course: Course, student: str, unit: str) -> list[str]:
+    """What had to be mended in a student's notebook before it could be graded."""
+    return notebooks.read(course.graded(student, unit)).metadata.get(STAMP, {}).get("repairs", [])
+
+
 def graded_students(course: Course, unit: str) -> set[str]:
     """The students with a submission of the unit in the gradebook."""
     with stock.open_gradebook(course) as gradebook:

@@ -16,8 +16,9 @@ from autograder import notebooks, outputs
 from autograder.judge import Limits
 from autograder.paths import PACKAGES
 
-GRADER = ("helpers", "autograder/hidden", "autograder/judge.py", "autograder/outputs.py",
-          "autograder/repair.py", "autograder/triage.py")  # fmt: skip
+GRADER = ("helpers", "autograder/hidden",
+          *(f"autograder/{name}.py" for name in ("judge", "judging", "examiner", "proxies", "student", "border", "kernel", "look", "references",
+                                                 "outputs", "untrusted", "repair", "mend", "triage")))  # fmt: skip
 """What decides a score, below the folder of the packages: a change of one of these asks for grading anew."""
 
 

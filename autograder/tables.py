@@ -1,5 +1,6 @@
 """What `attn grade` and `attn prove` print."""
 
+from rich.markup import escape
 from rich.table import Table
 
 from autograder import prove, record
@@ -7,6 +8,7 @@ from autograder.grade import Outcome
 from autograder.paths import Course
 
 MOST_ROWS = 25
+SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives"}  # 80 columns must do
 
 
 def scores_table(course: Course, outcome: Outcome) -> Table:
@@ -38,6 +40,7 @@ def _remarks(handed_in, outcome: Outcome, rows: dict) -> str:
     lines = []
     for submission in handed_in:
         unit = submission.unit
+        lines += [f"{unit[:2]} repaired: {repair}" for repair in outcome.repairs.get(submission, ())]
         for word, reasons in (("rejected", outcome.rejected), ("not graded", outcome.failed)):
             if submission in reasons:
                 stands = " (the grade of an earlier hand-in stands)" if submission.student in rows[unit] else ""
@@ -93,13 +96,28 @@ def proofs_table(proofs: dict) -> Table:
     """One row per exercise: how many misconceptions were caught and named, how many alternatives accepted."""
     table = Table(title="The checks, tested", show_footer=True)
     total = prove.totals(proofs)
-    table.add_column("exercise", footer="all", overflow="fold")
+    table.add_column("exercise", footer="all", no_wrap=True)
     for name in total:
-        table.add_column(name, justify="right", footer=str(total[name]))
+        table.add_column(SHORT.get(name, name), justify="right", footer=str(total[name]))
     for unit in proofs.values():
         for name, proof in unit.items():
             row = [str(count) for count in proof.counts().values()]
             table.add_row(name, *row, style="red" if proof.misses else None)
+    return table
+
+
+def hostile_table(rows: list, total: dict[str, int]) -> Table:
+    """One row per hostile or broken notebook: what it tries, and what came of it."""
+    table = Table(title="Hostile and broken notebooks", caption=f"{total['held']} of {total['tried']} held")
+    for column in ("notebook", "tries", "what came of it"):
+        table.add_column(column, overflow="fold")
+    for kind in dict.fromkeys(row.kind for row in rows):
+        table.add_section()
+        table.add_row(f"[bold]{kind}[/]")
+        for row in (row for row in rows if row.kind == kind):
+            points = ", ".join(f"{score:g}" for score in row.scores.values())
+            came = row.problem or f"points {points}. {row.told}" if row.scores else row.problem or row.told
+            table.add_row(row.name, row.tries, escape(came), style=None if row.held else "red")
     return table
 
 

@@ -15,9 +15,9 @@ from rich.progress import Progress
 from autograder import grade, notebooks, record, stock
 from autograder.fleet import Job, judge_all
 from autograder.judge import Limits, judge
+from autograder.mend import mend as repair
 from autograder.outputs import MIME, read_score, result, settle
 from autograder.paths import Course
-from autograder.repair import repair
 from autograder.store import Store, key
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
@@ -174,7 +174,7 @@ def _scores(notebook):
     ("softmax", "says"),
     [
         ("import os\ndef softmax(x):\n    os._exit(1)", "KernelDied"),
-        ("def softmax(x):\n    while True: pass", "CellTimeout"),
+        ("def softmax(x):\n    while True: pass", "the call"),
         ("while True: pass", "NameError"),
         ("def softmax(x)", "NameError"),
         ("def softmax(x):\n    return 0", ""),

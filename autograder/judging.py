@@ -1,0 +1,228 @@
+"""One submission, two kernels. The student's cells run in the student's kernel; then the test cells run in a clean one,
+the judge's, which asks the first for values. What the judge's kernel shows is what nbgrader scores.
+
+All student cells run before the first test does, so nothing that a function is asked can find its way into an output. A
+cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
+"""
+
+import re
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from autograder import notebooks, outputs
+from autograder.border import BorderError, Closed, Packer, TooSlow, Wire, read
+from autograder.kernels import Kernels, patience
+from autograder.look import look
+from autograder.untrusted import plain_outputs
+from autograder.warm import JUDGE, STUDENT, Kernel
+
+TRIES = 4  # kernels for one notebook
+CELL_BYTES = 8 << 20  # that a cell may send home
+NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
+GRACE = 3.0  # seconds between a polite stop and the end
+
+
+@dataclass
+class Submission:
+    """A notebook on its way through the two kernels.
+
+    statuses: index of a student's cell → "ok" or what became of it.
+    frozen: index of a test cell → socket of the fork that answers for it.
+    """
+
+    notebook: NotebookNode
+    kernels: Kernels
+    unit: str
+    limits: Any
+    deadline: float
+    statuses: dict[int, str] = field(default_factory=dict)
+    frozen: dict[int, socket.socket] = field(default_factory=dict)
+    fatal: set[int] = field(default_factory=set)
+    students: list[Kernel] = field(default_factory=list)
+    judge: Kernel | None = None
+    tries: int = 0
+
+
+def judge_split(notebook: NotebookNode, unit: str, limits: Any, kernels: Kernels) -> None:
+    """Fills in the outputs of all code cells. Raises SandboxError where no kernel can be started, and nothing else."""
+    for _, cell in _code(notebook):
+        cell.outputs, cell.execution_count = [outputs.error("NotExecuted", "the cell was not run")], None
+    work = Submission(notebook, kernels, unit, limits, time.monotonic() + limits.notebook_seconds * patience())
+    try:
+        work.judge = work.kernels.start(JUDGE, work.unit, work.limits)  # gets ready while the student's cells run
+        _student_cells(work)
+        _set_up_judge(work)
+        _test_cells(work)
+    finally:
+        for one in (*work.frozen.values(), *work.students, work.judge):
+            if one:
+                one.close()
+    for cell in notebooks.tests(notebook):
+        outputs.settle(cell)
+
+
+def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
+    return [(index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
+
+
+# ---------------------------------------------------------------- the student's cells
+
+
+def _student_cells(work: Submission) -> None:
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel; a fork stays at each test."""
+    tests = {index for index, cell in _code(work.notebook) if notebooks.is_test(cell)}
+    until = len(work.notebook.cells)
+    while work.tries < TRIES:
+        culprit = _one_try(work, until, tests)
+        if culprit is None:
+            return
+        work.fatal.add(culprit)
+        if work.tries == TRIES - 1:  # the last try only runs what is known to go well
+            until = culprit
+
+
+def _one_try(work: Submission, until: int, tests: set[int]) -> int | None:
+    """Runs the cells before `until` in a new kernel, with forks for `tests`. The index of the cell that took the kernel
+    down, if one did."""
+    work.tries += 1
+    kernel = work.kernels.ready(work.kernels.start(STUDENT, work.unit, work.limits))
+    work.students.append(kernel)
+    for count, (index, cell) in enumerate(_code(work.notebook), start=1):
+        if index >= until or time.monotonic() > work.deadline:
+            break
+        try:
+            if index in tests:
+                work.frozen[index] = _freeze(kernel)
+            elif not notebooks.is_test(cell) and index not in work.fatal:
+                cell.execution_count = count
+                work.statuses[index] = _run(work, kernel, cell, count)
+        except BorderError as problem:
+            _blame(work, kernel, index, cell, problem)
+            return index
+    return None
+
+
+def _freeze(kernel: Kernel) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        kernel.tell({"ask": "freeze"}, theirs.fileno())
+    return ours
+
+
+def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
+    """Runs one cell of the student's. BorderError if its kernel is lost."""
+    seconds = min(work.limits.cell_seconds * patience(), max(1.0, work.deadline - time.monotonic()))
+    kernel.tell({"ask": "run", "source": cell.source, "count": count})
+    cell.outputs = []
+    try:
+        status = _listen(kernel, cell, seconds, trusted=False)
+    except TooSlow:
+        kernel.interrupt()
+        status = _listen(kernel, cell, GRACE * patience(), trusted=False)
+        cell.outputs.append(outputs.error("CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"))
+        status = "CellTimeout: it ran too long"
+    if status.startswith("OutOfReach") and not notebooks.flag(cell, "solution"):
+        cell.outputs = [new_output("stream", name="stdout", text=NOT_DRAWN)]
+    return status
+
+
+def _blame(work: Submission, kernel: Kernel, index: int, cell: NotebookNode, problem: BorderError) -> None:
+    if isinstance(problem, TooSlow):
+        words = "the cell ran too long and could not be stopped"
+    elif isinstance(problem, Closed):
+        words = f"the cell ended the Python process it ran in: {kernel.why() or 'it ended itself'}"
+    else:
+        words = f"what the cell sent can't be read: {problem}"
+    if notebooks.is_test(cell):
+        return
+    work.statuses[index] = f"KernelDied: {words}"
+    cell.outputs = [*cell.outputs, outputs.error("KernelDied", words)]
+
+
+def _listen(kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool) -> str:
+    """Puts what a running cell sends into its outputs, until it is done; returns its status."""
+    deadline, left = time.monotonic() + seconds, CELL_BYTES
+    while True:
+        frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
+        left -= len(frame[0]) + len(frame[1])
+        message = read(frame)
+        if left < 0 or not isinstance(message, dict):
+            raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
+        if "done" in message:
+            return str(message["done"])[:500]
+        cell.outputs = plain_outputs(cell.outputs, message.get("outputs"), trusted)
+
+
+# ---------------------------------------------------------------- the test cells
+
+
+def _set_up_judge(work: Submission) -> None:
+    work.kernels.ready(work.judge)
+    for _, cell in _code(work.notebook):
+        if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
+            work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
+            _listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
+
+
+def _test_cells(work: Submission) -> None:
+    absent, found = _reasons(work), look(work.notebook, work.unit)
+    for count, (index, cell) in enumerate(_code(work.notebook), start=1):
+        if notebooks.is_test(cell) and time.monotonic() < work.deadline:
+            cell.outputs, cell.execution_count = [], count
+            written: dict[str, list[str]] = {}
+            for one in found:
+                if one.exercise == notebooks.exercise_id(cell):
+                    written.setdefault(one.function, []).append(one.name)
+            _test(work, index, cell, {"count": count, "absent": absent, "written": written})
+
+
+def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
+    sock = _witness(work, index)
+    try:
+        with sock:
+            work.judge.tell({"ask": "test", "source": cell.source, **known}, sock.fileno())
+        _listen(work.judge, cell, (work.limits.cell_seconds + GRACE) * patience(), trusted=True)
+    except BorderError:
+        cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
+        work.judge.close()
+        work.judge = work.kernels.start(JUDGE, work.unit, work.limits)
+        _set_up_judge(work)
+
+
+def _witness(work: Submission, index: int) -> socket.socket:
+    """The fork that answers for a test cell. Where it is gone before its turn, the cells up to it are run once more."""
+    if not _answers(work.frozen.get(index)) and work.tries < TRIES and time.monotonic() < work.deadline:
+        gone = {test for test, sock in work.frozen.items() if not _answers(sock)} | {index}
+        before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
+        _one_try(work, max(gone) + 1, gone)
+        for cell, shown in before:
+            cell.outputs = shown
+    return work.frozen.pop(index, None) or socket.socketpair()[0]
+
+
+def _answers(sock: socket.socket | None) -> bool:
+    """Whether the fork at the other end is still there, and well."""
+    if sock is None:
+        return False
+    wire = Wire(sock)
+    try:
+        wire.send(Packer().frame({"ask": "get", "name": ""}), GRACE)
+        return bool(wire.receive(GRACE * patience()))
+    except BorderError:
+        return False
+
+
+def _reasons(work: Submission) -> dict[str, str]:
+    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says so."""
+    found = {}
+    for index, cell in _code(work.notebook):
+        status = work.statuses.get(index, "" if notebooks.is_test(cell) else "not run")
+        if status not in ("", "ok"):
+            for name in re.findall(r"^[ \t]*(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=", cell.source, re.MULTILINE):
+                found[name[0] or name[1]] = f": its cell failed with {status}"
+    return found
