@@ -18,12 +18,14 @@ from autograder import notebooks, outputs
 from autograder.border import BorderError, Closed, Packer, TooSlow, Wire, read
 from autograder.kernels import Kernels, patience
 from autograder.look import look
+from autograder.pictures import KEY
 from autograder.untrusted import plain_outputs
 from autograder.warm import JUDGE, STUDENT, Kernel
 
 TRIES = 4  # kernels for one notebook
 CELL_BYTES = 8 << 20  # that a cell may send home
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
+LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
 GRACE = 3.0  # seconds between a polite stop and the end
 
 
@@ -92,25 +94,31 @@ def _one_try(work: Submission, until: int, tests: set[int]) -> int | None:
     work.tries += 1
     kernel = work.kernels.ready(work.kernels.start(STUDENT, work.unit, work.limits))
     work.students.append(kernel)
+    last = None
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
         if index >= until or time.monotonic() > work.deadline:
             break
         try:
             if index in tests:
                 work.frozen[index] = _freeze(kernel)
+            elif KEY in cell.metadata:
+                cell.outputs = [new_output("stream", name="stdout", text=LEFT_OUT)]
             elif not notebooks.is_test(cell) and index not in work.fatal:
-                cell.execution_count = count
+                cell.execution_count, last = count, index
                 work.statuses[index] = _run(work, kernel, cell, count)
-        except BorderError as problem:
-            _blame(work, kernel, index, cell, problem)
-            return index
+        except BorderError as problem:  # at a test cell it was the cell before
+            return _blame(work, kernel, index if last is None else last, problem)
     return None
 
 
 def _freeze(kernel: Kernel) -> socket.socket:
+    """The socket of a fork of the kernel as it is now. BorderError where it can't be made."""
     ours, theirs = socket.socketpair()
     with theirs:
         kernel.tell({"ask": "freeze"}, theirs.fileno())
+    if (status := _listen(kernel, NotebookNode(outputs=[]), 30 * patience(), trusted=False)) != "ok":
+        ours.close()
+        raise BorderError(f"what it started leaves no room for the tests ({status})")
     return ours
 
 
@@ -131,17 +139,18 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
     return status
 
 
-def _blame(work: Submission, kernel: Kernel, index: int, cell: NotebookNode, problem: BorderError) -> None:
+def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
+    """Says in a cell's outputs, and in its status, how it took its kernel down."""
     if isinstance(problem, TooSlow):
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
         words = f"the cell ended the Python process it ran in: {kernel.why() or 'it ended itself'}"
     else:
-        words = f"what the cell sent can't be read: {problem}"
-    if notebooks.is_test(cell):
-        return
+        words = f"the cell, or what it sent, was given up: {problem}"
+    cell = work.notebook.cells[index]
     work.statuses[index] = f"KernelDied: {words}"
     cell.outputs = [*cell.outputs, outputs.error("KernelDied", words)]
+    return index
 
 
 def _listen(kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool) -> str:
@@ -221,7 +230,7 @@ def _reasons(work: Submission) -> dict[str, str]:
     """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says so."""
     found = {}
     for index, cell in _code(work.notebook):
-        status = work.statuses.get(index, "" if notebooks.is_test(cell) else "not run")
+        status = work.statuses.get(index, "" if notebooks.is_test(cell) or KEY in cell.metadata else "not run")
         if status not in ("", "ok"):
             for name in re.findall(r"^[ \t]*(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=", cell.source, re.MULTILINE):
                 found[name[0] or name[1]] = f": its cell failed with {status}"

@@ -23,6 +23,7 @@ class Kernels:
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
         self.warm: dict[str, Warm] = {}
+        self.units: dict[str, str] = {}
         self.lock = Lock()
 
     def start(self, role: str, unit: str, limits: Any) -> Kernel:
@@ -33,7 +34,7 @@ class Kernels:
 
             return bubblewrap.start(role, walls, request)
         with self.lock:
-            return self._warm(role).start(None if self.sandbox == NONE else walls, request)
+            return self._warm(role, unit).start(None if self.sandbox == NONE else walls, request)
 
     def ready(self, kernel: Kernel) -> Kernel:
         """The kernel, when it can run cells. SandboxError, one line, where it never will."""
@@ -50,9 +51,14 @@ class Kernels:
             warm.close()
         self.warm.clear()
 
-    def _warm(self, role: str) -> Warm:
-        if role not in self.warm or not self.warm[role].alive:
-            self.warm[role] = Warm(role)
+    def _warm(self, role: str, unit: str) -> Warm:
+        """The warm process of this role; the students' is another one for each unit, and only the last is kept."""
+        wanted = unit if role == STUDENT else ""
+        if role not in self.warm or not self.warm[role].alive or self.units[role] != wanted:
+            if role in self.warm:
+                self.warm[role].close()
+            self.warm[role] = Warm(role, references_out_of_reach(unit) if role == STUDENT else [])
+            self.units[role] = wanted
         return self.warm[role]
 
     def _refusal(self, why: str) -> str:
@@ -96,7 +102,7 @@ def _file_of(module: str) -> Path:
 
 def request_of(role: str, unit: str, limits: Any) -> dict:
     """What the kernel's main function is told."""
-    call_seconds = max(1.0, limits.cell_seconds / 3) * patience()
+    call_seconds = max(3.0, limits.cell_seconds / 3) * patience()
     if role == STUDENT:
         return {"out_of_reach": references_out_of_reach(unit), "call_cpu": int(limits.cell_seconds) + 1, "seed": 0}
     return {"seed": limits.seed, "call_seconds": call_seconds, "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)}}

@@ -11,14 +11,26 @@ from copy import deepcopy
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
+
+class NotOurs(Exception):
+    """A notebook without a single cell that is marked as one of the unit's; the text says how to mend that."""
+
+
 OF_COLAB = {"id", "colab", "colab_type", "outputId", "base_uri", "executionInfo"}
 LOCKED_OR_GRADED = ("locked", "grade")
 
 
 def mend(notebook: NotebookNode, original: NotebookNode) -> list[str]:
-    """Mends `notebook` in place after the instructor's notebook of its unit. Returns one line for each repair."""
+    """Mends `notebook` in place after the instructor's notebook of its unit. Returns one line for each repair.
+
+    Raises NotOurs where nothing shows that it is a notebook of the unit at all.
+    """
     wanted = {name: cell for cell in original.cells if (name := mark(cell))}
     lines = _tidy(notebook, wanted)
+    if not any(name in wanted for name, _ in _marked(notebook)):
+        raise NotOurs(
+            "no cell carries the course's marks (nbgrader metadata): copy the answers into a fresh copy of the notebook, and hand in that"
+        )
     lines += _tell_copies(notebook, wanted)
     lines += _drop_strangers(notebook, wanted)
     lines += _recover_marks(notebook, wanted)

@@ -8,6 +8,7 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder import notebooks
 from autograder.mend import mend
+from autograder.pictures import note_pictures
 
 STAMP = "attention_course"
 """Where a notebook's metadata say what was repaired, and which result an autograded one shows."""
@@ -21,7 +22,9 @@ class Repair(NbGraderPreprocessor):
         folder = course.format_path(course.source_directory, ".", assignment)
         original = Path(folder) / f"{resources['nbgrader']['notebook']}.ipynb"
         if original.is_file():
-            lines = mend(nb, notebooks.read(original))
+            released = notebooks.read(original)
+            lines = mend(nb, released)
+            note_pictures(nb, released)
             nb.metadata[STAMP] = {"repairs": lines}
             for line in lines:
                 self.log.info("%s: %s", resources["nbgrader"]["student"], line)

@@ -18,7 +18,7 @@ from autograder.paths import PACKAGES
 
 GRADER = ("helpers", "autograder/hidden",
           *(f"autograder/{name}.py" for name in ("judge", "judging", "examiner", "proxies", "student", "border", "kernel", "look", "references",
-                                                 "outputs", "untrusted", "repair", "mend", "triage")))  # fmt: skip
+                                                 "outputs", "untrusted", "repair", "mend", "pictures", "triage")))  # fmt: skip
 """What decides a score, below the folder of the packages: a change of one of these asks for grading anew."""
 
 

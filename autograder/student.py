@@ -5,6 +5,9 @@ The kernel runs the student's cells. Where a test cell stands in the notebook it
 state that the test is about until the judge has questions; what a question does to it, no cell sees.
 """
 
+import contextlib
+import gc
+import importlib
 import importlib.util
 import os
 import resource
@@ -28,7 +31,6 @@ WATCH: list = []  # `observe` as it was imported, whatever is put in its place l
 
 def main(sock: socket.socket, request: dict) -> None:
     """The life of a student's kernel: run cells and freeze, until home hangs up."""
-    stand_in_for(request["out_of_reach"])
     wire = Wire(sock)
     said, shell = Said(), new_shell(wire, request["seed"])
     wire.send(Packer().frame({"ready": True}))
@@ -37,22 +39,30 @@ def main(sock: socket.socket, request: dict) -> None:
             shell.execution_count = message["count"]
             wire.send(Packer().frame({"done": run_cell(shell, said, message["source"])}))
         else:
-            _freeze(shell, sock, request["call_cpu"])
+            wire.send(Packer().frame({"done": _freeze(shell, sock, request["call_cpu"])}))
 
 
-def _freeze(shell: Shell, sock: socket.socket, call_cpu: int) -> None:
-    """Forks a copy of this kernel that answers on the socket that home sends along."""
+def _freeze(shell: Shell, sock: socket.socket, call_cpu: int) -> str:
+    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
-    if os.fork() == 0:
+    gc.freeze()
+    try:
+        child = os.fork()
+    except OSError as error:
+        os.close(descriptor)
+        return str(error)
+    if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_CPU, (_cpu_used() + call_cpu, _cpu_used() + call_cpu + 1))
             sock.close()
+            gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
             answer_questions(socket.socket(fileno=descriptor), shell.user_ns)
         finally:
             os._exit(0)
     os.close(descriptor)
+    return "ok"
 
 
 def _cpu_used() -> int:
@@ -125,7 +135,15 @@ _QUESTIONS = {"get": _get, "call": _call, "attribute": _attribute, "set": _set, 
 # ---------------------------------------------------------------- stand-ins for what students may not call meanwhile
 
 
-def preload_observe(helpers: Path) -> None:
+def preload(helpers: Path, references: list[str]) -> None:
+    """Imports `helpers` as a student's kernel may have them."""
+    _preload_observe(helpers)
+    stand_in_for(references)
+    with contextlib.suppress(ImportError):  # then the setup cell says why
+        importlib.import_module("helpers")
+
+
+def _preload_observe(helpers: Path) -> None:
     """`helpers.checks.observe` alone, without the checks around it, which know the references."""
     path = helpers / "checks" / "observe.py"
     if not path.is_file():

@@ -5,6 +5,7 @@ There are two sorts. The students' has nothing of the course in its memory but w
 has the checks too. Whoever judges (a Dask worker, formgrader) starts both once and keeps them.
 """
 
+import gc
 import json
 import os
 import select
@@ -82,11 +83,11 @@ def _why(reports: list[dict]) -> str:
 
 
 class Warm:
-    """A warm process, seen from outside. Dies with this one."""
+    """A warm process, seen from outside. Dies with this one. `references` are out of reach in its students' kernels."""
 
-    def __init__(self, role: str):
+    def __init__(self, role: str, references: list[str]):
         self.sock, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "autograder.warm", role, str(theirs.fileno())]
+        command = [sys.executable, "-m", "autograder.warm", role, str(theirs.fileno()), json.dumps(references)]
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL)
         theirs.close()
         self.wire = Wire(self.sock)
@@ -117,9 +118,10 @@ class Warm:
 # ---------------------------------------------------------------- the warm process itself
 
 
-def serve(role: str, sock: socket.socket) -> None:
+def serve(role: str, sock: socket.socket, references: str) -> None:
     """Forks a kernel for every request, until the other end hangs up."""
-    main = _preload(role)
+    main = _preload(role, json.loads(references))
+    gc.freeze()  # the collector would touch, and so copy, every page in every fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire = Wire(sock)
@@ -156,7 +158,7 @@ def _kernel(main: Callable, channel: socket.socket, request: dict) -> None:
 def cold(role: str, channel: socket.socket, user: int) -> int:
     """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status."""
     message = read(Wire(channel).receive(None))
-    main = _main(role)
+    main = _main(role, message["request"].get("out_of_reach", []))
     lower(Walls(**message["walls"]), user)
     return shepherd(lambda: _kernel(main, channel, message["request"]))
 
@@ -172,12 +174,12 @@ def _settle(more: dict[str, str]) -> None:
     os.environ.update(HOME="/tmp/home", TMPDIR="/tmp", IPYTHONDIR="/tmp/home/.ipython", MPLCONFIGDIR="/tmp/home")
 
 
-def _preload(role: str) -> Callable:
+def _preload(role: str, references: list[str]) -> Callable:
     """Imports what any kernel needs sooner or later; returns the main function of kernels of this role."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _import_what_is_slow()
-    main = _main(role)
+    main = _main(role, references)
     if threads := len(os.listdir("/proc/self/task")) - 1:
         raise SandboxError(f"The warm process has {threads} more threads than it may have: its children would hang.")
     return main
@@ -203,13 +205,11 @@ def _import_what_is_slow() -> None:
     torch.optim.Adam([torch.ones(1, requires_grad=True)])
 
 
-def _main(role: str) -> Callable:
-    from autograder import kernel  # noqa: F401
-
+def _main(role: str, references: list[str]) -> Callable:
     if role == STUDENT:
         from autograder import student
 
-        student.preload_observe(PACKAGES / "helpers")
+        student.preload(PACKAGES / "helpers", references)
         return student.main
     from autograder import examiner
 
@@ -219,4 +219,4 @@ def _main(role: str) -> Callable:
 if __name__ == "__main__":
     if sys.argv[1] == "cold":
         sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
-    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))
+    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])), sys.argv[3])

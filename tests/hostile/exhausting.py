@@ -35,9 +35,15 @@ while True:
     try: os.fork()
     except OSError: pass"""),
     cell("shell_fork_bomb", "a fork bomb in the shell", "!:(){ :|:& };:"),
+    cell("leaves_threads", "threads until the limit of processes is reached, and goes on", """
+import resource, threading, time
+threading.stack_size(1 << 16)
+try:
+    while True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+except RuntimeError: pass""", "no room"),
     cell("thread_bomb", "threads without end", """
 import threading, time
-while True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()""", "can't start new thread"),
+while True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"""),
     cell("memory_bomb", "all memory, in one process", "hoard = []\nwhile True: hoard.append(bytearray(64 << 20))"),
     cell("memory_bomb_shared", "all memory, in many processes", """
 import os, time
@@ -65,7 +71,7 @@ import os
 for descriptor in range(3, 32):
     try:
         for _ in range(1024): os.write(descriptor, b"\\0" * (1 << 20))
-    except OSError: pass""", "can't be read"),
+    except OSError: pass""", "given up"),
     cell("deep_recursion", "a recursion without end, and without Python's limit", """
 import sys
 sys.setrecursionlimit(10**9)
