@@ -104,6 +104,8 @@ def grade(
     out.print(tables.scores_table(course, outcome))
     if outcome.misconceptions():
         out.print(tables.misconceptions_table(outcome))
+    for line in tables.remarks(course, outcome):
+        out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     for line in outcome.strays:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
     out.print(tables.summary(outcome), soft_wrap=True)

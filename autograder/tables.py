@@ -1,5 +1,6 @@
 """What `attn grade` and `attn prove` print."""
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -12,40 +13,41 @@ SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives
 
 
 def scores_table(course: Course, outcome: Outcome) -> Table:
-    """One row per student and one column per unit: the points in the gradebook, or why there are none."""
+    """One row per student and one column per unit: the points in the gradebook, – where there are none."""
     units = outcome.units()
     rows = {unit: record.scores(course, unit) for unit in units}
-    table = Table(title="Scores", caption="✎ written answers to mark in formgrader")
-    table.add_column("student")
+    table = Table(title="Scores", box=SIMPLE_HEAD, pad_edge=False, caption="✎ written answers to mark in formgrader   – not graded, see below")
+    table.add_column("student", no_wrap=True)
     for unit in units:
-        table.add_column(unit, justify="right")
-    table.add_column("remarks", overflow="fold")
-    by_student = {}
+        most = max((row["max_score"] for row in rows[unit].values()), default=0)
+        table.add_column(f"{unit[:2]}\n/ {most:g}", justify="right", no_wrap=True)
+    by_student: dict[str, dict] = {}
     for submission in outcome.submissions:
         by_student.setdefault(submission.student, {})[submission.unit] = submission
     for student, handed_in in sorted(by_student.items()):
-        points = [_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in units]
-        table.add_row(student, *points, _remarks(handed_in.values(), outcome, rows))
+        table.add_row(student, *(_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in units))
     return table
 
 
 def _points(row: dict | None, submission, outcome: Outcome) -> str:
     if submission is None or row is None or submission in outcome.failed:
         return "–"
-    pen = " ✎" if row["needs_manual_grade"] else ""
-    return f"{row['score']:g} / {row['max_score']:g}{pen}"
+    pen = "✎" if row["needs_manual_grade"] else ""
+    return f"{row['score']:g}{pen}"
 
 
-def _remarks(handed_in, outcome: Outcome, rows: dict) -> str:
+def remarks(course: Course, outcome: Outcome) -> list[str]:
+    """One line for each submission that was rejected, could not be graded, or had to be repaired."""
     lines = []
-    for submission in handed_in:
-        unit = submission.unit
-        lines += [f"{unit[:2]} repaired: {repair}" for repair in outcome.repairs.get(submission, ())]
+    known = {unit: record.scores(course, unit) for unit in outcome.units()}
+    for submission in outcome.submissions:
+        who = f"{submission.student} {submission.unit[:2]}"
+        stands = " (the grade of an earlier hand-in stands)" if submission.student in known[submission.unit] else ""
         for word, reasons in (("rejected", outcome.rejected), ("not graded", outcome.failed)):
             if submission in reasons:
-                stands = " (the grade of an earlier hand-in stands)" if submission.student in rows[unit] else ""
-                lines.append(f"{word}: {reasons[submission]}{stands}")
-    return "\n".join(lines)
+                lines.append(f"{who} {word}: {reasons[submission]}{stands}")
+        lines += [f"{who} repaired: {repair}" for repair in outcome.repairs.get(submission, ())]
+    return lines
 
 
 def misconceptions_table(outcome: Outcome) -> Table:
