@@ -17,7 +17,7 @@ from pathlib import Path
 from autograder.paths import PACKAGES
 from autograder.sandbox import SCRATCH, SandboxError, Walls, environment, own_user, watch
 
-OURS = ("__init__", "border", "bubblewrap", "kernel", "sandbox", "student", "warm", "examiner", "proxies")
+OURS = ("__init__", "border", "bubblewrap", "errors", "kernel", "sandbox", "student", "warm", "examiner", "proxies")
 """What a cold kernel imports of this package. None of it is secret."""
 
 

@@ -6,6 +6,7 @@ cell that takes its kernel down is left out of the next try, and the items that 
 """
 
 import re
+import secrets
 import socket
 import time
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Submission:
     """A notebook on its way through the two kernels.
 
     statuses: index of a student's cell → "ok" or what became of it.
-    frozen: index of a test cell → socket of the fork that answers for it.
+    witness: the socket of a fork of the student's kernel, which answers the judge.
     """
 
     notebook: NotebookNode
@@ -43,10 +44,11 @@ class Submission:
     limits: Any
     deadline: float
     statuses: dict[int, str] = field(default_factory=dict)
-    frozen: dict[int, socket.socket] = field(default_factory=dict)
     fatal: set[int] = field(default_factory=set)
-    students: list[Kernel] = field(default_factory=list)
+    used: list[Kernel] = field(default_factory=list)
+    student: Kernel | None = None
     judge: Kernel | None = None
+    witness: socket.socket | None = None
     tries: int = 0
 
 
@@ -61,7 +63,7 @@ def judge_split(notebook: NotebookNode, unit: str, limits: Any, kernels: Kernels
         _set_up_judge(work)
         _test_cells(work)
     finally:
-        for one in (*work.frozen.values(), *work.students, work.judge):
+        for one in (work.witness, *work.used, work.judge):
             if one:
                 one.close()
     for cell in notebooks.tests(notebook):
@@ -76,11 +78,10 @@ def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def _student_cells(work: Submission) -> None:
-    """Runs them all, with a new kernel and without the culprit where one ends its kernel; a fork stays at each test."""
-    tests = {index for index, cell in _code(work.notebook) if notebooks.is_test(cell)}
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel."""
     until = len(work.notebook.cells)
     while work.tries < TRIES:
-        culprit = _one_try(work, until, tests)
+        culprit = _one_try(work, until)
         if culprit is None:
             return
         work.fatal.add(culprit)
@@ -88,38 +89,26 @@ def _student_cells(work: Submission) -> None:
             until = culprit
 
 
-def _one_try(work: Submission, until: int, tests: set[int]) -> int | None:
-    """Runs the cells before `until` in a new kernel, with forks for `tests`. The index of the cell that took the kernel
-    down, if one did."""
+def _one_try(work: Submission, until: int) -> int | None:
+    """Runs the cells before `until` in a new kernel. The index of the cell that took the kernel down, if one did."""
     work.tries += 1
-    kernel = work.kernels.ready(work.kernels.start(STUDENT, work.unit, work.limits))
-    work.students.append(kernel)
-    last = None
+    work.student = kernel = work.kernels.ready(work.kernels.start(STUDENT, work.unit, work.limits))
+    work.used.append(kernel)
+    last = -1
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
         if index >= until or time.monotonic() > work.deadline:
             break
         try:
-            if index in tests:
-                work.frozen[index] = _freeze(kernel)
+            if notebooks.is_test(cell):
+                kernel.tell({"ask": "mark", "place": index})
             elif KEY in cell.metadata:
                 cell.outputs = [new_output("stream", name="stdout", text=LEFT_OUT)]
-            elif not notebooks.is_test(cell) and index not in work.fatal:
+            elif index not in work.fatal:
                 cell.execution_count, last = count, index
                 work.statuses[index] = _run(work, kernel, cell, count)
         except BorderError as problem:  # at a test cell it was the cell before
-            return _blame(work, kernel, index if last is None else last, problem)
+            return _blame(work, kernel, last, problem) if last >= 0 else None
     return None
-
-
-def _freeze(kernel: Kernel) -> socket.socket:
-    """The socket of a fork of the kernel as it is now. BorderError where it can't be made."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        kernel.tell({"ask": "freeze"}, theirs.fileno())
-    if (status := _listen(kernel, NotebookNode(outputs=[]), 30 * patience(), trusted=False)) != "ok":
-        ours.close()
-        raise BorderError(f"what it started leaves no room for the tests ({status})")
-    return ours
 
 
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
@@ -191,10 +180,9 @@ def _test_cells(work: Submission) -> None:
 
 
 def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
-    sock = _witness(work, index)
     try:
-        with sock:
-            work.judge.tell({"ask": "test", "source": cell.source, **known}, sock.fileno())
+        _call_witness(work, index)
+        work.judge.tell({"ask": "test", "source": cell.source, **known}, work.witness.fileno())
         _listen(work.judge, cell, (work.limits.cell_seconds + GRACE) * patience(), trusted=True)
     except BorderError:
         cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
@@ -203,25 +191,50 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
         _set_up_judge(work)
 
 
-def _witness(work: Submission, index: int) -> socket.socket:
-    """The fork that answers for a test cell. Where it is gone before its turn, the cells up to it are run once more."""
-    if not _answers(work.frozen.get(index)) and work.tries < TRIES and time.monotonic() < work.deadline:
-        gone = {test for test, sock in work.frozen.items() if not _answers(sock)} | {index}
-        before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
-        _one_try(work, max(gone) + 1, gone)
-        for cell, shown in before:
-            cell.outputs = shown
-    return work.frozen.pop(index, None) or socket.socketpair()[0]
+def _call_witness(work: Submission, index: int) -> None:
+    """Sees to it that a fork answers at the place of this test cell. A new one where the last is lost; where the student's
+    kernel is lost too, its cells are run once more."""
+    for _ in range(2 * TRIES):
+        if work.witness and _at_its_place(work.witness, index):
+            return
+        if work.witness:
+            work.witness.close()
+        try:
+            work.witness = _fork(work.student)
+        except BorderError:
+            work.witness = None
+            if work.tries >= TRIES or time.monotonic() > work.deadline:
+                break
+            _run_again(work)
+    work.witness = socket.socketpair()[0]  # with nobody at the other end
 
 
-def _answers(sock: socket.socket | None) -> bool:
-    """Whether the fork at the other end is still there, and well."""
-    if sock is None:
-        return False
-    wire = Wire(sock)
+def _run_again(work: Submission) -> None:
+    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first run."""
+    last = max(index for index, cell in _code(work.notebook) if notebooks.is_test(cell))
+    before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
+    _one_try(work, last + 1)
+    for cell, shown in before:
+        cell.outputs = shown
+
+
+def _fork(kernel: Kernel) -> socket.socket:
+    """The socket of a fork of the student's kernel. BorderError where it can't be made."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        kernel.tell({"ask": "fork"}, theirs.fileno())
+    if (status := _listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
+        ours.close()
+        raise BorderError(f"it can't be forked ({status})")
+    return ours
+
+
+def _at_its_place(witness: socket.socket, index: int) -> bool:
+    """Whether the fork is well, has said nothing unasked, and has gone to the place of this test cell."""
+    wire, number = Wire(witness), secrets.randbits(60)
     try:
-        wire.send(Packer().frame({"ask": "get", "name": ""}), GRACE)
-        return bool(wire.receive(GRACE * patience()))
+        wire.send(Packer().frame({"ask": "go to", "place": index, "number": number}), GRACE)
+        return read(wire.receive(GRACE * patience())) == {"ok": number}
     except BorderError:
         return False
 

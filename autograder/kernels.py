@@ -104,5 +104,5 @@ def request_of(role: str, unit: str, limits: Any) -> dict:
     """What the kernel's main function is told."""
     call_seconds = max(3.0, limits.cell_seconds / 3) * patience()
     if role == STUDENT:
-        return {"out_of_reach": references_out_of_reach(unit), "call_cpu": int(limits.cell_seconds) + 1, "seed": 0}
+        return {"out_of_reach": references_out_of_reach(unit), "call_cpu": int(4 * limits.cell_seconds), "seed": 0}
     return {"seed": limits.seed, "call_seconds": call_seconds, "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)}}

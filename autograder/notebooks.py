@@ -32,13 +32,20 @@ def to_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
+def marks(cell: NotebookNode) -> dict:
+    """nbgrader's metadata of the cell; nothing where it has none, or where they have been spoilt."""
+    found = cell.metadata.get("nbgrader")
+    return found if isinstance(found, dict) else {}
+
+
 def grade_id(cell: NotebookNode) -> str | None:
-    return cell.metadata.get("nbgrader", {}).get("grade_id")
+    found = marks(cell).get("grade_id")
+    return found if isinstance(found, str) else None
 
 
 def flag(cell: NotebookNode, name: str) -> bool:
     """Whether nbgrader's metadata of the cell says so: `grade`, `solution`, `locked` or `task`."""
-    return bool(cell.metadata.get("nbgrader", {}).get(name, False))
+    return bool(marks(cell).get(name, False))
 
 
 def is_test(cell: NotebookNode) -> bool:

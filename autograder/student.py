@@ -1,8 +1,8 @@
 """What answers in a student's kernel. Student code shares this process and may have patched everything here: then wrong
 values go out, and no more than values ever does; scores are made elsewhere (see judging.py).
 
-The kernel runs the student's cells. Where a test cell stands in the notebook it forks, and the fork waits with the
-state that the test is about until the judge has questions; what a question does to it, no cell sees.
+The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
+After the last cell it forks, and the fork answers the judge's questions; what a question does to it, no cell sees.
 """
 
 import contextlib
@@ -30,22 +30,27 @@ WATCH: list = []  # `observe` as it was imported, whatever is put in its place l
 
 
 def main(sock: socket.socket, request: dict) -> None:
-    """The life of a student's kernel: run cells and freeze, until home hangs up."""
+    """The life of a student's kernel: run cells, mark the places of tests, and fork, until home hangs up."""
     wire = Wire(sock)
     said, shell = Said(), new_shell(wire, request["seed"])
     wire.send(Packer().frame({"ready": True}))
+    places: dict[int, dict] = {}  # what the names mean where a test cell stands
     for message in messages(wire):
         if message["ask"] == "run":
             shell.execution_count = message["count"]
             wire.send(Packer().frame({"done": run_cell(shell, said, message["source"])}))
+        elif message["ask"] == "mark":
+            places[message["place"]] = dict(shell.user_ns)
         else:
-            wire.send(Packer().frame({"done": _freeze(shell, sock, request["call_cpu"])}))
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"])}))
 
 
-def _freeze(shell: Shell, sock: socket.socket, call_cpu: int) -> str:
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int) -> str:
     """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
     gc.freeze()
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))  # cells have to leave some room for this
     try:
         child = os.fork()
     except OSError as error:
@@ -58,7 +63,7 @@ def _freeze(shell: Shell, sock: socket.socket, call_cpu: int) -> str:
             sock.close()
             gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
-            answer_questions(socket.socket(fileno=descriptor), shell.user_ns)
+            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places)
         finally:
             os._exit(0)
     os.close(descriptor)
@@ -83,9 +88,9 @@ class Callback(Stand):
         return answer["ok"]
 
 
-def answer_questions(sock: socket.socket, names: dict[str, Any]) -> None:
-    """Answers the judge until it hangs up."""
-    endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, names))
+def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict]) -> None:
+    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them."""
+    endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))
     while True:
         try:
             endpoint.serve(endpoint.hear())
@@ -93,31 +98,39 @@ def answer_questions(sock: socket.socket, names: dict[str, Any]) -> None:
             return
 
 
-def _answer(endpoint: Endpoint, question: dict, names: dict[str, Any]) -> dict:
+def _answer(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
     try:
-        return {"ok": _QUESTIONS[question["ask"]](endpoint, question, names)}
+        return {"ok": _QUESTIONS[question["ask"]](endpoint, question, state)}
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: a student may raise what they like
         return {"error": {"kind": type(error).__name__, "message": str(error)[:2000], "where": ""}}
 
 
-def _get(endpoint: Endpoint, question: dict, names: dict) -> dict:
-    found = names.get(question["name"], Missing)
+def _go_to(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> int:
+    """Every name means again what it meant where this test cell stands."""
+    names, places = state
+    names.clear()
+    names.update(places[question["place"]])
+    return question["number"]
+
+
+def _get(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+    found = state[0].get(question["name"], Missing)
     return {"defined": found is not Missing, "value": None if found is Missing else found}
 
 
-def _call(endpoint: Endpoint, question: dict, names: dict) -> Any:
+def _call(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
     return endpoint.objects[question["number"]](*question["args"], **question["kwargs"])
 
 
-def _attribute(endpoint: Endpoint, question: dict, names: dict) -> Any:
+def _attribute(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
     return getattr(endpoint.objects[question["number"]], question["name"])
 
 
-def _set(endpoint: Endpoint, question: dict, names: dict) -> None:
+def _set(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> None:
     setattr(endpoint.objects[question["number"]], question["name"], question["value"])
 
 
-def _observe(endpoint: Endpoint, question: dict, names: dict) -> dict:
+def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
     seen = WATCH[0](
         endpoint.objects[question["number"]], question["args"], question["kwargs"],
         forbids=question["forbids"], gradient=question["gradient"],
@@ -129,7 +142,7 @@ def _observe(endpoint: Endpoint, question: dict, names: dict) -> dict:
     }  # fmt: skip
 
 
-_QUESTIONS = {"get": _get, "call": _call, "attribute": _attribute, "set": _set, "observe": _observe}
+_QUESTIONS = {"go to": _go_to, "get": _get, "call": _call, "attribute": _attribute, "set": _set, "observe": _observe}
 
 
 # ---------------------------------------------------------------- stand-ins for what students may not call meanwhile

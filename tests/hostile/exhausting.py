@@ -40,7 +40,7 @@ import resource, threading, time
 threading.stack_size(1 << 16)
 try:
     while True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
-except RuntimeError: pass""", "no room"),
+except RuntimeError: pass"""),
     cell("thread_bomb", "threads without end", """
 import threading, time
 while True: threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"""),
