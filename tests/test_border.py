@@ -74,7 +74,7 @@ def test_subclasses_come_out_plain():
     assert type(across(Sly(0.5))) is float and across(Sly(0.5)) != 0.7
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 0, b"x", torch.nn.Linear(1, 1), np.array([object()])], ids=str)
+@pytest.mark.parametrize("value", [object(), lambda: 0, b"x", torch.nn.Linear(1, 1), np.array([object()])], ids=["object", "function", "bytes", "module", "array of objects"])
 def test_what_has_no_plain_form_does_not_cross(value):
     with pytest.raises(BorderError):
         across(value)

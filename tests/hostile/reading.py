@@ -62,7 +62,7 @@ for pid in ("1", "2"):
     except OSError as error: print(error)
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.ptrace(16, 1, 0, 0) == 0: print("LEAK ptrace")"""),
-    read_files("home", "home folders, keys and tokens", "~/**", "/root/*", "/home/*/*", "/root/.ssh/*", "/root/.bash_history"),
+    read_files("home", "home folders, keys and tokens", "/root/*", "/home/*/*", "/root/.ssh/*", "/root/.bash_history"),
     read_files("system_secrets", "password hashes, kernel memory, the host's logs", "/etc/shadow", "/proc/kcore", "/dev/mem", "/var/log/*"),
     read("loopback", "a server on this machine", """
 for family, address in ((socket.AF_INET, ("127.0.0.1", {PORT})), (socket.AF_INET6, ("::1", {PORT}))):
