@@ -44,7 +44,7 @@ def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) 
     inner = [sys.executable, "-m", "autograder.warm", "cold", role, str(channel.fileno()), str(user)]
     bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=[channel.fileno()])
     channel.close()
-    watch(bwrap.pid, walls, leash, depth=3)
+    watch(bwrap.pid, walls, leash, depth=2)
 
 
 def wrapped(walls: Walls) -> list[str]:
@@ -62,7 +62,7 @@ def wrapped(walls: Walls) -> list[str]:
         part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")
     ]  # fmt: skip
     return [
-        shutil.which("bwrap"), "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
+        shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
         "--setenv", "MPLCONFIGDIR", "/tmp/home", *own, "--perms", "1777", *size, "--tmpfs", "/tmp",
         "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden, *own_files, *closed,

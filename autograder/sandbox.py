@@ -30,7 +30,7 @@ NEW_NS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
 READ_ONLY, NO_SUID, NO_DEV, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
 SCRATCH = "/tmp/work"
-ROOM = 16  # processes that are kept free for what answers the judge
+ROOM = 16  # processes that cells may not use (and a fifth of the memory): what answers the judge needs some
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -367,9 +367,9 @@ def _who_is_who(user: int) -> None:
 
 def lower(walls: Walls, user: int) -> None:
     """Give up every privilege for good and take on the limits: this process and all its children."""
+    room = {resource.RLIMIT_NPROC: ROOM, resource.RLIMIT_AS: walls.memory // 5}
     for limit, value in _limits(walls).items():
-        soft = value - ROOM if limit == resource.RLIMIT_NPROC else value
-        resource.setrlimit(limit, (soft, value))
+        resource.setrlimit(limit, (value - room.get(limit, 0), value))
     for capability in range(64):
         LIBC.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
     if os.geteuid() == 0 and user != 0:

@@ -49,8 +49,9 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: 
     """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
     gc.freeze()
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    resource.setrlimit(resource.RLIMIT_NPROC, (most, most))  # cells have to leave some room for this
+    for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
+        most = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (most, most))
     try:
         child = os.fork()
     except OSError as error:

