@@ -12,11 +12,13 @@ import os
 import platform
 import resource
 import select
+import shutil
 import signal
 import socket
 import struct
 import sys
 import sysconfig
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,10 +91,13 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     leash: its end means "stop", an "i" on it "interrupt"; what became of the kernel is said on it, a JSON line each:
     {"ended": …} or {"killed": "memory" | "processes"}.
     """
+    folder = ""
     try:
         _die_with_parent()
         if walls:
             _unshare(NEW_PID if os.geteuid() == 0 else NEW_PID | NEW_USER)
+        else:
+            os.chdir(folder := tempfile.mkdtemp(prefix="attn-"))
         user = own_user()
         first = os.fork()
         if first == 0:
@@ -102,6 +107,8 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     except OSError as error:
         _say(leash, ended=f"sandbox: {error}")
     finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 

@@ -13,7 +13,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -144,12 +143,13 @@ def _become(main: Callable, message: dict, sockets: list[socket.socket], warm: s
     warm.close()
     channel, leash = sockets
 
-    confine(lambda: _kernel(main, channel, message["request"]), message["walls"] and Walls(**message["walls"]), leash)
+    confine(lambda: _kernel(main, channel, message), message["walls"] and Walls(**message["walls"]), leash)
 
 
-def _kernel(main: Callable, channel: socket.socket, request: dict) -> None:
+def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
+    request = message["request"]
     try:
-        _settle(request.get("environment", {}))
+        _settle(request.get("environment", {}), walled=bool(message["walls"]))
         main(channel, request)
     except Exception as error:  # of ours: the student's are caught where they happen
         Wire(channel).send(Packer().frame({"failed": f"{type(error).__name__}: {error}"}), 5)
@@ -160,18 +160,16 @@ def cold(role: str, channel: socket.socket, user: int) -> int:
     message = read(Wire(channel).receive(None))
     main = _main(role, message["request"].get("out_of_reach", []))
     lower(Walls(**message["walls"]), user)
-    return shepherd(lambda: _kernel(main, channel, message["request"]))
+    return shepherd(lambda: _kernel(main, channel, message))
 
 
-def _settle(more: dict[str, str]) -> None:
-    """The folder and the environment of a kernel; without a sandbox, a folder of its own elsewhere."""
+def _settle(more: dict[str, str], walled: bool) -> None:
+    """The folder and the environment of a kernel; without walls it stays in the folder that its keeper made for it."""
     os.environ.clear()
     os.environ.update(environment(PACKAGES), **more)
-    if not os.path.isdir(SCRATCH):
-        os.chdir(tempfile.mkdtemp(prefix="attn-"))
-        return
-    os.chdir(SCRATCH)
-    os.environ.update(HOME="/tmp/home", TMPDIR="/tmp", IPYTHONDIR="/tmp/home/.ipython", MPLCONFIGDIR="/tmp/home")
+    if walled:
+        os.chdir(SCRATCH)
+        os.environ.update(HOME="/tmp/home", TMPDIR="/tmp", IPYTHONDIR="/tmp/home/.ipython", MPLCONFIGDIR="/tmp/home")
 
 
 def _preload(role: str, references: list[str]) -> Callable:

@@ -1,5 +1,7 @@
 """Kernels forked from the warm process: as a notebook's kernel should be, and strangers to each other."""
 
+from pathlib import Path
+
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
@@ -99,7 +101,8 @@ def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, co
 def test_without_a_sandbox_the_same_kernels_run(run):
     loose = Kernels(NONE)
     try:
-        assert text(run("print(6 * 7)", in_kernels=loose)[0]) == "42\n"
+        answer, folder = text(run("import os\nopen('left', 'w').close()\nprint(6 * 7, os.getcwd())", in_kernels=loose)[0]).split()
+        assert answer == "42" and not Path(folder).exists()
     finally:
         loose.close()
 
