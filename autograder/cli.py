@@ -92,7 +92,7 @@ def grade(
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
-    from autograder import tables
+    from autograder import record, tables
     from autograder.grade import Settings
     from autograder.grade import grade as run
 
@@ -101,10 +101,11 @@ def grade(
     _choose(sandbox)
     with _progress() as progress:
         outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
-    out.print(tables.scores_table(course, outcome))
+    rows = {unit: record.scores(course, unit) for unit in outcome.units()}
+    out.print(tables.scores_table(rows, outcome))
     if outcome.misconceptions():
         out.print(tables.misconceptions_table(outcome))
-    for line in tables.remarks(course, outcome):
+    for line in tables.remarks(rows, outcome):
         out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     for line in outcome.strays:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)

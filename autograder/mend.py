@@ -11,6 +11,8 @@ from copy import deepcopy
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
+from autograder.notebooks import grade_id
+
 
 class NotOurs(Exception):
     """A notebook without a single cell that is marked as one of the unit's; the text says how to mend that."""
@@ -25,7 +27,7 @@ def mend(notebook: NotebookNode, original: NotebookNode) -> list[str]:
 
     Raises NotOurs where nothing shows that it is a notebook of the unit at all.
     """
-    wanted = {name: cell for cell in original.cells if (name := mark(cell))}
+    wanted = {name: cell for cell in original.cells if (name := grade_id(cell))}
     lines = _tidy(notebook, wanted)
     if not any(name in wanted for name, _ in _marked(notebook)):
         raise NotOurs(
@@ -39,15 +41,8 @@ def mend(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     return lines + _reorder(notebook, list(wanted))
 
 
-def mark(cell: NotebookNode) -> str | None:
-    """The cell's grade_id, if it has a well-formed one."""
-    marks = cell.get("metadata", {}).get("nbgrader")
-    name = marks.get("grade_id") if isinstance(marks, dict) else None
-    return name if isinstance(name, str) else None
-
-
 def _marked(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
-    return ((name, cell) for cell in notebook.cells if (name := mark(cell)))
+    return ((name, cell) for cell in notebook.cells if (name := grade_id(cell)))
 
 
 # ---------------------------------------------------------------- the steps
@@ -64,7 +59,7 @@ def _tidy(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
             cell["id"] = of_colab
         for key in OF_COLAB & cell.metadata.keys():
             del cell.metadata[key]
-        if "nbgrader" in cell.metadata and mark(cell) is None:
+        if "nbgrader" in cell.metadata and grade_id(cell) is None:
             del cell.metadata["nbgrader"]
             lines.append("a cell's marks could not be read and were taken off")
     return lines
@@ -111,7 +106,7 @@ def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> l
     for name, original in wanted.items():
         if name in here:
             continue
-        free = [cell for cell in notebook.cells if mark(cell) is None]
+        free = [cell for cell in notebook.cells if grade_id(cell) is None]
         found = next((cell for test in _TESTS for cell in reversed(free) if test(cell, original)), None)
         if found is not None:
             found.metadata["nbgrader"] = deepcopy(original.metadata["nbgrader"])
@@ -164,7 +159,7 @@ def _reset(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]
     """Every marked cell gets the type and the marks that it was released with."""
     lines = []
     for index, cell in enumerate(notebook.cells):
-        name = mark(cell)
+        name = grade_id(cell)
         if name is None:
             continue
         if cell.cell_type != wanted[name].cell_type:
@@ -203,7 +198,7 @@ def _put_back(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[s
 
 
 def _behind(notebook: NotebookNode, name: str | None) -> int:
-    return next((index + 1 for index, cell in enumerate(notebook.cells) if name and mark(cell) == name), 0)
+    return next((index + 1 for index, cell in enumerate(notebook.cells) if name and grade_id(cell) == name), 0)
 
 
 def _blank(original: NotebookNode) -> NotebookNode:
@@ -222,7 +217,7 @@ def _reorder(notebook: NotebookNode, order: list[str]) -> list[str]:
     groups: dict[str | None, list[NotebookNode]] = {None: []}
     current = None
     for cell in notebook.cells:
-        current = mark(cell) or current
+        current = grade_id(cell) or current
         groups.setdefault(current, []).append(cell)
     notebook.cells = [cell for name in (None, *order) for cell in groups.get(name, [])]
     return ["cells had been moved and were put into their order again"]

@@ -5,14 +5,17 @@ and stops the batch when a number is above the maximum. So after execution every
 one score between 0 and its points, or an error."""
 
 import math
+import runpy
 from dataclasses import dataclass
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import notebooks
+from autograder.paths import PACKAGES
 
-MIME = "application/vnd.attention-course.score+json"
+# By its path: importing `helpers` would bring torch along, which nothing here needs.
+MIME = runpy.run_path(str(PACKAGES / "helpers" / "checks" / "mime.py"))["MIME"]
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,28 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from autograder import prove, record
+from autograder import prove
 from autograder.grade import Outcome
-from autograder.paths import Course
 
 MOST_ROWS = 25
 SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives"}  # 80 columns must do
 
 
-def scores_table(course: Course, outcome: Outcome) -> Table:
-    """One row per student and one column per unit: the points in the gradebook, – where there are none."""
-    units = outcome.units()
-    rows = {unit: record.scores(course, unit) for unit in units}
+def scores_table(rows: dict[str, dict], outcome: Outcome) -> Table:
+    """One row per student and one column per unit: the points in the gradebook, – where there are none.
+
+    rows: unit → `record.scores` of it.
+    """
     table = Table(title="Scores", box=SIMPLE_HEAD, pad_edge=False, caption="✎ written answers to mark in formgrader   – not graded, see below")
     table.add_column("student", no_wrap=True)
-    for unit in units:
+    for unit in rows:
         most = max((row["max_score"] for row in rows[unit].values()), default=0)
         table.add_column(f"{unit[:2]}\n/ {most:g}", justify="right", no_wrap=True)
     by_student: dict[str, dict] = {}
     for submission in outcome.submissions:
         by_student.setdefault(submission.student, {})[submission.unit] = submission
     for student, handed_in in sorted(by_student.items()):
-        table.add_row(student, *(_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in units))
+        table.add_row(student, *(_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in rows))
     return table
 
 
@@ -36,13 +36,12 @@ def _points(row: dict | None, submission, outcome: Outcome) -> str:
     return f"{row['score']:g}{pen}"
 
 
-def remarks(course: Course, outcome: Outcome) -> list[str]:
-    """One line for each submission that was rejected, could not be graded, or had to be repaired."""
+def remarks(rows: dict[str, dict], outcome: Outcome) -> list[str]:
+    """One line for each submission that was rejected, could not be graded, or had to be repaired. `rows` as above."""
     lines = []
-    known = {unit: record.scores(course, unit) for unit in outcome.units()}
     for submission in outcome.submissions:
         who = f"{submission.student} {submission.unit[:2]}"
-        stands = " (the grade of an earlier hand-in stands)" if submission.student in known[submission.unit] else ""
+        stands = " (the grade of an earlier hand-in stands)" if submission.student in rows[submission.unit] else ""
         for word, reasons in (("rejected", outcome.rejected), ("not graded", outcome.failed)):
             if submission in reasons:
                 lines.append(f"{who} {word}: {reasons[submission]}{stands}")

@@ -12,11 +12,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from autograder import notebooks
 from autograder.build import solution_notebook
-from autograder.mend import NotOurs, mark, mend
+from autograder.mend import NotOurs, mend
+from autograder.notebooks import grade_id
 
 ORIGINAL = solution_notebook(Path(__file__).parent / "small_course" / "solutions" / "02_small" / "02_small.py")
-IDS = [mark(cell) for cell in ORIGINAL.cells if mark(cell)]
-NEEDED = [mark(cell) for cell in ORIGINAL.cells if mark(cell) and (notebooks.flag(cell, "locked") or notebooks.flag(cell, "grade"))]
+IDS = [grade_id(cell) for cell in ORIGINAL.cells if grade_id(cell)]
+NEEDED = [grade_id(cell) for cell in ORIGINAL.cells if grade_id(cell) and (notebooks.flag(cell, "locked") or notebooks.flag(cell, "grade"))]
 
 
 def handed_in():
@@ -28,11 +29,11 @@ def handed_in():
 
 
 def at(notebook, name):
-    return next(index for index, cell in enumerate(notebook.cells) if mark(cell) == name)
+    return next(index for index, cell in enumerate(notebook.cells) if grade_id(cell) == name)
 
 
 def ids(notebook):
-    return [mark(cell) for cell in notebook.cells if mark(cell)]
+    return [grade_id(cell) for cell in notebook.cells if grade_id(cell)]
 
 
 def test_nothing_is_mended_where_nothing_is_amiss():
@@ -47,7 +48,7 @@ def test_a_copied_cell_is_told_from_the_original_by_its_id():
         copy = new_code_cell("# a try", metadata=deepcopy(notebook.cells[at(notebook, "softmax")].metadata))
         notebook.cells.insert(at(notebook, "softmax") + offset, copy)
         assert mend(notebook, ORIGINAL) == ["a copy of cell softmax was set aside"]
-        assert "BEGIN SOLUTION" in notebook.cells[at(notebook, "softmax")].source and mark(copy) is None
+        assert "BEGIN SOLUTION" in notebook.cells[at(notebook, "softmax")].source and grade_id(copy) is None
 
 
 def test_without_ids_the_last_copy_that_says_something_is_the_original():
@@ -180,7 +181,7 @@ def test_whatever_is_done_to_it_the_notebook_can_be_mended(doings):
     notebook = handed_in()
     for act in doings:
         do(notebook, act)
-    if not any(mark(cell) in IDS for cell in notebook.cells):
+    if not any(grade_id(cell) in IDS for cell in notebook.cells):
         with pytest.raises(NotOurs, match="fresh copy"):
             mend(notebook, ORIGINAL)
         return
@@ -188,8 +189,8 @@ def test_whatever_is_done_to_it_the_notebook_can_be_mended(doings):
     found = ids(notebook)
     assert found == [name for name in IDS if name in found] and set(NEEDED) <= set(found)
     for cell in notebook.cells:
-        if mark(cell):
-            original = ORIGINAL.cells[at(ORIGINAL, mark(cell))]
+        if grade_id(cell):
+            original = ORIGINAL.cells[at(ORIGINAL, grade_id(cell))]
             assert cell.cell_type == original.cell_type and cell.metadata.nbgrader == original.metadata.nbgrader
     assert mend(notebook, ORIGINAL) == []
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-MIME = "application/vnd.attention-course.score+json"
+from .mime import MIME
 
 
 @dataclass(frozen=True)
