@@ -41,9 +41,9 @@ def agree(got: Any, expected: Any, within: tuple[float, float]) -> bool:
 
 
 def as_tensor(value: Any) -> Tensor:
-    """A tensor, or a plain number as one; a whole number that no integer type can hold becomes a float, at worst infinite."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return torch.tensor(float(value) if abs(value) < 1e300 else math.inf, dtype=torch.float64)
+    """A tensor, or a plain number as one, in float64; a whole number that is too large for that becomes infinite."""
+    if is_number(value):
+        return torch.tensor(float(value) if not isinstance(value, int) or abs(value) < 1e300 else math.inf, dtype=torch.float64)
     return torch.as_tensor(value)
 
 
