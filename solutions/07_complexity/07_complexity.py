@@ -681,15 +681,15 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
     """FLOPs of forward and backward of a decoder LM on b sequences of n tokens."""
     ### BEGIN SOLUTION
-    table = training_table(b, n, d, 1, d_ff)  # the number of heads doesn't show in the FLOPs
-    forward = layers * table["total"][0] + matmul_flops(b * n, d, vocabulary)
+    weights = layers * (4 * d * d + 2 * d * d_ff) + d * vocabulary  # all that stand in a product
+    forward = 2 * weights * b * n + layers * 4 * b * n * n * d  # and the scores and weighted sums
     return 3 * forward
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint 1: you have it already</summary>
+# <details><summary>Hint 1: which weights?</summary>
 #
-# The forward pass is `layers` times a total that you computed in 7.4, and one more product.
+# Four projections and the two matrices of the FFN in each layer, and the output head once. To compare: one forward pass is `layers` times the total of your table in 7.4, and one more product. Don't call the table here: a slip in it would cost you twice.
 # </details>
 # <details><summary>Hint 2: attention, backward</summary>
 #
