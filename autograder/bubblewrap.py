@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from autograder.paths import PACKAGES
-from autograder.sandbox import SCRATCH, SandboxError, Walls, environment, own_user, watch
+from autograder.sandbox import OBSERVERS, SCRATCH, SandboxError, Walls, environment, own_user, watch
 
 OURS = ("__init__", "border", "bubblewrap", "errors", "kernel", "sandbox", "student", "warm", "examiner", "proxies")
 """What a cold kernel imports of this package. None of it is secret."""
@@ -50,11 +50,11 @@ def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) 
 def wrapped(walls: Walls) -> list[str]:
     """bubblewrap's command line for these walls."""
     ours = [str(PACKAGES / "autograder" / f"{name}.py") for name in OURS]
-    observe = str(PACKAGES / "helpers" / "checks" / "observe.py")
+    observers = [str(PACKAGES / "helpers" / "checks" / f"{name}.py") for name in OBSERVERS]
     parents = sorted({str(folder) for path in (*walls.paths(), *ours) for folder in Path(path).parents} - {"/"})
     folders = [part for folder in parents if folder != "/tmp" for part in ("--perms", "0755", "--dir", folder)]
     system = [part for path in walls.paths() for part in _shown(path)]
-    own_files = [part for path in (*ours, observe) for part in _shown(path)]
+    own_files = [part for path in (*ours, *observers) for part in _shown(path)]
     closed = [part for path in walls.hidden if Path(path).is_dir() for part in ("--remount-ro", path)]
     hidden = [part for path in walls.hidden for part in _hidden(path)]
     size = ["--size", str(walls.scratch)]

@@ -47,9 +47,10 @@ class Remote(Stand):
     def __setattr__(self, name: str, value: Any) -> None:
         self.__asked__("set", name=name, value=value)
 
-    def __observe__(self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False) -> Observation:
+    def __observe__(self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=()) -> Observation:
         """The call as `helpers.checks.observe` saw it in the student's kernel."""
-        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient)}
+        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
+                    "layouts": tuple(layouts)}  # fmt: skip
         try:
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
             written = [name for name in self.__written__ if any(part.lower() in name.lower() for part in forbids)]

@@ -34,6 +34,7 @@ READ_ONLY, NO_SUID, NO_DEV, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 2, 4, 32, 4096,
 SCRATCH = "/tmp/work"
 ROOM = 16  # processes that cells may not use (and a fifth of the memory): what answers the judge needs some
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives")
+OBSERVERS = ("guard", "apart", "observe")  # all of `helpers.checks` that a student's kernel has, in the order of their imports
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 

@@ -80,8 +80,11 @@ class _Carrier:
         """What stands for a global or closed-over name in the notebook: a name, or a constant."""
         if isinstance(value, ModuleType):
             return self._module(used, value)
+        if type(value).__name__ == "constexpr":  # Triton's word for a constant that kernels may see
+            value = value.value
         if type(value) in CONSTANTS:
             return ast.parse(repr(value), mode="eval").body
+        value = _written(value)
         if getattr(value, "__module__", None) == function.__module__ and (
             inspect.isfunction(value) or inspect.isclass(value)
         ):
@@ -119,6 +122,11 @@ class _Rename(ast.NodeTransformer):
         if node.id in self.constants and isinstance(node.ctx, ast.Load):
             return self.constants[node.id]
         return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+
+def _written(value: Any) -> Any:
+    """The function as its author wrote it: a kernel's is inside what `@triton.jit` made of it (its source keeps the decorator)."""
+    return value.fn if type(value).__module__.split(".")[0] == "triton" and inspect.isfunction(getattr(value, "fn", None)) else value
 
 
 def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:

@@ -23,6 +23,7 @@ import torch
 
 from autograder.border import BorderError, Endpoint, Packer, Stand, Wire
 from autograder.kernel import Said, Shell, messages, new_shell, run_cell
+from autograder.sandbox import OBSERVERS
 
 OUT_OF_REACH = "The reference of a unit is out of reach while that unit is graded: call your own function."
 Missing = object()
@@ -134,7 +135,7 @@ def _set(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> None:
 def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
     seen = WATCH[0](
         endpoint.objects[question["number"]], question["args"], question["kwargs"],
-        forbids=question["forbids"], gradient=question["gradient"],
+        forbids=question["forbids"], gradient=question["gradient"], layouts=question["layouts"],
     )  # fmt: skip
     return {
         "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
@@ -151,30 +152,32 @@ _QUESTIONS = {"go to": _go_to, "get": _get, "call": _call, "attribute": _attribu
 
 def preload(helpers: Path, references: list[str]) -> None:
     """Imports `helpers` as a student's kernel may have them."""
-    _preload_observe(helpers)
+    for name in OBSERVERS:
+        _preload_observer(helpers / "checks" / f"{name}.py")
     stand_in_for(references)
     with contextlib.suppress(ImportError):  # then the setup cell says why
         importlib.import_module("helpers")
 
 
-def _preload_observe(helpers: Path) -> None:
-    """`helpers.checks.observe` alone, without the checks around it, which know the references."""
-    path = helpers / "checks" / "observe.py"
+def _preload_observer(path: Path) -> None:
+    """A module of `helpers.checks` alone, without the checks around it, which know the references."""
     if not path.is_file():
         return
-    spec = importlib.util.spec_from_file_location("helpers.checks.observe", path)
+    spec = importlib.util.spec_from_file_location(f"helpers.checks.{path.stem}", path)
     sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    WATCH.append(module.observe)
-    module.observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)  # imports what the first call would have to
+    if path.stem == "observe":
+        WATCH.append(module.observe)
+        module.observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)  # imports what the first call would have to
 
 
 def stand_in_for(references: list[str]) -> None:
     """Puts quiet stand-ins in the place of the checks (they run in the judge) and of the unit's references."""
     checks = _module("helpers.checks", lambda name: lambda *args, **kwargs: None)
     checks.__path__ = []
-    if "helpers.checks.observe" in sys.modules:
-        checks.observe = sys.modules["helpers.checks.observe"]
+    for name in OBSERVERS:
+        if f"helpers.checks.{name}" in sys.modules:
+            setattr(checks, name, sys.modules[f"helpers.checks.{name}"])
     for name in references:
         _module(name, lambda name: _out_of_reach)
 

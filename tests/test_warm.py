@@ -78,7 +78,8 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
     ours = {name for name in loaded if name.startswith(("autograder", "helpers", "nbgrader"))}
     assert {name for name in ours if name.startswith(("autograder", "nbgrader"))} <= {
         "autograder", *(f"autograder.{name}" for name in ("border", "errors", "kernel", "sandbox", "student", "warm"))}  # fmt: skip
-    assert {name for name in ours if name.startswith("helpers.checks")} == {"helpers.checks", "helpers.checks.observe"}
+    assert {name for name in ours if name.startswith("helpers.checks")} == {
+        "helpers.checks", *(f"helpers.checks.{name}" for name in ("apart", "guard", "observe"))}  # fmt: skip
     files = text(run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0])
     assert "/hidden/" not in files and "/helpers/softmax.py" not in files
 

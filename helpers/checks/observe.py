@@ -7,6 +7,7 @@ Counting gives the same result on every machine, which a stopwatch does not.
 
 import contextlib
 import copy
+import functools
 import io
 import re
 import sysconfig
@@ -25,8 +26,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-OUR_FOLDERS = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent))
+from .apart import Died, apart, laid_out, nothing_left_over
+from .guard import watched
 
+PACKAGES = Path(torch.__file__).parent.parent
+OUR_FOLDERS = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(PACKAGES / "torch"), str(PACKAGES / "triton"))
+
+KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 
@@ -52,7 +58,7 @@ class Observation:
     kwargs: dict
     output: Any = None
     error: StudentError | None = None
-    operations: Counter[str] = field(default_factory=Counter)  # aten operator -> times dispatched
+    operations: Counter[str] = field(default_factory=Counter)  # aten operator (or KERNEL) -> times dispatched
     flops: int = 0  # of matrix products and fused attention, 2 per multiply-add
     largest: int = 0  # elements of the largest tensor that was made; views of old tensors are free
     modified: tuple[int | str, ...] = ()  # inputs that were changed in place
@@ -61,20 +67,59 @@ class Observation:
 
 
 def observe(
-    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient=False
-) -> Observation:
+    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient=False,
+    layouts: tuple[str, ...] = (), trusted=False,
+) -> Observation:  # fmt: skip
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
     forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
     gradient: also differentiate the output by every floating-point input.
+    layouts: for a function that launches kernels: how its tensors lie in memory (see apart.py). It runs in a process of its own,
+    unless it is `trusted` not to need one.
     """
     kwargs = kwargs or {}
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
-        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient)
+        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts)
+    if layouts:
+        return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
+    return _observed(function, args, kwargs, forbids, gradient, _copies((args, kwargs), gradient))
+
+
+def _observed_kernels(
+    function: Callable, args: tuple, kwargs: dict, forbids: tuple, layouts: tuple, trusted: bool
+) -> Observation:
+    """On a GPU in this process, too: CUDA does not survive a fork."""
+    from ..kernels import device
+
+    _first_call()
+
+    def call() -> Observation:
+        with nothing_left_over():
+            copies = laid_out(args, layouts, device()), kwargs
+            return _observed(function, args, kwargs, forbids, False, copies)
+
+    try:
+        with quiet():
+            return call() if trusted or device().type == "cuda" else apart(call)
+    except Died as error:
+        return Observation(args, kwargs, error=StudentError("KernelDied", str(error)))
+
+
+@functools.cache
+def _first_call() -> None:
+    """The first observed call imports half of PyTorch, the first launch half of Triton: here, once, and not in every fork."""
+    from ..kernels import warm_up
+
+    warm_up()
+    _observed(torch.ones, (1,), {}, (), False, ((1,), {}))
+
+
+def _observed(function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any) -> Observation:
+    """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
-    leaves = _copies((args, kwargs), gradient)
     inputs = tree_map(_on_the_graph, leaves)
-    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids):
+    launched = lambda: seen.operations.update([KERNEL])
+    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids), watched(launched):
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
@@ -181,7 +226,7 @@ def _modified(seen: Observation, inputs: tuple) -> tuple[int | str, ...]:
 def _same(old: Any, new: Any) -> bool:
     if not isinstance(old, Tensor):
         return True
-    return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().nan_to_num())
+    return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().to(old.device).nan_to_num())
 
 
 def _gradients(output: Any, inputs: tuple) -> tuple[Tensor | None, ...]:
@@ -205,6 +250,10 @@ def _student_error(error: BaseException) -> StudentError:
     remote = getattr(error, "student_error", None)  # raised by a stand-in: the frames are in the other process
     if remote is not None:
         return remote
+    if "AST node type: Raise" in str(error):  # how a compiler of kernels sees `raise NotImplementedError`
+        return StudentError("NotImplementedError", "")
+    while type(error).__name__ == "InterpreterError" and error.__cause__:  # once for each function of a kernel it came through
+        error = error.__cause__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
     where = f"line {own[-1].lineno} of `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""

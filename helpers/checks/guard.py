@@ -1,0 +1,173 @@
+"""Watch kernels being launched: count them, and stop an interpreted one that reads or writes outside its tensors.
+
+Such a pointer would end the process, or quietly fetch a neighbour's numbers. Functions of Triton's interpreter are wrapped
+while a call is observed; where a version of Triton has no such function, that part of the guard is left out.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+NEAR = 256  # rows past the end: that far, an unmasked tile reaches; what is farther out went astray
+
+
+class UnmaskedRead(IndexError):
+    """A kernel read a little past the end of a tensor."""
+
+
+class UnmaskedWrite(IndexError):
+    """A kernel wrote a little past the end of a tensor."""
+
+
+class StrayPointer(IndexError):
+    """A kernel read or wrote somewhere else altogether."""
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A kernel while it runs, and its tensors by the names of its arguments."""
+
+    kernel: str
+    tensors: tuple[tuple[str, Tensor], ...]
+
+
+@contextlib.contextmanager
+def watched(count: Callable[[], None]) -> Iterator[None]:
+    """Inside, `count` is called for every launch of a kernel, and interpreted kernels must stay inside their tensors."""
+    launches: list[_Launch] = []
+    patched: set[int] = set()
+    with ExitStack() as stack:
+        for name, kind in (("jit", "JITFunction"), ("interpreter", "InterpretedFunction")):
+            _wrap(stack, _of_triton(name, kind), "run", lambda run: _counting(run, count))
+        _wrap(stack, _of_triton("interpreter", "GridExecutor"), "_init_args_hst", lambda init: _noting(init, launches, patched))
+        builder = _of_triton("interpreter", "InterpreterBuilder")
+        _wrap(stack, sys.modules.get("triton.runtime.interpreter"), "_patch_lang", lambda patch: _once(patch, patched))
+        for name, pointer, mask, reads in _ACCESSES:
+            _wrap(stack, builder, name, lambda access, p=pointer, m=mask, r=reads: _guarding(access, launches, p, m, r))
+        yield
+
+
+# Of the interpreter: name, place of the pointers and of the mask among its arguments, whether it reads.
+_ACCESSES = (
+    ("create_masked_load", 0, 1, True),
+    ("create_masked_store", 0, 2, False),
+    ("create_atomic_rmw", 1, 3, False),
+    ("create_atomic_cas", 0, None, False),
+)
+
+
+def _of_triton(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(f"triton.runtime.{module}"), name, None)
+
+
+def _wrap(stack: ExitStack, owner: Any, name: str, wrapper: Callable) -> None:
+    """Puts `wrapper(function)` in the place of a class's or module's function, until the stack is left."""
+    function = getattr(owner, name, None)
+    if function is not None:
+        setattr(owner, name, wrapper(function))
+        stack.callback(setattr, owner, name, function)
+
+
+def _counting(run: Callable, count: Callable[[], None]) -> Callable:
+    def counted(self, *args, **kwargs):
+        if not kwargs.get("warmup"):
+            count()
+        with _disable_current_modes():  # what Triton does with tensors to launch a kernel is no operation of the student's
+            return run(self, *args, **kwargs)
+
+    return counted
+
+
+def _noting(init: Callable, launches: list[_Launch], patched: set[int]) -> Callable:
+    """The interpreter copies the arguments to the CPU first: these are the tensors that the kernel sees."""
+
+    def noted(self, args, kwargs):
+        on_host, by_name = init(self, args, kwargs)
+        named = [*zip(self.arg_names, on_host, strict=False), *by_name.items()]
+        tensors = tuple((name, value) for name, value in named if isinstance(value, Tensor) and value.numel())
+        launches[:] = [_Launch(self.fn.__name__, tensors)]
+        patched.clear()
+        return on_host, by_name
+
+    return noted
+
+
+def _once(patch: Callable, patched: set[int]) -> Callable:
+    """The interpreter patches its language anew for every call inside a kernel, half of its time: once a launch is enough."""
+
+    def patch_once(fn):
+        if id(fn.__globals__) in patched:
+            return None
+        patched.add(id(fn.__globals__))
+        return patch(fn)
+
+    return patch_once
+
+
+def _guarding(access: Callable, launches: list[_Launch], pointer: int, mask: int | None, reads: bool) -> Callable:
+    def guarded(self, *args, **kwargs):
+        if launches and launches[0].tensors:
+            places = np.asarray(args[pointer].data)
+            wanted = places if mask is None else places[np.broadcast_to(args[mask].data, places.shape)]
+            _check(launches[0], wanted, reads)
+        return access(self, *args, **kwargs)
+
+    return guarded
+
+
+def _check(launch: _Launch, places: np.ndarray, reads: bool) -> None:
+    """Raises for the first place that is in none of the tensors."""
+    inside = np.zeros(places.shape, dtype=bool)
+    for _, tensor in launch.tensors:
+        first, end = _span(tensor)
+        inside |= (places >= first) & (places < end)
+    if not inside.all():
+        raise _complaint(launch, [int(place) for place in places[~inside].flat], reads)
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The addresses of the tensor's first byte and of the one after its last."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
+    """The error, with the tensor that lies nearest: it is the one that was meant."""
+    distances = {(name, tensor): [_distance(tensor, place) for place in places] for name, tensor in launch.tensors}
+    name, tensor = min(distances, key=lambda pair: min(map(abs, distances[pair])))
+    near = [there for *there_all, in zip(*distances.values()) for there in [min(there_all, key=abs)]]
+    furthest = max((d for d, n in zip(distances[name, tensor], near) if d == n), key=abs)
+    verb = "reads" if reads else "writes"
+    words, rows = _in_rows(tensor, abs(furthest))
+    if furthest < 0 or rows > NEAR:
+        side = "past the end" if furthest > 0 else "before the start"
+        return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")
+    kind = UnmaskedRead if reads else UnmaskedWrite
+    return kind(f"`{launch.kernel}` {verb} {words} past the end of `{name}`: mask the tail of the last tile.")
+
+
+def _distance(tensor: Tensor, place: int) -> int:
+    """In elements: how far past the end of the tensor a place is, or (negative) before its start."""
+    first, end = _span(tensor)
+    size = tensor.element_size()
+    return (place - end) // size + 1 if place >= end else -((first - place + size - 1) // size)
+
+
+def _in_rows(tensor: Tensor, elements: int) -> tuple[str, int]:
+    """A distance in words ("3 rows") and in numbers: in rows, or in columns where these lie one after the other."""
+    if tensor.dim() < 2:
+        return _counted(elements, "element"), elements
+    axis = -2 if tensor.stride(-2) >= tensor.stride(-1) else -1
+    rows = -(-elements // max(tensor.stride(axis), 1))
+    return _counted(rows, "row" if axis == -2 else "column"), rows
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + "s" * (number != 1)
