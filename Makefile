@@ -1,6 +1,7 @@
 # make grade   set up, build, make a sample class if nobody has handed in, grade
 # make test    everything that must hold before a change lands
 # make lab     JupyterLab in this folder, with nbgrader's formgrader
+# make bench-flash, make bench-grade   what tiling gains, what the judge costs; more is told them by ARGS="…"
 
 SHELL  := /bin/bash
 PYTHON ?= python3
@@ -10,7 +11,7 @@ LOG    := .venv/setup.log
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup build grade lab lint test
+.PHONY: bench-flash bench-grade build grade lab lint setup test
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -49,3 +50,11 @@ test: setup
 
 lab: setup
 	@$(BIN)/jupyter lab
+
+# For instance ARGS="--lengths 1024 2048 --json found.json"; --help tells the rest.
+bench-flash: setup
+	@$(BIN)/python -m autograder.bench_flash $(ARGS)
+
+# ARGS="UNIT TIMES"
+bench-grade: setup
+	@$(BIN)/python -m autograder.bench_judge $(ARGS)
