@@ -23,6 +23,22 @@ from .costs import (
     product_traffic,
 )
 from .decoding_cost import cache_over_context, cost_per_token, counted_steps, tokens_per_second
+from .flash import (
+    backward_walks,
+    causal_saving,
+    causal_tiles_map,
+    decoding_splits,
+    gradients_agree,
+    kernel_speed,
+    kernel_tiles,
+    largest_tensor,
+    merging,
+    online_softmax_steps,
+    program_offsets,
+    tile_walk,
+    tile_walk_still,
+    time_and_memory,
+)
 from .grouped_query import cache_per_token, shared_heads
 from .induction import completion, induction_steps, stream_columns, two_heads
 from .layer_types import layer_costs, measured_growth
@@ -43,11 +59,13 @@ from .parallel import score_table, time_over_length, worker_pool
 from .pattern_costs import global_pattern, patch_windows, patches_or_channels, sparse_costs
 from .recurrence import composed_steps, scan_race, scan_rounds
 from .roofline import measured_products, rooflines
+from .rotation import fp8_error, rotated_outliers
 from .schedules import dependency_graphs, idle_share, pipeline_charts, rnn_unrolled, schedules
 from .score_memory import context_limits
 from .shapes import average_of_rows, row_pairs
 from .sparse import attention_patterns, hops, local_growth, strided_growth, two_layers, window_slots
 from .throughput import gflops_ladder
+from .traffic import attention_on_roofline, traffic_against_n
 from .variant_costs import cost_of_all, formulas_and_counts
 
 __all__ = [
@@ -66,4 +84,7 @@ __all__ = [
     "three_forms", "two_layers", "window_slots",
     "cache_over_context", "changed_outputs", "cost_per_token", "counted_steps", "decoding_step", "page_tables", "ragged_masks", "repeated_work",
     "ring", "rounding_errors", "tokens_per_second",
+    "attention_on_roofline", "fp8_error", "rotated_outliers", "traffic_against_n",
+    "backward_walks", "causal_saving", "causal_tiles_map", "decoding_splits", "gradients_agree", "kernel_speed", "kernel_tiles", "largest_tensor",
+    "merging", "online_softmax_steps", "program_offsets", "tile_walk", "tile_walk_still", "time_and_memory",
 ]  # fmt: skip
