@@ -19,18 +19,23 @@ from pathlib import Path
 
 ARCHITECTURES = {75: "T4", 80: "A100", 89: "L4", 90: "H100"}
 SHARED = {75: 64, 80: 163, 89: 99, 90: 227}  # KiB that one program may have (CUDA C++ Programming Guide, table of capabilities)
+FORMS = ((True, True), (True, False), (False, False))  # causal or not, lengths that are multiples of 16 or not
 KERNELS = {"forward": "forward_kernel", "keys": "backward_keys_kernel", "queries": "backward_queries_kernel"}
 
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or "float32")."""
+    """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or "float32").
+
+    even: the lengths are multiples of 16, which Triton makes use of.
+    """
 
     table: str
     kernel: str
     arch: int
     d: int
     causal: bool
+    even: bool
 
 
 @dataclass(frozen=True)
@@ -49,13 +54,13 @@ class Compiled:
 
 
 def jobs(architectures: list[int]) -> Iterator[Job]:
-    """All that is chosen in `helpers/tiles.py`, causal or not. (float32 is the same everywhere: the first architecture will do.)"""
+    """All that is chosen in `helpers/tiles.py`, in all FORMS. (float32 is the same everywhere: the first architecture will do.)"""
     for arch in architectures:
         for table in ("teaching", "tuned", *["float32"] * (arch == architectures[0])):
             for kernel in KERNELS:
                 for d in (64, 128):
-                    for causal in (True, False):
-                        yield Job(table, kernel, arch, d, causal)
+                    for form in FORMS:
+                        yield Job(table, kernel, arch, d, *form)
 
 
 def compiled(job: Job) -> Compiled:
@@ -71,13 +76,13 @@ def compiled(job: Job) -> Compiled:
     options = chosen.options()
     kernel = getattr(flash_triton, KERNELS[job.kernel])
     constants = {**options, "HEAD_DIM": job.d, "D": job.d, "CAUSAL": job.causal}
-    source = ASTSource(kernel, *_arguments(kernel.arg_names, constants, "fp32" if itemsize == 4 else "fp16"))
+    source = ASTSource(kernel, *_arguments(kernel.arg_names, constants, "fp32" if itemsize == 4 else "fp16", job.even))
     launch = {name: options[name] for name in ("num_warps", "num_stages")}
     made = triton.compile(source, target=GPUTarget("cuda", job.arch, 32), options=launch)
     return Compiled(job, options, made.metadata.shared / 1024, *_assembled(made.asm["ptx"], job.arch))
 
 
-def _arguments(names: list[str], constants: dict, dtype: str) -> tuple[dict, dict, dict]:
+def _arguments(names: list[str], constants: dict, dtype: str, even: bool) -> tuple[dict, dict, dict]:
     """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors would find them."""
     types, values, attributes = {}, {}, {}
     aligned = [["tt.divisibility", 16]]
@@ -91,6 +96,8 @@ def _arguments(names: list[str], constants: dict, dtype: str) -> tuple[dict, dic
             attributes |= {(place, axis): aligned for axis in range(3)}
         else:
             types[name] = "fp32" if name == "scale" else "i32"
+            if even and name in ("n", "m"):
+                attributes[(place,)] = aligned
     return types, values, attributes
 
 
@@ -108,21 +115,22 @@ def _assembled(ptx: str, arch: int) -> tuple[int, int]:
 
 
 def show(found: list[Compiled]) -> None:
-    """A table; of the causal and the other form of a kernel, the one that needs more."""
+    """A table; of the forms of a kernel the one that needs most."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="What the kernels use (the needier of causal and not)", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="What the kernels use (of all forms the one that needs most)", box=SIMPLE_HEAD, pad_edge=False)
     for heading in ("tiles", "kernel", "GPU", "d", "q × k", "warps", "stages", "split", "shared KiB", "registers", "spilled"):
         table.add_column(heading, justify="left" if heading in ("tiles", "kernel", "GPU") else "right", no_wrap=True)
-    for one, other in zip(found[::2], found[1::2], strict=True):
-        worst = max(one, other, key=lambda c: (c.spilled, c.registers, c.shared))
+    for start in range(0, len(found), len(FORMS)):
+        forms = found[start : start + len(FORMS)]
+        worst = max(forms, key=lambda one: (one.spilled, one.registers))
         job, options = worst.job, worst.options
-        style = None if one.good and other.good else "bold red"
+        style = None if all(one.good for one in forms) else "bold red"
         table.add_row(job.table, job.kernel, f"{ARCHITECTURES[job.arch]} sm_{job.arch}", str(job.d),
                       f"{options['BLOCK_Q']} × {options['BLOCK_K']}", str(options["num_warps"]), str(options["num_stages"]),
-                      "yes" if options["SPLIT"] else "", f"{max(one.shared, other.shared):.0f} of {SHARED[job.arch]}",
+                      "yes" if options["SPLIT"] else "", f"{max(one.shared for one in forms):.0f} of {SHARED[job.arch]}",
                       str(worst.registers), str(worst.spilled), style=style)  # fmt: skip
     Console(width=120).print(table)
 

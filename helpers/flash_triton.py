@@ -100,7 +100,7 @@ def _key_tiles(first_row, n, m, CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLO
 
 @triton.jit
 def _attend(
-    peak, total, out, q, rows, start, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
+    m_i, l_i, acc, q, rows, start, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_K: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Lets a tile of queries see the keys from start to end: the online softmax, a tile of keys at a time."""
@@ -110,17 +110,17 @@ def _attend(
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         if MASKED:
             scores = tl.where(_visible(rows[:, None], keys[None, :], n, m, CAUSAL), scores, float("-inf"))
-        new_peak = tl.maximum(peak, tl.max(scores, 1) * scale)
-        shift = new_peak
+        m_new = tl.maximum(m_i, tl.max(scores, 1) * scale)
+        shift = m_new
         if MASKED:
-            shift = tl.where(new_peak == float("-inf"), 0.0, new_peak)  # a row that has seen nothing yet: −∞ − (−∞) is NaN
-        weights = tl.exp2(scores * scale - shift[:, None])
-        rescale = tl.exp2(peak - shift)
-        total = total * rescale + tl.sum(weights, 1)
+            shift = tl.where(m_new == float("-inf"), 0.0, m_new)  # a row that has seen nothing yet: −∞ − (−∞) is NaN
+        p = tl.exp2(scores * scale - shift[:, None])
+        rescale = tl.exp2(m_i - shift)
+        l_i = l_i * rescale + tl.sum(p, 1)
         v = _load(v_ptr, v_strides, keys, m, HEAD_DIM, D, MASKED)
-        out = tl.dot(weights.to(v.dtype), v, out * rescale[:, None], input_precision="ieee")
-        peak = new_peak
-    return peak, total, out
+        acc = tl.dot(p.to(v.dtype), v, acc * rescale[:, None], input_precision="ieee")
+        m_i = m_new
+    return m_i, l_i, acc
 
 
 @triton.jit
@@ -136,21 +136,21 @@ def forward_kernel(
     q = _load(_head(q_ptr, q_strides, heads), q_strides, rows, n, HEAD_DIM, D, True)
 
     scale *= LOG2E  # from here on scores are exponents of 2
-    peak = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
-    total = tl.full((BLOCK_Q,), 0.0, tl.float32)
-    out = tl.full((BLOCK_Q, D), 0.0, tl.float32)
+    m_i = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
+    l_i = tl.full((BLOCK_Q,), 0.0, tl.float32)
+    acc = tl.full((BLOCK_Q, D), 0.0, tl.float32)
     full, end = _key_tiles(first_row, n, m, CAUSAL, BLOCK_Q, BLOCK_K)
     if SPLIT:
-        peak, total, out = _attend(peak, total, out, q, rows, 0, full, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
-                                   HEAD_DIM, D, CAUSAL, BLOCK_K, False)  # fmt: skip
+        m_i, l_i, acc = _attend(m_i, l_i, acc, q, rows, 0, full, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
+                                HEAD_DIM, D, CAUSAL, BLOCK_K, False)  # fmt: skip
     else:
         full = 0
-    peak, total, out = _attend(peak, total, out, q, rows, full, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
-                               HEAD_DIM, D, CAUSAL, BLOCK_K, True)  # fmt: skip
+    m_i, l_i, acc = _attend(m_i, l_i, acc, q, rows, full, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
+                            HEAD_DIM, D, CAUSAL, BLOCK_K, True)  # fmt: skip
 
-    total = tl.where(total == 0.0, 1.0, total)  # a row that saw nothing: its output is 0 and its logsumexp −∞
-    _store(_head(out_ptr, out_strides, heads), out_strides, rows, n, out / total[:, None], HEAD_DIM, D)
-    tl.store(lse_ptr + tl.program_id(1).to(tl.int64) * n + rows, (peak + tl.log2(total)) * LN2, mask=rows < n)
+    l_i = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw nothing: its output is 0 and its logsumexp −∞
+    _store(_head(out_ptr, out_strides, heads), out_strides, rows, n, acc / l_i[:, None], HEAD_DIM, D)
+    tl.store(lse_ptr + tl.program_id(1).to(tl.int64) * n + rows, (m_i + tl.log2(l_i)) * LN2, mask=rows < n)
 
 
 def triton_forward(

@@ -173,6 +173,7 @@ def test_the_way_back_keeps_no_weights():
 
 # ------------------------------------------------------------------------------------------- merging, online softmax
 
+unhurried = settings(deadline=None)  # the first call imports
 finite = st.floats(-300, 300, width=32)
 lse = st.one_of(st.just(-math.inf), finite)
 partial = st.tuples(st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3), lse).map(
@@ -182,23 +183,26 @@ NEUTRAL = torch.zeros(1, 3, dtype=torch.float64), torch.tensor([-math.inf], dtyp
 
 
 @given(partial, partial)
+@unhurried
 def test_merging_is_commutative(a, b):
     torch.testing.assert_close(online.merge_partials(*a, *b), online.merge_partials(*b, *a))
 
 
 @given(partial, partial, partial)
+@unhurried
 def test_merging_is_associative(a, b, c):
     left = online.merge_partials(*online.merge_partials(*a, *b), *c)
     torch.testing.assert_close(left, online.merge_partials(*a, *online.merge_partials(*b, *c)))
 
 
 @given(partial)
+@unhurried
 def test_a_part_that_saw_nothing_changes_nothing(a):
     torch.testing.assert_close(online.merge_partials(*a, *NEUTRAL), a, rtol=0, atol=0)
 
 
 @given(st.integers(1, 20), st.integers(0, 1000))
-@settings(deadline=None)
+@unhurried
 def test_any_cut_of_the_keys_merges_to_the_whole(cut, seed):
     q, k, v, _ = (4 * x for x in drawn(3, 21, 5, 2, torch.float64))
     k = k.roll(seed, dims=-2)
@@ -207,6 +211,7 @@ def test_any_cut_of_the_keys_merges_to_the_whole(cut, seed):
 
 
 @given(st.lists(lse, min_size=1, max_size=30), st.integers(1, 40))
+@unhurried
 def test_online_softmax_is_the_stable_softmax_for_any_block(scores, block):
     x = torch.tensor(scores, dtype=torch.float64)
     m, total = online.online_softmax(x, block)

@@ -254,7 +254,7 @@ def test_the_chosen_tiles_spill_nothing_and_fit(arch, tmp_path):
     command = [sys.executable, "-m", "autograder.compile_kernels", "--arch", str(arch), "--json", str(numbers)]
     subprocess.run(command, cwd=ROOT, check=False, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
     found = json.loads(numbers.read_text())
-    assert len(found) == 36 and not [one for one in found if not one["good"]]
+    assert len(found) == 54 and not [one for one in found if not one["good"]]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Call a function that launches kernels: in a process of its own, on tensors that lie in memory as real ones do.
 
 A pointer gone astray kills the process that follows it: here that is a fork, and it costs one call. Real tensors are views
-of larger ones, and what lies around them is not zero: here it is NaN, so a tile that reads too far shows. On a GPU
-nothing is forked (CUDA forbids it).
+of larger ones, and what lies around them is not zero: here it is NaN before the first row and after the last, so a tile that
+reads too far shows, and between rows it is a number like any other, so wrong strides give wrong values that can be told apart.
+On a GPU nothing is forked (CUDA forbids it).
 """
 
 import contextlib
@@ -17,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MARGIN = 1 << 14  # elements of NaN before and after a tensor
+MARGIN = 1 << 12  # elements of NaN before and after a tensor
+SOMEBODY_ELSES = 3  # what stands between the rows of a tensor
 
 LAYOUTS = {
     "dense": ((), 0),
@@ -25,7 +27,7 @@ LAYOUTS = {
     "columns": ((-2, -1), 9),
     "heads inside": ((-3, -2), 1),
 }
-"""How a tensor can lie in memory: the two axes that change places there, and the NaNs after each row of each axis."""
+"""How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of each axis."""
 
 
 class Died(Exception):
@@ -46,7 +48,7 @@ def _placed(x: Tensor, swapped: tuple[int, ...], gap: int, device: torch.device)
     room = [size + gap * (place > 0) for place, size in enumerate(sizes)]
     filler = torch.nan if x.is_floating_point() else 0
     storage = torch.full((torch.Size(room).numel() + 2 * MARGIN,), filler, dtype=x.dtype, device=device)
-    inner = storage[MARGIN : len(storage) - MARGIN].view(room)[tuple(slice(size) for size in sizes)]
+    inner = storage[MARGIN : len(storage) - MARGIN].fill_(SOMEBODY_ELSES).view(room)[tuple(slice(size) for size in sizes)]
     return inner.permute(order).copy_(x)  # an exchange of two axes is its own inverse
 
 

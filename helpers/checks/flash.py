@@ -74,8 +74,8 @@ def _step(m_i, l_i, acc, s, v, slip):
     top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
     m_new = torch.maximum(m_i, top)
     shift = m_new if slip == "−∞ − −∞" else m_new.masked_fill(m_new == -math.inf, 0.0)
-    alpha = torch.exp(shift - m_i) if slip == "inverse" else torch.exp(m_i - shift)
-    alpha = alpha.masked_fill(m_i == -math.inf, 0.0) if slip == "inverse" else alpha
+    alpha = torch.exp(shift - m_i) if slip in ("inverse", "inverse later") else torch.exp(m_i - shift)
+    alpha = alpha.masked_fill(m_i == -math.inf, 0.0) if slip == "inverse later" else alpha
     if slip == "no maximum":
         shift, alpha = torch.zeros_like(shift), torch.ones_like(alpha)
     p = torch.exp(s - shift)
@@ -266,6 +266,12 @@ flash_attention_forward = CountedCheck(
         Misconception(
             "rescaled by the wrong factor",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse"),
+            "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · 0 "
+            "is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse that must not be there.)",
+        ),
+        Misconception(
+            "rescaled by the wrong factor from the second tile on",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse later"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. (Line 10 of algorithm 1 in the paper of "
             "FlashAttention-2 prints an inverse that must not be there.)",
         ),

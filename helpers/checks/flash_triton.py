@@ -1,6 +1,6 @@
 """Checks of kernels. The wrong answers are kernels too: one kernel an exercise, told by `SLIP` what to get wrong.
 
-Inputs are views with odd strides in larger tensors full of NaN (see apart.py), lengths are no multiples of tiles, and each call
+Inputs are views with odd strides in larger tensors (see apart.py), lengths are no multiples of tiles, and each call
 has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
 """
 
@@ -79,6 +79,7 @@ CONTIGUOUS = (
     "A view need not lie in memory row by row: a transposed one doesn't, a slice doesn't. The tensor's own strides say how many "
     "elements there are from a row to the next, and from a column to the next."
 )
+OWN_STRIDES = "Q, K and V may lie in memory in different ways. Each tensor is read with its own strides."
 
 
 def _room(shape, dtype, device):
@@ -218,13 +219,15 @@ def _forward_kernel(
     v_ptr += b * v_strides[0] + h * v_strides[1]
     in_tile = tl.arange(0, BLOCK)
     rows, columns = tile * BLOCK + in_tile, tl.arange(0, WIDTH)
+    if SLIP == "no tile size":
+        rows = tile + in_tile
     exists = (rows[:, None] < n) & (columns[None, :] < d)
     q = tl.load(q_ptr + rows[:, None] * q_strides[2] + columns[None, :] * q_strides[3], mask=exists, other=0.0)
 
-    peak = tl.full((BLOCK,), float("-inf"), tl.float32)
-    if SLIP == "peak 0" or SLIP == "no peak":
-        peak = tl.full((BLOCK,), 0.0, tl.float32)
-    total = tl.full((BLOCK,), 0.0, tl.float32)
+    m_i = tl.full((BLOCK,), float("-inf"), tl.float32)
+    if SLIP == "maximum 0" or SLIP == "no maximum":
+        m_i = tl.full((BLOCK,), 0.0, tl.float32)
+    l_i = tl.full((BLOCK,), 0.0, tl.float32)
     acc = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
     end = m
     if SLIP == "whole tiles":
@@ -261,28 +264,28 @@ def _forward_kernel(
                 seen = seen & (keys[None, :] <= rows[:, None] + (m - n))
         s = tl.where(seen, s, -1e9 if SLIP == "finite" else float("-inf"))
 
-        new_peak = tl.maximum(peak, tl.max(s, axis=1))
-        if SLIP == "peak of the tile":
-            new_peak = tl.max(s, axis=1)
-        if SLIP == "no peak":
-            new_peak = peak
-        shift = tl.where(new_peak == float("-inf"), 0.0, new_peak)
+        m_new = tl.maximum(m_i, tl.max(s, axis=1))
+        if SLIP == "maximum of the tile":
+            m_new = tl.max(s, axis=1)
+        if SLIP == "no maximum":
+            m_new = m_i
+        shift = tl.where(m_new == float("-inf"), 0.0, m_new)
         if SLIP == "empty rows":
-            shift = new_peak
+            shift = m_new
         p = tl.exp(s - shift[:, None])
-        if SLIP == "old peak":
-            p = tl.exp(s - peak[:, None])
-        rescale = tl.exp(peak - shift)
+        if SLIP == "old maximum":
+            p = tl.exp(s - m_i[:, None])
+        rescale = tl.exp(m_i - shift)
         if SLIP == "inverse":
-            rescale = tl.exp(shift - peak)
+            rescale = tl.exp(shift - m_i)
         if SLIP == "no rescale":
             rescale = tl.full((BLOCK,), 1.0, tl.float32)
-        total_rescale = rescale
+        sum_rescale = rescale
         if SLIP == "sum not rescaled":
-            total_rescale = tl.full((BLOCK,), 1.0, tl.float32)
+            sum_rescale = tl.full((BLOCK,), 1.0, tl.float32)
         if SLIP == "acc not rescaled":
             rescale = tl.full((BLOCK,), 1.0, tl.float32)
-        total = total * total_rescale + tl.sum(p, axis=1)
+        l_i = l_i * sum_rescale + tl.sum(p, axis=1)
         if SLIP == "normalised per tile":
             p = p / tl.where(tl.sum(p, axis=1) == 0.0, 1.0, tl.sum(p, axis=1))[:, None]
             rescale = tl.full((BLOCK,), 1.0, tl.float32)
@@ -292,18 +295,18 @@ def _forward_kernel(
             acc = (acc + tl.dot(p, v, input_precision="ieee")) * rescale[:, None]
         else:
             acc = acc * rescale[:, None] + tl.dot(p, v, input_precision="ieee")
-        peak = new_peak
+        m_i = m_new
 
-    divisor = tl.where(total == 0.0, 1.0, total)
+    divisor = tl.where(l_i == 0.0, 1.0, l_i)
     if SLIP == "empty rows":
-        divisor = total
-    lse = peak + tl.log(divisor)
-    if SLIP == "lse without peak":
+        divisor = l_i
+    lse = m_i + tl.log(divisor)
+    if SLIP == "lse without maximum":
         lse = tl.log(divisor)
     if SLIP == "lse base 2":
-        lse = peak + tl.log2(divisor)
+        lse = m_i + tl.log2(divisor)
     if SLIP == "lse without log":
-        lse = peak + total
+        lse = m_i + l_i
     if SLIP == "normalised per tile" or SLIP == "not normalised":
         divisor = tl.full((BLOCK,), 1.0, tl.float32)
     writes = exists
@@ -391,19 +394,19 @@ triton_forward = KernelCheck(
             "Only what was there before is rescaled. The new tile's part is weighted with the new maximum already.",
         ),
         Misconception(
-            "the maximum of the tile alone", lambda q, k, v, causal: _forward(q, k, v, causal, "peak of the tile"),
+            "the maximum of the tile alone", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum of the tile"),
             "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
         ),
         Misconception(
-            "powers against the old maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "old peak"),
+            "powers against the old maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "old maximum"),
             "The tile's own scores may be larger than all before. Take the new maximum first, then the powers: exp(S − m_new).",
         ),
         Misconception(
-            "a running maximum that starts at 0", lambda q, k, v, causal: _forward(q, k, v, causal, "peak 0"),
+            "a running maximum that starts at 0", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum 0"),
             "If all scores are far below 0, all powers against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
         ),
         Misconception(
-            "powers without a maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "no peak"),
+            "powers without a maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "no maximum"),
             "exp(89) is more than float32 can hold. Subtract the running maximum, and no power is larger than 1.",
         ),
         Misconception(
@@ -441,9 +444,24 @@ triton_forward = KernelCheck(
             lambda q, k, v, causal: _forward(q, k, v, causal, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
         ),
         Misconception(
+            "strides of the keys taken for granted",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), _dense_strides(k), v.stride())), CONTIGUOUS,
+        ),
+        Misconception(
+            "strides of the values taken for granted",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), _dense_strides(v))), CONTIGUOUS,
+        ),
+        Misconception(
             "values read with the strides of the keys",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), k.stride())),
-            "K and V may lie in memory in different ways. Each tensor is read with its own strides.",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), k.stride())), OWN_STRIDES,
+        ),
+        Misconception(
+            "keys read with the strides of the queries",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), q.stride(), v.stride())), OWN_STRIDES,
+        ),
+        Misconception(
+            "tiles one row apart", lambda q, k, v, causal: _forward(q, k, v, causal, "no tile size"),
+            "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
         ),
         Misconception(
             "one head for all", lambda q, k, v, causal: _forward(q, k, v, causal, "one head"),
@@ -487,7 +505,7 @@ triton_forward = KernelCheck(
             "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
         ),
         Misconception(
-            "logsumexp without the maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without peak"),
+            "logsumexp without the maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without maximum"),
             "The running sum holds powers against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
         ),
         Misconception(
@@ -584,6 +602,8 @@ def _keys_kernel(
             dv += tl.dot(tl.trans(p.to(q.dtype)), grad, input_precision="ieee")
         dp = tl.dot(grad, tl.trans(v), input_precision="ieee")
         ds = p * (dp - delta[:, None])
+        if SLIP == "dK without D":
+            ds = p * dp
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
         if SLIP == "dK not transposed":
@@ -620,6 +640,8 @@ def _queries_kernel(
         p = _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL, SLIP)
         dp = tl.dot(grad, tl.trans(v), input_precision="ieee")
         ds = p * (dp - delta[:, None])
+        if SLIP == "dQ without D":
+            ds = p * dp
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
         if SLIP == "dQ transposed":
@@ -704,6 +726,14 @@ triton_backward = KernelCheck(
         Misconception(
             "D forgotten", D_forgotten,
             "The weights of a row sum to 1: if one grows, others shrink. That is the D in dS = P ∘ (dP − D), with D = rowsum(dO ∘ O).",
+        ),
+        Misconception(
+            "D forgotten in dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK without D"),
+            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
+        ),
+        Misconception(
+            "D forgotten in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ without D"),
+            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
         ),
         Misconception(
             "D added", D_added,

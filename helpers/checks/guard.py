@@ -36,6 +36,7 @@ class _Launch:
 
     kernel: str
     tensors: tuple[tuple[str, Tensor], ...]
+    spans: np.ndarray  # (tensors, 2): the addresses of each tensor's first byte and of the one after its last
 
 
 @contextlib.contextmanager
@@ -88,15 +89,22 @@ def _counting(run: Callable, count: Callable[[], None]) -> Callable:
 def _noting(init: Callable, launches: list[_Launch], patched: set[int]) -> Callable:
     """The interpreter copies the arguments to the CPU first: these are the tensors that the kernel sees."""
 
-    def noted(self, args, kwargs):
-        on_host, by_name = init(self, args, kwargs)
-        named = [*zip(self.arg_names, on_host, strict=False), *by_name.items()]
-        tensors = tuple((name, value) for name, value in named if isinstance(value, Tensor) and value.numel())
-        launches[:] = [_Launch(self.fn.__name__, tensors)]
+    def noted(self, *given):
+        on_host = init(self, *given)
+        launches.clear()
         patched.clear()
-        return on_host, by_name
+        with contextlib.suppress(AttributeError, TypeError, ValueError):  # of a Triton in which this looks otherwise
+            launches.append(_launch(self, *on_host))
+        return on_host
 
     return noted
+
+
+def _launch(executor: Any, args: list, by_name: dict) -> _Launch:
+    named = [*zip(executor.arg_names, args, strict=False), *by_name.items()]
+    tensors = tuple((name, value) for name, value in named if isinstance(value, Tensor) and value.numel())
+    spans = np.array([_span(tensor) for _, tensor in tensors], dtype=np.uint64).reshape(-1, 2)
+    return _Launch(executor.fn.__name__, tensors, spans)
 
 
 def _once(patch: Callable, patched: set[int]) -> Callable:
@@ -114,38 +122,41 @@ def _once(patch: Callable, patched: set[int]) -> Callable:
 def _guarding(access: Callable, launches: list[_Launch], pointer: int, mask: int | None, reads: bool) -> Callable:
     def guarded(self, *args, **kwargs):
         if launches and launches[0].tensors:
-            places = np.asarray(args[pointer].data)
-            wanted = places if mask is None else places[np.broadcast_to(args[mask].data, places.shape)]
-            _check(launches[0], wanted, reads)
+            _check(launches[0], _places(args, pointer, mask), reads)
         return access(self, *args, **kwargs)
 
     return guarded
 
 
+def _places(args: tuple, pointer: int, mask: int | None) -> np.ndarray:
+    """The addresses that are read or written; none where Triton hands them over in another form."""
+    try:
+        places = np.asarray(args[pointer].data)
+        return places if mask is None else places[np.broadcast_to(args[mask].data, places.shape)]
+    except (AttributeError, IndexError, ValueError):
+        return np.empty(0, dtype=np.uint64)
+
+
 def _check(launch: _Launch, places: np.ndarray, reads: bool) -> None:
-    """Raises for the first place that is in none of the tensors."""
-    inside = np.zeros(places.shape, dtype=bool)
-    for _, tensor in launch.tensors:
-        first, end = _span(tensor)
-        inside |= (places >= first) & (places < end)
+    """Raises if one of the places is in none of the tensors."""
+    places = places.reshape(-1, 1)
+    inside = ((places >= launch.spans[:, 0]) & (places < launch.spans[:, 1])).any(1)
     if not inside.all():
-        raise _complaint(launch, [int(place) for place in places[~inside].flat], reads)
+        raise _complaint(launch, places[~inside, 0].tolist(), reads)
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:
-    """The addresses of the tensor's first byte and of the one after its last."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
 def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
-    """The error, with the tensor that lies nearest: it is the one that was meant."""
-    distances = {(name, tensor): [_distance(tensor, place) for place in places] for name, tensor in launch.tensors}
-    name, tensor = min(distances, key=lambda pair: min(map(abs, distances[pair])))
-    near = [there for *there_all, in zip(*distances.values()) for there in [min(there_all, key=abs)]]
-    furthest = max((d for d, n in zip(distances[name, tensor], near) if d == n), key=abs)
+    """The error. For each place the tensor that lies nearest was meant; of those, the nearest of all is spoken of."""
+    meant = [min(((_distance(tensor, place), name) for name, tensor in launch.tensors), key=lambda d: abs(d[0])) for place in places]
+    _, name = min(meant, key=lambda found: abs(found[0]))
+    furthest = max((distance for distance, other in meant if other == name), key=abs)
     verb = "reads" if reads else "writes"
-    words, rows = _in_rows(tensor, abs(furthest))
+    words, rows = _in_rows(dict(launch.tensors)[name], abs(furthest))
     if furthest < 0 or rows > NEAR:
         side = "past the end" if furthest > 0 else "before the start"
         return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")

@@ -8,6 +8,7 @@ Counting gives the same result on every machine, which a stopwatch does not.
 import contextlib
 import copy
 import functools
+import importlib.util
 import io
 import re
 import sysconfig
@@ -29,8 +30,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .apart import Died, apart, laid_out, nothing_left_over
 from .guard import watched
 
-PACKAGES = Path(torch.__file__).parent.parent
-OUR_FOLDERS = (str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(PACKAGES / "torch"), str(PACKAGES / "triton"))
+TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
+OUR_FOLDERS = (
+    str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
+    *([str(Path(TRITON.origin).parent)] if TRITON else []),
+)  # fmt: skip
 
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
@@ -88,21 +92,30 @@ def observe(
 def _observed_kernels(
     function: Callable, args: tuple, kwargs: dict, forbids: tuple, layouts: tuple, trusted: bool
 ) -> Observation:
-    """On a GPU in this process, too: CUDA does not survive a fork."""
+    """Interpreted kernels run in a fork; compiled ones here, for CUDA does not survive a fork."""
     from ..kernels import device
 
     _first_call()
+    compiled = device().type == "cuda"
+
+    def waited_for(*inputs: Any, **more: Any) -> Any:
+        output = function(*inputs, **more)
+        if compiled:
+            torch.cuda.synchronize()  # only then its errors come out
+        return output
 
     def call() -> Observation:
         with nothing_left_over():
-            copies = laid_out(args, layouts, device()), kwargs
-            return _observed(function, args, kwargs, forbids, False, copies)
+            return _observed(waited_for, args, kwargs, forbids, False, (laid_out(args, layouts, device()), kwargs))
 
     try:
         with quiet():
-            return call() if trusted or device().type == "cuda" else apart(call)
+            return call() if trusted or compiled else apart(call)
     except Died as error:
-        return Observation(args, kwargs, error=StudentError("KernelDied", str(error)))
+        problem = str(error)
+    except RuntimeError as error:  # CUDA's, of a call before this one
+        problem = f"{str(error).splitlines()[0]} After that the GPU answers nothing more: restart the kernel."
+    return Observation(args, kwargs, error=StudentError("KernelDied", problem))
 
 
 @functools.cache

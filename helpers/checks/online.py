@@ -84,6 +84,14 @@ def _rescaled(x, block, factor):
     return m_i, l_i
 
 
+def factor_upside_down(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
+        m_i, l_i = m_new, torch.exp(m_new - m_i) * l_i + added
+    return m_i, l_i
+
+
 def blocks_against_their_own_maximum(x, block):
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
@@ -201,7 +209,13 @@ online_softmax = _OnePass(
             "before new terms are added. (If you do have a factor: is it computed before the maximum is overwritten?)",
         ),
         Misconception(
-            "rescaled by the wrong factor", lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(new - old)),
+            "rescaled by the wrong factor", factor_upside_down,
+            "Your factor is upside down. A larger maximum makes all old terms e^(x − m) smaller, so the factor is at most 1. In the first block "
+            "yours is e^∞, and ∞ · 0 is NaN.",
+        ),
+        Misconception(
+            "rescaled by the wrong factor from the second block on",
+            lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(new - old)),
             "Your factor is upside down. A larger maximum makes all old terms e^(x − m) smaller, so the factor is at most 1.",
         ),
         Misconception(
