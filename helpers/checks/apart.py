@@ -24,10 +24,11 @@ SOMEBODY_ELSES = 3  # what stands between the rows of a tensor
 LAYOUTS = {
     "dense": ((), 0),
     "gaps": ((), 1),
-    "columns": ((-2, -1), 9),
+    "columns": ((-2, -1), 70),
     "heads inside": ((-3, -2), 1),
 }
-"""How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of each axis."""
+"""How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of each axis.
+So many after columns that a tensor of columns, read with another's strides, gives wrong values and not yet an error."""
 
 
 class Died(Exception):

@@ -50,7 +50,7 @@ def _same_somewhere(check, trials):
 
 
 def _same_outcome(check, misconception, trial) -> bool:
-    other = check.observe(misconception.function, trial.seen.args, trial.case.gradient)
+    other = check.recall(misconception.function, trial.seen.args, trial.case.gradient)
     mine = trial.seen
     if mine.error or other.error:
         return bool(mine.error and other.error and mine.error.kind == other.error.kind)

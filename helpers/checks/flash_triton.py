@@ -33,7 +33,6 @@ class KernelCheck(Check):
     def __init__(self, reference, cases, misconceptions, *, oracle, layouts: tuple[str, ...], exercise: str = ""):
         super().__init__(reference, cases, misconceptions, forbids=IN_THE_LAUNCHER, exercise=exercise)
         self.oracle, self.layouts = oracle, layouts
-        self.known: dict[tuple, Observation] = {}  # what the misconceptions give, for inputs that were tried before
 
     def __call__(self, student, *, points: float, cases=(), seed: int | None = None) -> Score:
         """As `Check`; 0 points and what to do where no kernel can run."""
@@ -42,13 +41,9 @@ class KernelCheck(Check):
         return super().__call__(student, points=points, cases=cases, seed=seed)
 
     def observe(self, answer, args: tuple, gradient: bool = False) -> Observation:
-        """Misconceptions write nowhere but into their own outputs: they need no process of their own, and are tried once."""
-        if all(answer is not misconception.function for misconception in self.misconceptions):
-            return observe(answer, args, forbids=self.forbids, layouts=self.layouts)
-        key = (answer, *(arg.numpy().tobytes() if isinstance(arg, Tensor) else arg for arg in args))
-        if key not in self.known:
-            self.known[key] = observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=True)
-        return self.known[key]
+        """Misconceptions write nowhere but into their own outputs: they need no process of their own."""
+        trusted = any(answer is misconception.function for misconception in self.misconceptions)
+        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=trusted)
 
     def _expected(self, args: tuple):
         return self.oracle(*tree_map(_in_float64, args))
@@ -360,7 +355,7 @@ def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal
 triton_forward = KernelCheck(
     reference=flash_triton.triton_forward,
     oracle=attention,
-    layouts=("heads inside", "gaps", "columns"),
+    layouts=("gaps", "heads inside", "columns"),
     cases=[
         sized(b=1, h=1, n=20, m=41, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 41, d = 16"),
         sized(b=1, h=1, n=40, m=25, d=20, causal=True, label="causal, n = 40, m = 25: the first rows see nothing"),
