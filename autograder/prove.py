@@ -1,5 +1,6 @@
 """The checks put to the test: every misconception must lose points and be named, every right alternative must pass."""
 
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,7 @@ from autograder.exercises import Exercise, exercises
 from autograder.paths import Course
 
 POINTS = 8.0
+SEED = secrets.randbits(32)  # fresh in every run, one for all: then a check remembers what its misconceptions do
 
 
 @dataclass
@@ -82,8 +84,8 @@ def _try_right(exercise: Exercise, style: str, answers: tuple, proof: Proof) -> 
 
 def _scores(exercise: Exercise, answers: tuple) -> list[Any]:
     """The check's scores on the visible cases alone, and with the hidden ones."""
-    hidden = exercise.hidden_cases()
-    return [exercise.check(*answers, points=POINTS), exercise.check(*answers, points=POINTS, cases=hidden or ())]
+    hidden = exercise.hidden_cases() or ()
+    return [exercise.check(*answers, points=POINTS, cases=cases, seed=SEED) for cases in ((), hidden)]
 
 
 def _quoted(name: str | None) -> str:

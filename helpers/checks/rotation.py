@@ -148,7 +148,7 @@ hadamard = Check(
             "Start from a 1 × 1 matrix and stop when it is d × d: log₂ d doublings.",
         ),
         Misconception(
-            "signs thrown at random", lambda d: torch.randint(2, (d, d)) * 2.0 / math.sqrt(d) - 1 / math.sqrt(d),
+            "signs thrown at random", lambda d: torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 / math.sqrt(d) - 1 / math.sqrt(d),
             "Random rows are nearly orthogonal, and nearly is not enough: the scores would change. Build the signs by doubling.",
             _thrown,
         ),
