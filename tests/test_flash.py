@@ -237,12 +237,12 @@ def test_an_error_on_the_way_back_is_told_on_the_card():
     assert 2 <= score < 4 and "ValueError: no way back" in str(score)
 
 
-def test_a_right_output_by_a_secret_matrix_keeps_the_points_for_its_values():
+def test_a_right_output_by_a_secret_matrix_earns_half():
     def secret(q, k, v, causal=False, block_q=64, block_k=64):
         return flash.flash_attention_forward(q, k, v, causal, q.shape[-2], k.shape[-2])
 
     score = check.flash_attention_forward(secret, points=5)
-    assert 4 <= score < 5 and score.diagnosis == "a secret n × m matrix" and "not the way to it" in score.message
+    assert score == 2.5 and score.diagnosis == "a secret n × m matrix" and "not the way to it" in score.message
 
 
 def test_gradients_that_are_wrong_in_a_way_nobody_thought_of_are_not_named():
