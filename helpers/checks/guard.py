@@ -151,10 +151,10 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 
 
 def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
-    """The error. For each place the tensor that lies nearest was meant; of those, the nearest of all is spoken of."""
-    meant = [min(((_distance(tensor, place), name) for name, tensor in launch.tensors), key=lambda d: abs(d[0])) for place in places]
-    _, name = min(meant, key=lambda found: abs(found[0]))
-    furthest = max((distance for distance, other in meant if other == name), key=abs)
+    """The error. For each place a tensor was meant (see `_meant`); of those, the likeliest of all is spoken of."""
+    meant = [min(_meant(tensor, name, place) for name, tensor in launch.tensors) for place in places]
+    *_, name = min(meant)
+    furthest = max((distance for *_, distance, other in meant if other == name), key=abs)
     verb = "reads" if reads else "writes"
     words, rows = _in_rows(dict(launch.tensors)[name], abs(furthest))
     if furthest < 0 or rows > NEAR:
@@ -162,6 +162,14 @@ def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
         return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")
     kind = UnmaskedRead if reads else UnmaskedWrite
     return kind(f"`{launch.kernel}` {verb} {words} past the end of `{name}`: mask the tail of the last tile.")
+
+
+def _meant(tensor: Tensor, name: str, place: int) -> tuple[bool, int, int, str]:
+    """How unlikely it is that a place was meant to be in this tensor, least first: (not a little past its end, how far, distance,
+    name). Where tensors lie in memory is chance: just before the start of one is often a little past the end of another."""
+    distance = _distance(tensor, place)
+    past = distance > 0 and _in_rows(tensor, distance)[1] <= NEAR
+    return not past, abs(distance), distance, name
 
 
 def _distance(tensor: Tensor, place: int) -> int:
