@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from helpers import flash
 from helpers import flash_triton as kernels
 from helpers.kernels import device
+from helpers.live_memory import peak_bytes
 
 DTYPE = torch.float16  # what all of them can do, on every GPU that has tensor cores
 TOKENS, FEATURES = 16384, 2048
@@ -147,13 +148,10 @@ def _memory(n: int) -> dict:
 
 def _extra_bytes(call: Call) -> int | None:
     """How much more memory was held at the peak of a call than before it; None where the GPU has too little."""
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
     try:
-        call()
+        return peak_bytes(call)
     except torch.OutOfMemoryError:
         return None
-    return torch.cuda.max_memory_allocated() - before
 
 
 # -------------------------------------------------------------------------------------------------------------------- showing

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MARGIN = 1 << 12  # elements of NaN before and after a tensor
+MARGIN = 1 << 14  # elements of NaN before and after a tensor: more than any tile without a mask reaches
 SOMEBODY_ELSES = 3  # what stands between the rows of a tensor
 
 LAYOUTS = {

@@ -103,10 +103,13 @@ class Check:
         driven = functools.partial(self.drive, answer) if self.drive else answer
         return observe(driven, args, forbids=self.forbids, gradient=gradient)
 
+    def is_misconception(self, answer: Callable) -> bool:
+        """Whether an answer is one of this check's own wrong answers, and no student's."""
+        return any(answer is misconception.function for misconception in self.misconceptions)
+
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation:
         """`observe`, which remembers what misconceptions do: a proof of the check meets the same inputs hundreds of times."""
-        wrong = any(answer is misconception.function for misconception in self.misconceptions)
-        key = _key(answer, args, gradient) if wrong else None
+        key = _key(answer, args, gradient) if self.is_misconception(answer) else None
         if key is None:
             return self.observe(answer, args, gradient)
         if key not in self.known:

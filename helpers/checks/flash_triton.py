@@ -42,8 +42,7 @@ class KernelCheck(Check):
 
     def observe(self, answer, args: tuple, gradient: bool = False) -> Observation:
         """Misconceptions write nowhere but into their own outputs: they need no process of their own."""
-        trusted = any(answer is misconception.function for misconception in self.misconceptions)
-        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=trusted)
+        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=self.is_misconception(answer))
 
     def _expected(self, args: tuple):
         return self.oracle(*tree_map(_in_float64, args))
