@@ -53,8 +53,8 @@ lab: setup
 
 # For instance ARGS="--lengths 1024 2048 --json found.json"; --help tells the rest.
 bench-flash: setup
-	@$(BIN)/python -m autograder.bench_flash $(ARGS)
+	@$(BIN)/python -m autograder.bench.flash $(ARGS)
 
 # ARGS="UNIT TIMES"
 bench-grade: setup
-	@$(BIN)/python -m autograder.bench_judge $(ARGS)
+	@$(BIN)/python -m autograder.bench.judge_cost $(ARGS)

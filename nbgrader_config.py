@@ -32,16 +32,16 @@ c.ClearMarkScheme.enforce_metadata = False
 
 # Grading: our steps in the place of nbgrader's Execute, and a repair before its sanitising steps.
 c.Autograde.sanitize_preprocessors = [
-    "autograder.repair.Repair",
+    "autograder.grading.repair.Repair",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
     "nbgrader.preprocessors.OverwriteKernelspec",
     "nbgrader.preprocessors.OverwriteCells",
-    "autograder.untrusted.CleanText",
+    "autograder.grading.untrusted.CleanText",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.Autograde.autograde_preprocessors = [
-    "autograder.execute.JudgedExecute",
+    "autograder.grading.execute.JudgedExecute",
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",

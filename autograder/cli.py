@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.paths import find_course
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
                   help="Build, grade and inspect the attention course: the one you are in.")  # fmt: skip
@@ -53,7 +53,7 @@ def build(
     ] = False,
 ) -> None:
     """Make the solution notebooks and the students' notebooks from their sources."""
-    from autograder import build as builder
+    from autograder.course import build as builder
 
     course = find_course()
     chosen = course.chosen(units or [])
@@ -92,9 +92,10 @@ def grade(
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
-    from autograder import record, tables
-    from autograder.grade import Settings
-    from autograder.grade import grade as run
+    from autograder import tables
+    from autograder.grading import record
+    from autograder.grading.grade import Settings
+    from autograder.grading.grade import grade as run
 
     course = find_course()
     chosen = course.chosen(units or [])
@@ -125,7 +126,7 @@ def mark(
     Exit status: 0 graded, whatever the score; 2 the file is no notebook of this course.
     """
     from autograder import tables
-    from autograder.mark import mark as run
+    from autograder.grading.mark import mark as run
 
     _choose(sandbox)
     marks = run(find_course(), file)
@@ -139,7 +140,7 @@ def mark(
 @one_line_errors
 def lint(units: Units = None) -> None:
     """Find what would go wrong later: ids, points, markers, checks and hidden cases, against syllabus.toml."""
-    from autograder.lint import lint as find
+    from autograder.course.lint import lint as find
 
     course = find_course()
     chosen = course.chosen(units or [])
@@ -161,8 +162,8 @@ def prove(
 
     Exit status: 0 all did; 1 one did not.
     """
-    from autograder import prove as proving
     from autograder import tables
+    from autograder.proofs import prove as proving
 
     if hostile:
         _prove_hostile(_choose(sandbox), as_json)
@@ -182,7 +183,7 @@ def _prove_hostile(sandbox: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from autograder import tables
-    from autograder.hostile import run_hostile, totals
+    from autograder.proofs.hostile import run_hostile, totals
 
     rows = []
     with _progress() as progress:
@@ -198,7 +199,7 @@ def _prove_hostile(sandbox: str, as_json: bool) -> None:
 
 def _choose(sandbox: str | None) -> str:
     """Where student code runs from here on; nbgrader_config.py reads it, so that every step agrees."""
-    from autograder.kernels import BUBBLEWRAP, NAMESPACES, NONE
+    from autograder.judge.kernels import BUBBLEWRAP, NAMESPACES, NONE
 
     chosen = sandbox or os.environ.get("ATTN_SANDBOX", NAMESPACES)
     if chosen not in (NAMESPACES, BUBBLEWRAP, NONE):
@@ -218,7 +219,7 @@ def sample_class(
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only where nobody has handed anything in.")] = False,
 ) -> None:
     """Make a class to try the course on: right, wrong in every known way, half done, blank and broken notebooks."""
-    from autograder import sample_class as sample
+    from autograder.proofs import sample_class as sample
 
     course = find_course()
     if if_empty and not sample.is_empty(course):

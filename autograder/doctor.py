@@ -100,7 +100,7 @@ def _answers(command: list[str]) -> bool:
 
 
 def _resources(folder: Path) -> list[Finding]:
-    from autograder.fleet import cores
+    from autograder.grading.fleet import cores
 
     memory, free = _memory(), shutil.disk_usage(folder).free / 2**30
     return [

@@ -4,8 +4,8 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from autograder import prove
-from autograder.grade import Outcome
+from autograder.grading.grade import Outcome
+from autograder.proofs import prove
 
 MOST_ROWS = 25
 SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives"}  # 80 columns must do

@@ -1,7 +1,7 @@
-"""What the notebooks import: reference implementations, checks, plots and measuring."""
+"""What the notebooks import: the checks of all exercises, the pictures, and the set-up of a notebook. Every unit is a folder
+of its own, which holds its reference implementations, `checks` and `plots`."""
 
-from . import checks as check
-from . import plots
+from . import check, plots
 from .environment import setup
 
 __all__ = ["check", "plots", "setup"]

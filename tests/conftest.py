@@ -24,7 +24,7 @@ def one_call_of_alembic():
 
 def make_course(folder: Path):
     """A fresh copy of the small course, not built yet."""
-    from autograder.paths import Course
+    from autograder.course.paths import Course
 
     shutil.copytree(ROOT / "tests" / "small_course", folder)
     shutil.copy(ROOT / "nbgrader_config.py", folder)
@@ -40,7 +40,7 @@ def fresh_course(tmp_path):
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The small course, built. Tests must not change it: they copy it (`course`)."""
-    from autograder.build import build
+    from autograder.course.build import build
 
     course = make_course(tmp_path_factory.mktemp("built") / "course")
     build(course, course.units())
@@ -50,7 +50,7 @@ def built(tmp_path_factory):
 @pytest.fixture
 def course(built, tmp_path):
     """A copy of the small course, built, with an empty class."""
-    from autograder.paths import Course
+    from autograder.course.paths import Course
 
     shutil.copytree(built.root, tmp_path / "course", ignore=shutil.ignore_patterns("class"))
     return Course((tmp_path / "course").resolve())
@@ -59,7 +59,7 @@ def course(built, tmp_path):
 @pytest.fixture
 def real_course():
     """The course this repository holds."""
-    from autograder.paths import Course
+    from autograder.course.paths import Course
 
     return Course(ROOT)
 

@@ -40,7 +40,7 @@ def test_a_unit_may_be_named_by_number_or_folder(course):
 
 
 def test_no_course_at_all(attn, tmp_path):
-    from autograder.paths import Course
+    from autograder.course.paths import Course
 
     done = attn(Course(tmp_path), "build")
     assert done.exit_code == 2 and "no course folder" in done.output

@@ -78,13 +78,13 @@ def _wheel(folder, project):
 def test_the_students_wheel_holds_helpers_alone(tmp_path):
     names = _wheel(tmp_path, ".")
     assert {name.split("/")[0] for name in names} == {"helpers", f"attention_course-{STUDENT['version']}.dist-info"}
-    assert "helpers/checks/score.py" in names
+    assert "helpers/engine/score.py" in names
 
 
 def test_the_instructors_wheel_holds_the_grader_alone(tmp_path):
     names = _wheel(tmp_path, "autograder")
     assert {name.split("/")[0].split("-")[0] for name in names} == {"autograder", "attention_course_autograder"}
-    assert "autograder/cli.py" in names and "autograder/hidden/unit_02.py" in names
+    assert "autograder/cli.py" in names and "autograder/hidden/qkv_attention.py" in names
     assert not any("class/" in name for name in names)
 
 

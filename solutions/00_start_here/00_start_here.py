@@ -126,7 +126,7 @@ def pairwise_dot(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tens
 # %% nbgrader={"grade": true, "grade_id": "pairwise_dot_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.pairwise_dot(pairwise_dot, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_00 as hidden
+from autograder.hidden import start_here as hidden
 check.pairwise_dot(pairwise_dot, points=1, cases=hidden.pairwise_dot)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -168,7 +168,7 @@ def weighted_rows(
 # %% nbgrader={"grade": true, "grade_id": "weighted_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.weighted_rows(weighted_rows, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_00 as hidden
+from autograder.hidden import start_here as hidden
 check.weighted_rows(weighted_rows, points=2, cases=hidden.weighted_rows)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -202,7 +202,7 @@ def read_shape() -> tuple[tuple[int, ...], ...]:
 # %% nbgrader={"grade": true, "grade_id": "read_shape_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.read_shape(read_shape, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_00 as hidden
+from autograder.hidden import start_here as hidden
 check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 ### END HIDDEN TESTS
 # %% [markdown]

@@ -95,7 +95,7 @@ def rnn_encoder(
 # %% nbgrader={"grade": true, "grade_id": "rnn_encoder_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.rnn_encoder(rnn_encoder, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 ### END HIDDEN TESTS
 
@@ -168,7 +168,7 @@ def attention_all_tokens(
 # %% nbgrader={"grade": true, "grade_id": "attention_one_token_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.attention_one_token(attention_one_token, attention_all_tokens, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
                           cases=hidden.attention_one_token)
 ### END HIDDEN TESTS
@@ -253,7 +253,7 @@ def decoder_steps(n: int, layers: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "critical_path_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, points=2,
                     cases=hidden.critical_path)
 ### END HIDDEN TESTS
@@ -306,7 +306,7 @@ def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 # %% nbgrader={"grade": true, "grade_id": "layers_in_sequence_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.layers_in_sequence(rnn_schedule, transformer_schedule, writing_schedule, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.layers_in_sequence(rnn_schedule, transformer_schedule, writing_schedule, points=2,
                          cases=hidden.layers_in_sequence)
 ### END HIDDEN TESTS
@@ -385,7 +385,7 @@ def forward_passes() -> tuple[int, int]:
 # %% nbgrader={"grade": true, "grade_id": "forward_passes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.forward_passes(forward_passes, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 ### END HIDDEN TESTS
 
@@ -445,7 +445,7 @@ def chunked_attention(task, n: int, size: int, order: list[int]) -> Float[Tensor
 # %% nbgrader={"grade": true, "grade_id": "chunked_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.chunked_attention(attention_chunk, chunked_attention, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.chunked_attention(attention_chunk, chunked_attention, points=2, cases=hidden.chunked_attention)
 ### END HIDDEN TESTS
 
@@ -495,7 +495,7 @@ def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
 # %% nbgrader={"grade": true, "grade_id": "pipeline_steps_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.pipeline_steps(pipeline_steps, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.pipeline_steps(pipeline_steps, points=2, cases=hidden.pipeline_steps)
 ### END HIDDEN TESTS
 
@@ -573,7 +573,7 @@ def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, 
 # %% nbgrader={"grade": true, "grade_id": "associative_scan_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.associative_scan(combine, associative_scan, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.associative_scan(combine, associative_scan, points=3, cases=hidden.associative_scan)
 ### END HIDDEN TESTS
 
@@ -612,7 +612,7 @@ def matmul_gflops(m: int, k: int, n: int, seconds: float) -> float:
 # %% nbgrader={"grade": true, "grade_id": "matmul_gflops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.matmul_gflops(matmul_gflops, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_01 as hidden
+from autograder.hidden import parallelization as hidden
 check.matmul_gflops(matmul_gflops, points=1, cases=hidden.matmul_gflops)
 ### END HIDDEN TESTS
 

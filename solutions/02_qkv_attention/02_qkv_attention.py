@@ -85,7 +85,7 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax(softmax, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.softmax(softmax, points=2, cases=hidden.softmax)
 ### END HIDDEN TESTS
 
@@ -124,7 +124,7 @@ def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> 
 # %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.attention_weights(attention_weights, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.attention_weights(attention_weights, points=1, cases=hidden.attention_weights)
 ### END HIDDEN TESTS
 
@@ -160,7 +160,7 @@ def attend(
 # %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.attend(attend, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.attend(attend, points=1, cases=hidden.attend)
 ### END HIDDEN TESTS
 
@@ -200,7 +200,7 @@ def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor
 # %% nbgrader={"grade": true, "grade_id": "select_one_value_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.select_one_value(select_one_value, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value)
 ### END HIDDEN TESTS
 
@@ -279,7 +279,7 @@ def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, 
 # %% nbgrader={"grade": true, "grade_id": "equal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.equal_attention(query_between, query_for_pair, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equal_attention)
 ### END HIDDEN TESTS
 
@@ -365,7 +365,7 @@ def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[
 # %% nbgrader={"grade": true, "grade_id": "score_functions_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3,
                       cases=hidden.score_functions)
 ### END HIDDEN TESTS
@@ -418,7 +418,7 @@ def score_variance(d: int, sigma: float) -> tuple[float, float, float]:
 # %% nbgrader={"grade": true, "grade_id": "score_variance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.score_variance(score_variance, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.score_variance(score_variance, points=1, cases=hidden.score_variance)
 ### END HIDDEN TESTS
 
@@ -458,7 +458,7 @@ def two_word_example() -> tuple[float, float]:
 # %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.two_word_example(two_word_example, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example)
 ### END HIDDEN TESTS
 
@@ -492,7 +492,7 @@ def softmax_jacobian(z: Float[Tensor, "n"]) -> Float[Tensor, "n n"]:
 # %% nbgrader={"grade": true, "grade_id": "softmax_jacobian_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax_jacobian(softmax_jacobian, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.softmax_jacobian(softmax_jacobian, points=2, cases=hidden.softmax_jacobian)
 ### END HIDDEN TESTS
 
@@ -564,7 +564,7 @@ def qkv_projections(
 # %% nbgrader={"grade": true, "grade_id": "qkv_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.qkv_projections(qkv_projections, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 ### END HIDDEN TESTS
 
@@ -622,7 +622,7 @@ def scaled_dot_product_attention(
 # %% nbgrader={"grade": true, "grade_id": "scaled_dot_product_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.scaled_dot_product_attention(scaled_dot_product_attention, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases=hidden.scaled_dot_product_attention)
 ### END HIDDEN TESTS
 
@@ -663,7 +663,7 @@ def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> 
 # %% nbgrader={"grade": true, "grade_id": "permutation_equivariance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.permutation_equivariance(permutation_gap, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.permutation_equivariance(permutation_gap, points=1, cases=hidden.permutation_equivariance)
 ### END HIDDEN TESTS
 
@@ -730,7 +730,7 @@ def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
 # %% nbgrader={"grade": true, "grade_id": "parameter_counts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.parameter_counts(parameter_counts, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts)
 ### END HIDDEN TESTS
 
@@ -776,7 +776,7 @@ def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor,
 # %% nbgrader={"grade": true, "grade_id": "same_output_other_weights_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.same_output_other_weights(same_output_other_weights, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.same_output_other_weights(same_output_other_weights, points=2, cases=hidden.same_output_other_weights)
 ### END HIDDEN TESTS
 

@@ -90,7 +90,7 @@ def causal_mask(n: int, m: int | None = None) -> Bool[Tensor, "n m"]:
 # %% nbgrader={"grade": true, "grade_id": "causal_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.causal_mask(causal_mask, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 ### END HIDDEN TESTS
 
@@ -117,7 +117,7 @@ def what_is_it_for() -> str:
 # %% nbgrader={"grade": true, "grade_id": "what_is_it_for_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.what_is_it_for(what_is_it_for, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 ### END HIDDEN TESTS
 
@@ -178,7 +178,7 @@ def masked_softmax(
 # %% nbgrader={"grade": true, "grade_id": "masked_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.masked_softmax(masked_softmax, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.masked_softmax(masked_softmax, points=3, cases=hidden.masked_softmax)
 ### END HIDDEN TESTS
 
@@ -203,7 +203,7 @@ def why_before_softmax() -> str:
 # %% nbgrader={"grade": true, "grade_id": "why_before_softmax_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.why_before_softmax(why_before_softmax, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_softmax)
 ### END HIDDEN TESTS
 
@@ -242,7 +242,7 @@ def mask_then_renormalise(
 # %% nbgrader={"grade": true, "grade_id": "mask_then_renormalise_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.mask_then_renormalise(mask_then_renormalise, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_then_renormalise)
 ### END HIDDEN TESTS
 
@@ -315,7 +315,7 @@ def causal_attention(
 # %% nbgrader={"grade": true, "grade_id": "causal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.causal_attention(causal_attention, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.causal_attention(causal_attention, points=2, cases=hidden.causal_attention)
 ### END HIDDEN TESTS
 
@@ -355,7 +355,7 @@ def padding_mask(lengths: Int[Tensor, "b"], n: int, m: int) -> Bool[Tensor, "b 1
 # %% nbgrader={"grade": true, "grade_id": "padding_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.padding_mask(padding_mask, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 ### END HIDDEN TESTS
 
@@ -386,7 +386,7 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
 # %% nbgrader={"grade": true, "grade_id": "combine_masks_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.combine_masks(combine_masks, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.combine_masks(combine_masks, points=1, cases=hidden.combine_masks)
 ### END HIDDEN TESTS
 
@@ -414,7 +414,7 @@ def which_positions() -> tuple[int, ...]:
 # %% nbgrader={"grade": true, "grade_id": "which_positions_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.which_positions(which_positions, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 ### END HIDDEN TESTS
 
@@ -508,7 +508,7 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # %% nbgrader={"grade": true, "grade_id": "leaks_future_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.leaks_future(leaks_future, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.leaks_future(leaks_future, points=4, cases=hidden.leaks_future)
 ### END HIDDEN TESTS
 
@@ -572,7 +572,7 @@ def shift_targets(
 # %% nbgrader={"grade": true, "grade_id": "shift_targets_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.shift_targets(shift_targets, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 ### END HIDDEN TESTS
 
@@ -608,7 +608,7 @@ def next_token_loss(logits: Float[Tensor, "b n vocab"], targets: Int[Tensor, "b 
 # %% nbgrader={"grade": true, "grade_id": "copy_without_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.copy_without_mask(next_token_loss, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mask)
 ### END HIDDEN TESTS
 
@@ -622,7 +622,7 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 # **Predict first:** where will the two curves end? Which model will write the better sentences?
 
 # %%
-from helpers import copying
+from helpers.masking import copying
 
 trained = {"with mask": copying.train(causal=True), "without mask": copying.train(causal=False)}
 plots.loss_curves(trained)
@@ -764,7 +764,7 @@ def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
 check.mask_zoo(encoder_mask, decoder_mask, cross_mask, prefix_mask, sliding_window_mask, global_tokens_mask,
                packed_mask, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_03 as hidden
+from autograder.hidden import masking as hidden
 check.mask_zoo(encoder_mask, decoder_mask, cross_mask, prefix_mask, sliding_window_mask, global_tokens_mask,
                packed_mask, points=3, cases=hidden.mask_zoo)
 ### END HIDDEN TESTS

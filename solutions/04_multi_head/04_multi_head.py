@@ -80,7 +80,7 @@ def split_heads(x: Float[Tensor, "b n d"], h: int) -> Float[Tensor, "b h n d_h"]
 # %% nbgrader={"grade": true, "grade_id": "split_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.split_heads(split_heads, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -112,7 +112,7 @@ def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
 # %% nbgrader={"grade": true, "grade_id": "merge_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.merge_heads(merge_heads, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -170,7 +170,7 @@ def multi_head_loop(
 # %% nbgrader={"grade": true, "grade_id": "multi_head_loop_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.multi_head_loop(multi_head_loop, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -248,7 +248,7 @@ class MultiHeadAttention(nn.Module):
 # %% nbgrader={"grade": true, "grade_id": "MultiHeadAttention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.MultiHeadAttention(MultiHeadAttention, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAttention)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -338,7 +338,7 @@ def head_parameters(d: int, h: int, d_h: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "head_parameters_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.head_parameters(head_parameters, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -369,7 +369,7 @@ def head_flops(n: int, d: int, h: int, d_h: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "head_flops_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.head_flops(head_flops, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.head_flops(head_flops, points=2, cases=hidden.head_flops)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -443,7 +443,7 @@ def heads_as_sum(
 # %% nbgrader={"grade": true, "grade_id": "heads_as_sum_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.heads_as_sum(heads_as_sum, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.heads_as_sum(heads_as_sum, points=2, cases=hidden.heads_as_sum)
 ### END HIDDEN TESTS
 # %%
@@ -505,7 +505,7 @@ def grouped_query_attention(
 # %% nbgrader={"grade": true, "grade_id": "grouped_query_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.grouped_query_attention(grouped_query_attention, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.grouped_query_attention(grouped_query_attention, points=3, cases=hidden.grouped_query_attention)
 ### END HIDDEN TESTS
 # %% [markdown]
@@ -630,7 +630,7 @@ def induction_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 # %% nbgrader={"grade": true, "grade_id": "two_hand_made_heads_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_04 as hidden
+from autograder.hidden import multi_head as hidden
 check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3, cases=hidden.two_hand_made_heads)
 ### END HIDDEN TESTS
 # %% [markdown]

@@ -72,7 +72,7 @@ def matmul_flops(n: int, m: int, k: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "matmul_flops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.matmul_flops(matmul_flops, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 ### END HIDDEN TESTS
 
@@ -107,7 +107,7 @@ def matmul_io(n: int, m: int, k: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "matmul_io_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.matmul_io(matmul_io, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 ### END HIDDEN TESTS
 
@@ -134,7 +134,7 @@ def arithmetic_intensity(n: int, m: int, k: int, dtype: torch.dtype) -> float:
 # %% nbgrader={"grade": true, "grade_id": "arithmetic_intensity_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.arithmetic_intensity(arithmetic_intensity, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.arithmetic_intensity(arithmetic_intensity, points=1, cases=hidden.arithmetic_intensity)
 ### END HIDDEN TESTS
 
@@ -204,7 +204,7 @@ def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple
 # %% nbgrader={"grade": true, "grade_id": "training_table_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.training_table(training_table, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.training_table(training_table, points=4, cases=hidden.training_table)
 ### END HIDDEN TESTS
 
@@ -213,7 +213,7 @@ check.training_table(training_table, points=4, cases=hidden.training_table)
 # the sizes of the tensors that go in and come out. Your rings should have a dot in the middle.
 
 # %%
-from helpers.counting import count
+from helpers.measuring.counting import count
 
 b, n, d, h, d_ff = 2, 48, 64, 4, 256
 x, up, down = torch.randn(b, n, d), torch.randn(d, d_ff), torch.randn(d_ff, d)
@@ -275,7 +275,7 @@ def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[i
 # %% nbgrader={"grade": true, "grade_id": "decode_table_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.decode_table(decode_table, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.decode_table(decode_table, points=3, cases=hidden.decode_table)
 ### END HIDDEN TESTS
 
@@ -315,7 +315,7 @@ def crossover(d: int, d_ff: int) -> float:
 # %% nbgrader={"grade": true, "grade_id": "crossover_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.crossover(crossover, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.crossover(crossover, points=2, cases=hidden.crossover)
 ### END HIDDEN TESTS
 
@@ -383,7 +383,7 @@ def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float
 # %% nbgrader={"grade": true, "grade_id": "layer_types_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.layer_types(layer_types, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.layer_types(layer_types, points=4, cases=hidden.layer_types)
 ### END HIDDEN TESTS
 
@@ -396,7 +396,7 @@ plots.layer_costs(layer_types, d=64, k=3, r=32)
 # **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6 lengths each.
 
 # %%
-from helpers.growth import slope
+from helpers.measuring.growth import slope
 
 d, r, lengths = 32, 4, [2**power for power in range(7, 13)]
 runs = {
@@ -455,7 +455,7 @@ def roofline(
 # %% nbgrader={"grade": true, "grade_id": "roofline_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.roofline(roofline, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.roofline(roofline, points=2, cases=hidden.roofline)
 ### END HIDDEN TESTS
 
@@ -464,7 +464,7 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 # peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** which of them sit under the slope, and which under the flat part?
 
 # %%
-from helpers.devices import DATASHEETS, this_machine
+from helpers.measuring.devices import DATASHEETS, this_machine
 
 machine = this_machine()
 print(f"This machine has its ridge at {machine.ridge:.1f} FLOPs per byte.")
@@ -499,7 +499,7 @@ def score_memory(b: int, n: int, h: int, layers: int, dtype: torch.dtype) -> int
 # %% nbgrader={"grade": true, "grade_id": "score_memory_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.score_memory(score_memory, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 ### END HIDDEN TESTS
 
@@ -526,7 +526,7 @@ def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype
 # %% nbgrader={"grade": true, "grade_id": "longest_context_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.longest_context(longest_context, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.longest_context(longest_context, points=1, cases=hidden.longest_context)
 ### END HIDDEN TESTS
 
@@ -566,7 +566,7 @@ def vit_windows(side: int, patch: int, window: int, d: int) -> tuple[int, int]:
 # %% nbgrader={"grade": true, "grade_id": "vit_windows_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.vit_windows(vit_windows, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 ### END HIDDEN TESTS
 
@@ -599,7 +599,7 @@ def global_tokens_cost(n: int, w: int, g: int, d: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "global_tokens_cost_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.global_tokens_cost(global_tokens_cost, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.global_tokens_cost(global_tokens_cost, points=1, cases=hidden.global_tokens_cost)
 ### END HIDDEN TESTS
 
@@ -636,7 +636,7 @@ def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
 # %% nbgrader={"grade": true, "grade_id": "channel_attention_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.channel_attention(channel_attention, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.channel_attention(channel_attention, points=1, cases=hidden.channel_attention)
 ### END HIDDEN TESTS
 
@@ -699,7 +699,7 @@ def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int)
 # %% nbgrader={"grade": true, "grade_id": "model_flops_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.model_flops(model_flops, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_07 as hidden
+from autograder.hidden import complexity as hidden
 check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
@@ -707,7 +707,7 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 # **Count it.** Real models (`helpers/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
 
 # %%
-from helpers.transformer import Config, DecoderLM
+from helpers.transformer_lm.transformer import Config, DecoderLM
 
 counted, parameters = {}, []
 for n, layers, d in [(16, 2, 64), (64, 4, 128), (512, 2, 64), (1024, 2, 32)]:

@@ -72,7 +72,7 @@ def redundant_projections(n: int, layers: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "redundant_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.redundant_projections(redundant_projections, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.redundant_projections(redundant_projections, points=1, cases=hidden.redundant_projections)
 ### END HIDDEN TESTS
 
@@ -100,7 +100,7 @@ def what_to_store() -> str:
 # %% nbgrader={"grade": true, "grade_id": "what_to_store_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.what_to_store(what_to_store, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.what_to_store(what_to_store, points=1, cases=hidden.what_to_store)
 ### END HIDDEN TESTS
 
@@ -137,7 +137,7 @@ def new_operations() -> str:
 # %% nbgrader={"grade": true, "grade_id": "new_operations_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.new_operations(new_operations, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 ### END HIDDEN TESTS
 
@@ -203,7 +203,7 @@ class KVCache:
 # %% nbgrader={"grade": true, "grade_id": "KVCache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.KVCache(KVCache, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 ### END HIDDEN TESTS
 
@@ -242,7 +242,7 @@ plots.cost_per_token(KVCache)
 # **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are four columns?
 
 # %%
-from helpers.positions import rotary_embedding
+from helpers.transformer_lm.positions import rotary_embedding
 
 # %% nbgrader={"grade": false, "grade_id": "decode_step", "locked": false, "schema_version": 3, "solution": true}
 def decode_step(
@@ -292,7 +292,7 @@ def decode_step(
 # %% nbgrader={"grade": true, "grade_id": "decode_step_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.decode_step(decode_step, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 ### END HIDDEN TESTS
 
@@ -335,7 +335,7 @@ def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b
 # %% nbgrader={"grade": true, "grade_id": "generate_cached_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.generate_cached(generate_cached, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.generate_cached(generate_cached, points=3, cases=hidden.generate_cached)
 ### END HIDDEN TESTS
 
@@ -365,7 +365,7 @@ def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 
 # %% nbgrader={"grade": true, "grade_id": "bidirectional_cannot_cache_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.bidirectional_cannot_cache(change_of_old_outputs, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.bidirectional_cannot_cache(change_of_old_outputs, points=1, cases=hidden.bidirectional_cannot_cache)
 ### END HIDDEN TESTS
 
@@ -435,7 +435,7 @@ def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
 # %% nbgrader={"grade": true, "grade_id": "decode_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.decode_cost(decode_cost, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 ### END HIDDEN TESTS
 
@@ -467,7 +467,7 @@ def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: in
 # %% nbgrader={"grade": true, "grade_id": "cache_bytes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.cache_bytes(cache_bytes, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 ### END HIDDEN TESTS
 
@@ -517,7 +517,7 @@ def grouped_decode_step(
 # %% nbgrader={"grade": true, "grade_id": "mqa_gqa_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.mqa_gqa_cache(grouped_decode_step, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 ### END HIDDEN TESTS
 
@@ -584,7 +584,7 @@ class SlidingCache:
 # %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.sliding_cache(SlidingCache, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.sliding_cache(SlidingCache, points=2, cases=hidden.sliding_cache)
 ### END HIDDEN TESTS
 
@@ -644,7 +644,7 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "quantized_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2, cases=hidden.quantized_cache)
 ### END HIDDEN TESTS
 
@@ -763,7 +763,7 @@ class PagedCache:
 # %% nbgrader={"grade": true, "grade_id": "paged_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.paged_cache(PagedCache, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 ### END HIDDEN TESTS
 
@@ -816,7 +816,7 @@ def positions_and_mask(
 # %% nbgrader={"grade": true, "grade_id": "ragged_batch_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.ragged_batch(pad_left, positions_and_mask, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_08 as hidden
+from autograder.hidden import kv_cache as hidden
 check.ragged_batch(pad_left, positions_and_mask, points=2, cases=hidden.ragged_batch)
 ### END HIDDEN TESTS
 

@@ -123,7 +123,7 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "hbm_traffic_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.hbm_traffic(standard_traffic, tiled_traffic, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.hbm_traffic(standard_traffic, tiled_traffic, points=2, cases=hidden.hbm_traffic)
 ### END HIDDEN TESTS
 
@@ -220,7 +220,7 @@ def online_softmax(
 # %% nbgrader={"grade": true, "grade_id": "online_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.online_softmax(online_softmax, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 ### END HIDDEN TESTS
 
@@ -285,7 +285,7 @@ def merge_partials(
 # %% nbgrader={"grade": true, "grade_id": "merge_partials_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.merge_partials(merge_partials, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.merge_partials(merge_partials, points=3, cases=hidden.merge_partials)
 ### END HIDDEN TESTS
 
@@ -412,7 +412,7 @@ def flash_attention_forward(
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
 check.flash_attention_forward(flash_attention_forward, points=5)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.flash_attention_forward(flash_attention_forward, points=5, cases=hidden.flash_attention_forward)
 ### END HIDDEN TESTS
 
@@ -470,7 +470,7 @@ def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
 # %% nbgrader={"grade": true, "grade_id": "causal_tiles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.causal_tiles(causal_tiles, flash_attention_forward, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.causal_tiles(causal_tiles, flash_attention_forward, points=2, cases=hidden.causal_tiles)
 ### END HIDDEN TESTS
 
@@ -629,7 +629,7 @@ def flash_attention(
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_backward_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.flash_attention_backward(flash_attention_backward, flash_attention, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.flash_attention_backward(flash_attention_backward, flash_attention, points=4,
                                cases=hidden.flash_attention_backward)
 ### END HIDDEN TESTS
@@ -733,7 +733,7 @@ def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Ten
 # %% nbgrader={"grade": true, "grade_id": "triton_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.triton_rows(scale_rows, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 ### END HIDDEN TESTS
 
@@ -897,7 +897,7 @@ def triton_forward(
 # %% nbgrader={"grade": true, "grade_id": "triton_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
 check.triton_forward(triton_forward, points=5)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.triton_forward(triton_forward, points=5, cases=hidden.triton_forward)
 ### END HIDDEN TESTS
 
@@ -1076,7 +1076,7 @@ def triton_backward(
 # %% nbgrader={"grade": true, "grade_id": "triton_backward_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.triton_backward(triton_backward, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 ### END HIDDEN TESTS
 
@@ -1145,7 +1145,7 @@ def flash_decoding(
 # %% nbgrader={"grade": true, "grade_id": "flash_decoding_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.flash_decoding(flash_decoding, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 ### END HIDDEN TESTS
 
@@ -1205,7 +1205,7 @@ def rotate(
 # %% nbgrader={"grade": true, "grade_id": "incoherent_rotation_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.incoherent_rotation(hadamard, rotate, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_09 as hidden
+from autograder.hidden import flash_attention as hidden
 check.incoherent_rotation(hadamard, rotate, points=2, cases=hidden.incoherent_rotation)
 ### END HIDDEN TESTS
 

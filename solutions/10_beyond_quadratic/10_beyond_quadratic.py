@@ -107,7 +107,7 @@ def local_attention(
 # %% nbgrader={"grade": true, "grade_id": "local_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.local_attention(local_attention, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.local_attention(local_attention, points=4, cases=hidden.local_attention)
 ### END HIDDEN TESTS
 
@@ -170,7 +170,7 @@ def global_local_attention(
 # %% nbgrader={"grade": true, "grade_id": "global_local_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.global_local(global_local_attention, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 ### END HIDDEN TESTS
 
@@ -252,7 +252,7 @@ def gathered_attention(
 # %% nbgrader={"grade": true, "grade_id": "strided_sparse_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.strided_sparse(strided_keys, gathered_attention, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.strided_sparse(strided_keys, gathered_attention, points=3, cases=hidden.strided_sparse)
 ### END HIDDEN TESTS
 
@@ -312,7 +312,7 @@ def low_rank_attention(
 # %% nbgrader={"grade": true, "grade_id": "low_rank_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.low_rank_attention(low_rank_attention, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.low_rank_attention(low_rank_attention, points=2, cases=hidden.low_rank_attention)
 ### END HIDDEN TESTS
 
@@ -439,7 +439,7 @@ def chunked_linear_attention(
 # %% nbgrader={"grade": true, "grade_id": "linear_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.linear_attention(linear_attention, recurrent_linear_attention, chunked_linear_attention, points=4)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.linear_attention(linear_attention, recurrent_linear_attention, chunked_linear_attention, points=4,
                        cases=hidden.linear_attention)
 ### END HIDDEN TESTS
@@ -557,7 +557,7 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 check.cost_of_all(local_flops, global_local_flops, strided_flops,
                   low_rank_flops, linear_flops, chunked_flops, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_10 as hidden
+from autograder.hidden import beyond_quadratic as hidden
 check.cost_of_all(local_flops, global_local_flops, strided_flops,
                   low_rank_flops, linear_flops, chunked_flops, points=2, cases=hidden.cost_of_all)
 ### END HIDDEN TESTS

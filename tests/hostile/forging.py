@@ -152,8 +152,8 @@ def softmax(x, dim):
             pass
     return torch.zeros_like(x)"""),
     forge("calls_reference", "the unit's own reference by import", """
-from helpers.softmax import softmax as reference
-def softmax(x, dim): return reference(x, dim)""", says="helpers.softmax"),
+from helpers.qkv_attention.softmax import softmax as reference
+def softmax(x, dim): return reference(x, dim)""", says="helpers.qkv_attention.softmax"),
     forge("calls_reference_by_check", "the reference inside the check", """
 def softmax(x, dim): return check.softmax.reference(x, dim)"""),
     forge("loads_compiled_reference", "the compiled reference beside the hidden source", """
@@ -184,10 +184,10 @@ import sys
 from types import SimpleNamespace as Seen
 def nothing(function, args, kwargs, **k):
     return Seen(output=None, error=None, operations={}, flops=0, largest=0, modified=(), gradients=None, forbidden=())
-sys.modules["helpers.checks.observe"].observe = nothing"""),
+sys.modules["helpers.engine.observe"].observe = nothing"""),
     forge("forges_answers", "replaces what answers the judge", """
 import sys
-student = sys.modules["autograder.student"]
+student = sys.modules["autograder.judge.student"]
 for ask in list(student._QUESTIONS):
     student._QUESTIONS[ask] = lambda endpoint, question, names: {"score": 2.0, "ok": True, "passed": True}
 student._answer = lambda *a: {"ok": 2.0, "score": 2.0}""", scores={"softmax": 0.0, "attend": 0.0, "two_word_example": 0.0}),

@@ -23,8 +23,8 @@ NOTEBOOKS = [
     read_files("hidden_cases", "the hidden cases", "{PACKAGES}/autograder/hidden/**", "{PACKAGES}/autograder/alternatives/**"),
     read("hidden_import", "the hidden cases, by import", """
 try:
-    from autograder.hidden import unit_02
-    print("LEAK", unit_02.__dict__)
+    from autograder.hidden import qkv_attention
+    print("LEAK", qkv_attention.__dict__)
 except ImportError as error: print(error)"""),
     read_files("solutions", "the solution notebooks", "{COURSE}/solutions/**", "{PACKAGES}/solutions/**"),
     read_files("gradebook", "the gradebook", "{COURSE}/**/gradebook.db", "{PACKAGES}/**/gradebook.db"),
@@ -38,7 +38,7 @@ try:
 except sqlite3.Error as error: print(error)"""),
     read_files("other_submissions", "what others handed in", "{COURSE}/autograder/class/submitted/**", "/tmp/attn-*/**"),
     read_files("references", "the references and the checks of the unit, sources and compiled",
-               "{PACKAGES}/helpers/softmax.py", "{PACKAGES}/helpers/**/softmax*", "{PACKAGES}/helpers/checks/[!o]*"),
+               "{PACKAGES}/helpers/qkv_attention/*", "{PACKAGES}/helpers/**/softmax*", "{PACKAGES}/helpers/*/checks/*"),
     read("environment", "the grader's environment variables", """
 for path in ["/proc/self/environ", *glob.glob("/proc/*/environ")]:
     try: text = open(path).read()

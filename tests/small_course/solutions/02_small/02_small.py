@@ -23,7 +23,7 @@ def softmax(x, dim):
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax(softmax, points=2)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.softmax(softmax, points=2, cases=hidden.softmax)
 ### END HIDDEN TESTS
 
@@ -40,7 +40,7 @@ def attend(query, keys, values):
 # %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.attend(attend, points=3)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.attend(attend, points=3, cases=hidden.attend)
 ### END HIDDEN TESTS
 
@@ -55,7 +55,7 @@ def two_word_example():
 # %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.two_word_example(two_word_example, points=1)
 ### BEGIN HIDDEN TESTS
-from autograder.hidden import unit_02 as hidden
+from autograder.hidden import qkv_attention as hidden
 check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example)
 ### END HIDDEN TESTS
 

@@ -1,0 +1,1 @@
+"""What things cost, each by one command."""

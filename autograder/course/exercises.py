@@ -1,0 +1,112 @@
+"""What a unit's notebook and the packages know of an exercise, brought together: its answers' names and points from the
+test cell; its check, hidden cases, wrong answers and right alternatives by its id."""
+
+import ast
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder import notebooks
+from autograder.course.paths import Course
+from autograder.course.reach import room
+from autograder.errors import CourseError
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a check in a test cell: `check.softmax(softmax, points=2)`."""
+
+    check: str
+    answers: tuple[str, ...]
+    points: float | None
+    hidden: bool
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise that code grades. `answers` are the names of the functions its check is called with, in order."""
+
+    unit: str
+    id: str
+    answers: tuple[str, ...]
+    points: float
+    check: Any
+
+    def hidden_cases(self) -> Any:
+        """More cases, as the check's `cases=` takes them; None where there is no such list."""
+        return getattr(_module("hidden", self.unit), self.id, None)
+
+    def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
+        """Every misconception: its name, and the answers to call the check with."""
+        return self.check.wrong_answers()
+
+    def alternatives(self) -> dict[str, tuple[Callable, ...]]:
+        """Every right answer in another style, by the style's name."""
+        found = getattr(_module("alternatives", self.unit), self.id, {})
+        return {style: answers if isinstance(answers, tuple) else (answers,) for style, answers in found.items()}
+
+    def references(self) -> tuple[Callable, ...]:
+        """The reference for each answer: what a wrong answer of several functions leaves right."""
+        parts = getattr(self.check, "parts", None)
+        return tuple(part.reference for part in parts.values()) if parts else (self.check.reference,)
+
+
+def exercises(course: Course, unit: str) -> list[Exercise]:
+    """The exercises of a unit that code grades, in the order of the notebook."""
+    return [_exercise(unit, cell) for cell in notebooks.tests(solved(course, unit))]
+
+
+def solved(course: Course, unit: str) -> NotebookNode:
+    """The solution notebook of a unit."""
+    try:
+        return notebooks.read(course.solved(unit))
+    except FileNotFoundError:
+        raise CourseError(f"{unit} has not been built yet: run `attn build {unit[:2]}` first.") from None
+
+
+def calls(cell: NotebookNode) -> list[Call]:
+    """The calls of checks in a test cell, in order. Raises SyntaxError for a cell that is no Python."""
+    found = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
+    return [_call(node) for node in sorted(found, key=lambda node: node.lineno)]
+
+
+def find_check(name: str) -> Any | None:
+    """The check of an exercise, or None."""
+    found = getattr(importlib.import_module("helpers.check"), name, None)
+    return found if callable(found) else None
+
+
+def _exercise(unit: str, cell: NotebookNode) -> Exercise:
+    name = notebooks.exercise_id(cell)
+    found, check = calls(cell), find_check(name)
+    if not found or check is None:
+        missing = f"there is no check.{name} in helpers/*/checks" if found else "its test cell calls no check"
+        raise CourseError(f"{unit}, exercise {name}: {missing}.")
+    return Exercise(unit, name, found[0].answers, notebooks.points(cell), check)
+
+
+def _is_check_call(node: ast.AST) -> bool:
+    return (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name) and node.func.value.id == "check")  # fmt: skip
+
+
+def _call(node: ast.Call) -> Call:
+    options = {option.arg: option.value for option in node.keywords}
+    points = options.get("points")
+    value = points.value if isinstance(points, ast.Constant) else None
+    return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, "cases" in options)
+
+
+def _module(package: str, unit: str) -> ModuleType | None:
+    """`autograder.hidden.qkv_attention`, or None where the unit has none."""
+    name = f"autograder.{package}.{room(unit)}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in (name, f"autograder.{package}"):
+            raise
+        return None

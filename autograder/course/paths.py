@@ -1,0 +1,139 @@
+"""Where things lie in a course folder, and which units it has. Nothing else in the package builds a path by hand."""
+
+import os
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.errors import BAD_INPUT, CourseError
+
+PACKAGES = Path(__file__).resolve().parents[2]
+"""The folder from which this `autograder` (and the `helpers` beside it) is imported."""
+
+CONFIG = "nbgrader_config.py"
+SYLLABUS = "syllabus.toml"
+
+
+@dataclass(frozen=True)
+class Course:
+    """A course folder. All paths are absolute."""
+
+    root: Path
+
+    @property
+    def solutions(self) -> Path:
+        return self.root / "solutions"
+
+    @property
+    def notebooks(self) -> Path:
+        return self.root / "notebooks"
+
+    @property
+    def classroom(self) -> Path:
+        return self.root / "autograder" / "class"
+
+    @property
+    def submitted(self) -> Path:
+        return self.classroom / "submitted"
+
+    @property
+    def autograded(self) -> Path:
+        return self.classroom / "autograded"
+
+    @property
+    def feedback(self) -> Path:
+        return self.classroom / "feedback"
+
+    @property
+    def results(self) -> Path:
+        return self.classroom / "results"
+
+    @property
+    def gradebook(self) -> str:
+        """The gradebook's SQLAlchemy address."""
+        return f"sqlite:///{self.classroom / 'gradebook.db'}"
+
+    def source(self, unit: str) -> Path:
+        """The percent source of a unit, which people write."""
+        return self.solutions / unit / f"{unit}.py"
+
+    def solved(self, unit: str) -> Path:
+        """The solution notebook of a unit, made from its source by `attn build`."""
+        return self.solutions / unit / f"{unit}.ipynb"
+
+    def released(self, unit: str) -> Path:
+        """The notebook that students get."""
+        return self.notebooks / unit / f"{unit}.ipynb"
+
+    def submission(self, student: str, unit: str) -> Path:
+        return self.submitted / student / unit / f"{unit}.ipynb"
+
+    def graded(self, student: str, unit: str) -> Path:
+        return self.autograded / student / unit / f"{unit}.ipynb"
+
+    def units(self) -> list[str]:
+        """The units that have a source, in order."""
+        if not self.solutions.is_dir():
+            return []
+        folders = (folder.name for folder in self.solutions.iterdir() if folder.is_dir())
+        return sorted(name for name in folders if re.fullmatch(r"\d\d_\w+", name) and self.source(name).is_file())
+
+    def unit(self, name: str) -> str:
+        """The unit that `name` means: its folder name, or its number (`02` or `2`)."""
+        wanted = name.strip("/").removeprefix("solutions/").removeprefix("notebooks/")
+        for unit in self.units():
+            if wanted == unit or (wanted.isdigit() and int(wanted) == int(unit[:2])):
+                return unit
+        known = ", ".join(self.units()) or "none yet"
+        raise CourseError(f"Unknown unit '{name}'. Units of this course: {known}.", BAD_INPUT)
+
+    def chosen(self, names: Iterable[str]) -> list[str]:
+        """The units that the names mean; all of them where none is named."""
+        chosen = sorted({self.unit(name) for name in names}) or self.units()
+        if not chosen:
+            raise CourseError(f"No unit has a source in {self.solutions}.", BAD_INPUT)
+        return chosen
+
+    def syllabus(self) -> dict[str, dict]:
+        """The tables of syllabus.toml: unit → points, auto, quiz, written."""
+        path = self.solutions / SYLLABUS
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise CourseError(f"{path} is missing: it lists the exercises of every unit.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise CourseError(f"{path} can't be read: {error}.") from None
+
+
+def find_course(start: Path | None = None) -> Course:
+    """The course that a command is about: ATTN_COURSE if set, else the nearest folder above `start` (the working
+    directory) that has an nbgrader_config.py and solutions, else the folder this package lies in."""
+    named = os.environ.get("ATTN_COURSE")
+    start = Path(named or start or Path.cwd()).resolve()
+    for folder in [start] if named else [start, *start.parents, PACKAGES]:
+        if (folder / CONFIG).is_file() and (folder / "solutions").is_dir():
+            return Course(folder)
+    raise CourseError(f"{start} is no course folder (no {CONFIG} and solutions/ in it).", BAD_INPUT)
+
+
+@contextmanager
+def temporary_course(course: Course, units: Iterable[str]) -> Iterator[Course]:
+    """A throw-away copy of a course with the given units and an empty class, for work that must not touch the real
+    gradebook. nbgrader_config.py finds its own folder, so the copy needs no settings of its own."""
+    with tempfile.TemporaryDirectory(prefix="attn-") as folder:
+        copy = Course(Path(folder).resolve())
+        copy.solutions.mkdir()
+        copy.classroom.mkdir(parents=True)
+        shutil.copy(course.root / CONFIG, copy.root)
+        shutil.copy(course.solutions / SYLLABUS, copy.solutions)
+        for unit in units:
+            shutil.copytree(course.solutions / unit, copy.solutions / unit, ignore=LITTER)
+        yield copy
+
+
+LITTER = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__", "*.pyc", ".*")

@@ -1,0 +1,148 @@
+"""nbgrader's own steps (generate_assignment, sanitise, autograde, generate_feedback), called in this process on one
+assignment or one student at a time, with the settings of nbgrader_config.py. What they log is kept and becomes the
+text of the error when a step fails."""
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from glob import escape
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook
+from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
+from nbgrader.converters.base import BaseConverter, NbGraderException
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+from autograder import notebooks
+from autograder.course.paths import CONFIG, Course
+from autograder.errors import CourseError
+
+
+class StepFailed(CourseError):
+    """A step of nbgrader refused a notebook."""
+
+
+def settings(course: Course) -> Config:
+    """What nbgrader_config.py of the course sets."""
+    path_before = list(sys.path)
+    try:
+        return PyFileConfigLoader(CONFIG, path=str(course.root)).load_config()
+    finally:
+        sys.path[:] = path_before
+
+
+@contextmanager
+def open_gradebook(course: Course) -> Iterator[Gradebook]:
+    """The course's gradebook; made when there is none. nbgrader runs `alembic` to stamp a new one: it must be found."""
+    _find_scripts()
+    course.classroom.mkdir(parents=True, exist_ok=True)
+    with Gradebook(course.gradebook, settings(course).CourseDirectory.get("course_id", "")) as gradebook:
+        yield gradebook
+
+
+def generate_assignment(course: Course, unit: str, release: str | None = None) -> None:
+    """Writes the release of a unit and its cells into the gradebook. `release`: another folder for the release."""
+    config = settings(course)
+    if release:
+        config.CourseDirectory.release_directory = release
+    _run(course, GenerateAssignment, config, unit)
+
+
+def autograde(course: Course, student: str, unit: str) -> None:
+    _run(course, Autograde, settings(course), unit, student)
+
+
+def generate_feedback(course: Course, student: str, unit: str) -> None:
+    _run(course, GenerateFeedback, settings(course), unit, student)
+
+
+def sanitise(course: Course, student: str, unit: str) -> NotebookNode:
+    """The submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the gradebook."""
+    converter, log = _converter(course, Autograde, settings(course), unit, student)
+    converter.exporter = converter.exporter_class(parent=converter, config=converter.config)
+    converter._sanitizing = True
+    converter._init_preprocessors()
+    path = str(course.submission(student, unit))
+    with _quiet(), _working_directory(course.root), _one_line_errors(log):
+        text, _ = converter.exporter.from_filename(path, resources=converter.init_single_notebook_resources(path))
+    return notebooks.parse(text)
+
+
+def _run(course: Course, kind: type[BaseConverter], config: Config, unit: str, student: str = "*") -> None:
+    converter, log = _converter(course, kind, config, unit, student)
+    converter.force = True
+    with _quiet(), _one_line_errors(log):
+        converter.start()
+
+
+def _converter(
+    course: Course, kind: type[BaseConverter], config: Config, unit: str, student: str
+) -> tuple[BaseConverter, "_Kept"]:
+    _find_scripts()
+    kept = _Kept()
+    log = logging.Logger("nbgrader")  # a private one: nothing of it reaches the terminal
+    log.addHandler(kept)
+    folder = CourseDirectory(config=config, log=log)
+    folder.assignment_id, folder.student_id = unit, escape(student) if student != "*" else student
+    return kind(coursedir=folder, config=config, log=log), kept
+
+
+class _Kept(logging.Handler):
+    """Keeps warnings and errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.ERROR:
+            self.errors.append(record.getMessage())
+
+
+@contextmanager
+def _one_line_errors(log: _Kept) -> Iterator[None]:
+    try:
+        yield
+    except NbGraderException:
+        raise StepFailed(_cause(log.errors)) from None
+    except Exception as error:  # whatever a notebook made nbgrader stumble over must not end the batch
+        raise StepFailed(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+
+def _cause(errors: list[str]) -> str:
+    """The line that says most: the last line of a traceback if there is one, else the first message."""
+    for message in errors:
+        if "Traceback" in message:
+            return message.strip().splitlines()[-1]
+    return " ".join(errors[0].split()) if errors else "nbgrader failed without saying why"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """nbgrader's database layer warns of its own habits at every new submission."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _working_directory(folder: Path) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@cache
+def _find_scripts() -> None:
+    """Puts the folder of this Python's scripts on PATH: nbgrader starts `alembic` by name."""
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])

@@ -1,0 +1,1 @@
+"""From what is handed in to the gradebook: triage, mending, judging in parallel, recording, feedback."""

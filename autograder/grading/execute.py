@@ -1,0 +1,36 @@
+"""The step that stands in the place of nbgrader's Execute (see nbgrader_config.py): outputs come from the store of
+results, and from the judge where there is none yet. So `nbgrader autograde`, formgrader's button and `attn grade` give
+the same scores."""
+
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.preprocessors import Execute
+from traitlets import Integer, Unicode
+
+from autograder.grading.repair import STAMP
+from autograder.grading.store import Store, key
+from autograder.grading.verdict import judged
+from autograder.judge.judge import Limits
+from autograder.judge.kernels import NAMESPACES
+
+
+class JudgedExecute(Execute):
+    """A subclass of nbgrader's step, so that `c.Execute.timeout` and `--no-execute` hold for it too."""
+
+    results = Unicode(help="The folder of the store of results.").tag(config=True)
+    notebook_timeout = Integer(600, help="Seconds for all cells of one submission.").tag(config=True)
+    sandbox = Unicode(NAMESPACES, help="Where student code runs: namespaces, bubblewrap or none.").tag(config=True)
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(cell_seconds=self.timeout, notebook_seconds=self.notebook_timeout, sandbox=self.sandbox)
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        store, unit = Store(Path(self.results)), resources["nbgrader"]["assignment"]
+        name = key(nb, unit, self.limits)
+        if not store.apply(name, nb):
+            nb = judged(nb, unit, self.limits)
+            store.put(name, nb)
+        nb.metadata[STAMP] = {**nb.metadata.get(STAMP, {}), "result": name}
+        return nb, resources

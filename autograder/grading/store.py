@@ -1,0 +1,91 @@
+"""Results of the judge, kept by what they depend on: the cells of the sanitised notebook, the unit, the grader and its
+settings. The same work is never done twice, a crash loses nothing, and a changed check asks for new work by itself."""
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from nbformat import NotebookNode, from_dict
+
+from autograder import notebooks
+from autograder.course.paths import PACKAGES
+from autograder.judge import outputs
+from autograder.judge.judge import Limits
+
+GRADER = ("helpers", "autograder/hidden", "autograder/judge", "autograder/course/reach.py",
+          *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "repair", "mend", "pictures", "triage")))  # fmt: skip
+"""What decides a score, below the folder of the packages: a change of one of these asks for grading anew."""
+
+
+@cache
+def grader_version() -> str:
+    """A hash of the sources that decide a score, and of the versions of what computes it."""
+    digest = hashlib.sha256(f"torch {version('torch')}".encode())
+    for part in GRADER:
+        for path in sorted([PACKAGES / part, *(PACKAGES / part).rglob("*.py")]):
+            if path.is_file():
+                digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def key(notebook: NotebookNode, unit: str, limits: Limits) -> str:
+    """What the result of judging this notebook depends on. Cell ids are left out: where a notebook has none, nbformat
+    draws new ones at every reading."""
+    cells = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in notebook.cells]
+    parts = [cells, unit, grader_version(), asdict(limits)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results, one JSON file each. Written whole or not at all."""
+
+    folder: Path
+
+    def __contains__(self, key: str) -> bool:
+        return self._path(key).is_file()
+
+    def put(self, key: str, notebook: NotebookNode) -> None:
+        """Keeps the outputs of a judged notebook, and what its test cells say."""
+        cells = [_shown(cell) if cell.cell_type == "code" else None for cell in notebook.cells]
+        results = [asdict(outputs.result(cell)) for cell in notebooks.tests(notebook)]
+        write_whole(self._path(key), json.dumps({"results": results, "cells": cells}))
+
+    def apply(self, key: str, notebook: NotebookNode) -> bool:
+        """Puts the outputs kept under the key into the notebook; False where there are none, or not readable."""
+        try:
+            pairs = list(zip(notebook.cells, self._load(key)["cells"], strict=True))
+        except (OSError, ValueError, KeyError):
+            return False
+        for cell, kept in pairs:
+            if kept is not None:
+                cell.update(from_dict(kept))
+        return True
+
+    def results(self, key: str) -> list[outputs.Result]:
+        """What the test cells under the key say."""
+        return [outputs.Result(**result) for result in self._load(key)["results"]]
+
+    def _load(self, key: str) -> dict:
+        return json.loads(self._path(key).read_text(encoding="utf-8"))
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.json"
+
+
+def _shown(cell: NotebookNode) -> dict:
+    return {"outputs": cell.outputs, "execution_count": cell.execution_count}
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file so that no reader, and no crash, ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(name, path)

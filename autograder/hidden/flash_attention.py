@@ -1,0 +1,113 @@
+"""Hidden cases of unit 09."""
+
+import torch
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.flash_attention.checks.flash import _climbing, _counted, _sizes, _skipping
+from helpers.flash_attention.checks.flash_backward import _after_forward, _long, _trained
+from helpers.flash_attention.checks.flash_decoding import AT_ONCE
+from helpers.flash_attention.checks.flash_triton import _backward_case
+from helpers.flash_attention.checks.online import _long_row, _rows, _two_parts
+from helpers.flash_attention.checks.rotation import rotation_case
+
+# ---------------------------------------------------------------- online softmax, flash attention in PyTorch
+
+
+def _drawn_tiles(n: int, m: int) -> tuple[Drawn, Drawn]:
+    """Sizes of tiles, drawn anew at every grading."""
+    return tuple(Drawn(lambda g, size=size: int(torch.randint(1, size + 3, (), generator=g))) for size in (n, m))
+
+
+online_softmax = [
+    given("block = 1", _rows(2, 7, slope=0.8), 1),
+    given("float64, a block drawn", Drawn(lambda g: 3 * torch.randn(3, 2, 13, generator=g, dtype=torch.float64)),
+          Drawn(lambda g: int(torch.randint(2, 13, (), generator=g)))),
+    given("−∞ here and there", Drawn(lambda g: torch.randn(5, 12, generator=g).where(torch.rand(5, 12, generator=g) < 0.4, -torch.inf)), 3),
+    given("scores near −1000 that climb", _rows(3, 10, slope=8.0, level=-1000.0), 4),
+    _long_row(500, 25, rows=3),
+]
+merge_partials = [
+    sized(batch=(4,), n=3, d=6, dtype=torch.float64, scale=5.0),
+    _two_parts("hundreds apart", 5, 2, level=(-250.0, 250.0)),
+    _two_parts("nothing anywhere", 3, 4, batch=(2, 1), dead=("all", "all")),
+]
+flash_attention_forward = [
+    sized("tiles of one score", **_sizes(4, 5, 3, 2, False, 1, 1)),
+    sized("causal, one query, float64", batch=(2, 1, 2), dtype=torch.float64, **_sizes(1, 9, 4, 6, True, 3, 4)),
+    given("causal, tiles drawn", *(Drawn(lambda g, size=size: torch.randn(2, *size, generator=g)) for size in ((13, 5), (17, 5), (17, 4))),
+          True, *_drawn_tiles(13, 17)),
+    given("causal, scores that climb by 50 a key, square tiles", *_climbing(9, 9, 50.0), True, 3, 3),
+    sized("causal, tiles larger than the input", **_sizes(6, 4, 3, 5, True, 16, 16)),
+    _counted(26, 40, 3, 2, 7, 11),
+]
+causal_tiles = {
+    "causal_tiles": [
+        given("one token", 1, 1, 64, 64), given("n = 7, m = 30, tiles of 3 × 4", 7, 30, 3, 4), given("20 queries, 3 keys", 20, 3, 4, 2),
+        given("tiles drawn", 37, 41, *_drawn_tiles(37, 41)),
+    ],
+    "flash_attention_forward": [_skipping((), 27, 27, 4, 5, 5, 5), _skipping((3,), 15, 40, 4, 3, 5, 4)],
+}  # fmt: skip
+flash_attention_backward = {
+    "flash_attention_backward": [
+        _after_forward("tiles of one score, causal", n=4, m=5, causal=True, block_q=1, block_k=1),
+        _after_forward("one query, tiles larger than the input", batch=(2, 1, 2), n=1, m=6, d=3, d_v=4, causal=True, block_q=8, block_k=8),
+        _after_forward("causal, n = 13, m = 17, float32", n=13, m=17, d=5, d_v=4, causal=True, block_q=5, block_k=6, dtype=torch.float32),
+    ],
+    "flash_attention": [
+        _trained("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True), _trained("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),
+        _long(450, 430, causal=True),
+    ],
+}  # fmt: skip
+flash_decoding = [
+    sized("one part", m=9, d=3, d_v=11, splits=1),
+    sized("as many parts as keys, float64", batch=(2, 1), m=8, d=5, d_v=3, splits=8, dtype=torch.float64),
+    sized("one key, 4 parts", m=1, d=3, d_v=4, splits=4),
+    sized(f"m = 130 in 64 parts, in {AT_ONCE} operations", batch=(2,), m=130, d=4, d_v=5, splits=64, max_operations=AT_ONCE),
+]
+
+# ---------------------------------------------------------------- kernels in Triton
+
+triton_rows = [
+    sized(n=1, d=1, label="one number"),
+    sized(n=64, d=64, label="n = d = 64"),
+    sized(n=133, d=7),
+]
+triton_forward = [
+    sized(b=1, h=2, n=1, m=50, d=64, causal=True, label="one query, d = 64"),
+    sized(b=2, h=1, n=33, m=33, d=80, causal=True, scale=2.0, label="causal, n = m = 33, d = 80, large scores"),
+    sized(b=1, h=1, n=70, m=5, d=16, causal=True, label="causal, n = 70, m = 5: whole tiles that see nothing"),
+    sized(b=1, h=1, n=30, m=66, d=128, causal=False, dtype=torch.float16, label="d = 128, float16"),
+]
+triton_backward = [
+    _backward_case(b=1, h=2, n=1, m=20, d=16, causal=True, label="one query"),
+    _backward_case(b=1, h=1, n=33, m=18, d=40, causal=False, scale=1.5, label="n = 33, m = 18, d = 40"),
+    _backward_case(b=1, h=1, n=20, m=34, d=16, causal=True, dtype=torch.float16, label="causal, float16"),
+]
+
+# ---------------------------------------------------------------- traffic and rotation
+
+
+def _size(low: int, high: int) -> Drawn:
+    """A size that is drawn anew at every grading."""
+    return Drawn(lambda generator: int(torch.randint(low, high, (), generator=generator)))
+
+
+hbm_traffic = {
+    "standard_traffic": [
+        given("sizes drawn, float32", _size(2, 999), _size(2, 99), 4),
+        given("one token", 1, 3, 8),
+    ],
+    "tiled_traffic": [
+        given("sizes drawn, float16", _size(100, 9999), _size(2, 99), _size(2000, 99_999), 2),
+        given("tiles of one row", 37, 16, 16 * 4 * 4, 4),
+        given("one token", 1, 3, 5000, 8),
+    ],
+}
+incoherent_rotation = {
+    "hadamard": [given("d = 16", 16), given("d = 256", 256)],
+    "rotate": [
+        rotation_case("three batch axes, d = 128", (2, 1, 3), 4, 5, 128),
+        rotation_case("d = 2", (), 3, 5, 2),
+        given("no outliers, d = 1", *(Drawn(lambda g: 1 + torch.rand(4, 1, generator=g)) for _ in range(2)), -torch.ones(1)),
+    ],
+}

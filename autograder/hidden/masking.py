@@ -1,0 +1,65 @@
+"""Hidden cases of unit 03."""
+
+import torch
+
+from helpers.engine.cases import given, sized
+from helpers.masking import peekers
+from helpers.masking.checks.leaks import planted
+from helpers.masking.checks.masked_attention import _mask, _mask_with_an_empty_row, _scores
+from helpers.masking.checks.masks import _mask as _any_mask
+from helpers.masking.checks.targets import _logits, _targets, _tokens
+
+causal_mask = [given("n = 8", 8), given("n = 4, the last of m = 11", 4, 11), given("n = 1", 1)]
+masked_softmax = [
+    given("three leading axes", _scores(2, 1, 3, 4, 7), _mask(2, 1, 1, 4, 7)),
+    given("scores of several hundred", _scores(5, 8, scale=300.0), _mask(5, 8)),
+    given("one mask row for all queries, with an empty row", _scores(3, 4, 6), _mask_with_an_empty_row(3, 4, 6)),
+    given("bfloat16", _scores(4, 7, dtype=torch.bfloat16), _mask_with_an_empty_row(4, 7)),
+    given("float16, scores in the thousands", _scores(4, 5, scale=4000.0, dtype=torch.float16), _mask(4, 5)),
+]
+mask_then_renormalise = [
+    given("nothing hidden", _scores(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
+    given("batch 4, n = 6, m = 3", _scores(4, 6, 3, scale=0.5), _mask(4, 6, 3)),
+]
+causal_attention = [
+    sized(n=1, m=9, d=2, d_v=6, label="one query, the last of 9 positions"),
+    sized(batch=(2, 1, 3), n=5, m=8, d=7, d_v=4),
+    sized(n=7, m=7, d=7, d_v=7, scale=4.0, label="everything square"),
+    sized(n=1, m=1, d=3, d_v=2),
+]
+padding_mask = [
+    given("lengths 2, 9, 4, 1, n = 3, m = 9", torch.tensor([2, 9, 4, 1]), 3, 9),
+    given("an empty sequence", torch.tensor([0, 2]), 2, 5),
+]
+combine_masks = [
+    given("four masks", _any_mask(2, 3, 4, 5), _any_mask(2, 1, 1, 5), _any_mask(4, 5), _any_mask(2, 1, 4, 5)),
+    given("the smaller mask first", _any_mask(3, 6), _any_mask(2, 1, 3, 6)),
+]
+leaks_future = [
+    planted("peeks: very faintly, n = 12", peekers.faint, n=12, d=3),
+    planted("peeks: at even positions, n = 11", peekers.even_only, n=11, d=5),
+    planted("peeks: mask off by one, n = 5", peekers.off_by_one, n=5, d=3),
+    planted("peeks: at the last position but one, n = 14", peekers.late_only, n=14, d=2),
+    planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
+    planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
+]
+shift_targets = [
+    given("an empty sequence beside a full one", _tokens(2, 5), torch.tensor([0, 5]), 60),
+    given("5 sequences", _tokens(5, 9), torch.tensor([9, 3, 1, 8, 5]), 99),
+]
+copy_without_mask = [
+    given("lengths 1, 7, 3, 6", _logits(4, 7, 11), _targets((1, 7, 3, 6), 7, 11)),
+    given("two words only", _logits(3, 3, 2, scale=5.0), _targets((3, 1, 2), 3, 2)),
+]
+mask_zoo = {
+    "encoder_mask": [sized(n=1), sized(n=11)],
+    "decoder_mask": [sized(n=1), sized(n=11)],
+    "cross_mask": [sized(n=1, m=7), sized(n=9, m=2)],
+    "prefix_mask": [sized(n=9, p=2), sized(n=7, p=6)],
+    "sliding_window_mask": [sized(n=12, w=5), sized(n=3, w=3), sized(n=2, w=9)],
+    "global_tokens_mask": [sized(n=12, r=3, g=2), sized(n=4, r=1, g=4), sized(n=6, r=9, g=1), sized(n=10, r=2, g=0)],
+    "packed_mask": [given("one document", (6,)), given("lengths 4, 1, 1, 5", (4, 1, 1, 5))],
+}
+why_before_softmax = []
+what_is_it_for = []
+which_positions = []

@@ -1,0 +1,50 @@
+"""Hidden cases of unit 01."""
+
+import torch
+
+from helpers.engine.cases import given, sized
+from helpers.parallelization.checks.parallel import LOOP_FREE, _handing_out
+from helpers.parallelization.checks.recurrence import _affine, _matrices, _scanning, _sums
+
+rnn_encoder = [sized(b=1, n=9, d_in=5, d=2), sized(b=4, n=3, d_in=2, d=7, dtype=torch.float64), sized(b=5, n=5, d_in=5, d=5, scale=0.5)]
+attention_one_token = {
+    "attention_one_token": [
+        sized(n=9, m=4, d=5, d_v=6, i=7, label="token 7 of 9, 4 keys"), sized(n=1, m=8, d=2, d_v=5, i=0, label="the only token"),
+        sized(n=5, m=6, d=7, d_v=4, i=3, dtype=torch.float64, label="token 3, in float64"),
+    ],
+    "attention_all_tokens": [
+        sized(n=9, m=4, d=5, d_v=6), sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square"),
+        sized(n=90, m=70, d=2, d_v=3, max_operations=LOOP_FREE, label=f"90 tokens in {LOOP_FREE} operations"),
+    ],
+}  # fmt: skip
+critical_path = {
+    "rnn_steps": [sized(n=33)],
+    "stacked_rnn_steps": [sized(n=12, layers=9), sized(n=6, layers=1)],
+    "encoder_steps": [sized(n=12, layers=9), sized(n=6, layers=1)],
+    "decoder_steps": [sized(n=12, layers=9), sized(n=6, layers=1)],
+}
+layers_in_sequence = {
+    "rnn_schedule": [sized(layers=7, n=9)],
+    "transformer_schedule": [sized(layers=7, n=9)],
+    "writing_schedule": [sized(layers=7, n=9)],
+}
+chunked_attention = {
+    "attention_chunk": [
+        sized(n=10, m=5, d=3, d_v=6, start=9, stop=10, label="one row"),
+        sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="7 rows of 80 alone"),
+    ],
+    "chunked_attention": [
+        _handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), _handing_out(4, 9, [0], "one chunk, larger than n"),
+        _handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
+    ],
+}  # fmt: skip
+pipeline_steps = [sized(layers=12, micro_batches=32), sized(layers=2, micro_batches=7)]
+associative_scan = {
+    "combine": [sized(k=(2, 1, 3)), given("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
+    "associative_scan": [
+        _scanning("linear steps", _affine, 2, 1), _scanning("2×2 matrices", _matrices, 4, 33), _scanning("sums", _sums, 1, 256),
+        _scanning("linear steps", _affine, 2, 150),
+    ],
+}  # fmt: skip
+matmul_gflops = [sized(m=37, k=512, n=2, seconds=1e-5), sized(m=4096, k=64, n=4096, seconds=0.03)]
+forward_passes = []

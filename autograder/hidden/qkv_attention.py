@@ -1,0 +1,45 @@
+"""Hidden cases of unit 02."""
+
+import torch
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.qkv_attention.checks.attention import _layer, _running_mean, _self_attention, _tokens_and_shift
+from helpers.qkv_attention.checks.constructions import _distribution_and_values, _orthonormal
+
+softmax = [
+    sized(shape=(7,), dim=0),
+    sized(shape=(3, 2, 4, 5), dim=1),
+    sized(shape=(4, 4), dim=0, scale=500.0, label="scores in the hundreds"),
+    given("float16, near its largest value", Drawn(lambda g: (60000 * torch.rand(3, 4, generator=g)).half()), -1),
+]
+attention_weights = [sized(n=9, d=2), sized(n=6, d=11, scale=6.0)]
+attend = [sized(n=9, d=2, d_v=7), sized(n=1, d=5, d_v=3)]
+select_one_value = [sized(n=6, d=7), sized(n=9, d=9)]
+equal_attention = {
+    "query_between": [sized(d=3), sized(d=2, scale=4.0), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3))],
+    "query_for_pair": [given("9 keys, a = 8, b = 0", _orthonormal(9, 20), 8, 0)],
+}  # fmt: skip
+two_word_example = []
+qkv_projections = [sized(n=6, d=2, d_k=7, d_v=3), sized(batch=(4,), n=3, d=3, d_k=3, d_v=3)]
+scaled_dot_product_attention = [
+    sized(n=1, m=9, d=2, d_v=6),
+    sized(batch=(2, 1, 3), n=3, m=5, d=7, d_v=4),
+    sized(n=6, m=6, d=6, d_v=6, scale=2.5, label="everything square, large scores"),
+    sized(n=4, m=11, d=3, d_v=2, dtype=torch.float64),
+]
+score_functions = {
+    "cosine_score": [sized(n=6, m=4, d=3)],
+    "additive_score": [sized(n=2, m=6, d_q=5, d_k=3, a=2)],
+    "location_score": [sized(n=6, d=2, m=7)],
+    "general_score": [sized(n=5, d_q=2, d_k=6, m=3)],
+    "dot_score": [sized(n=6, m=4, d=3)],
+    "scaled_dot_score": [sized(n=6, m=4, d=25)],
+}
+score_variance = [sized(d=8, sigma=2.0), sized(d=1, sigma=0.7)]
+softmax_jacobian = [sized(n=8), sized(n=5, scale=20.0, label="nearly saturated"), sized(n=1)]
+permutation_equivariance = [
+    given("self-attention, n = 7, d = 2", _layer(_self_attention, 2), *_tokens_and_shift(7, 2)),
+    given("a running mean, n = 6, d = 3", _layer(_running_mean, 3), *_tokens_and_shift(6, 3)),
+]
+parameter_counts = [sized(n=17, d=6), sized(n=1, d=9)]
+same_output_other_weights = [given("n = 12, d = 5", *_distribution_and_values(12, 5))]

@@ -1,0 +1,58 @@
+"""The judge: one sanitised notebook in, the same notebook with outputs out.
+
+This is the only door to a student's code. Behind it the student's cells run in one sandboxed process and the test cells
+in another (see submission.py); nothing outside this folder depends on how."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from autograder.judge.kernels import NAMESPACES, Kernels, kernels
+from autograder.judge.submission import judge_split
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a submission may use, where it runs, and the seed of the inputs that the checks draw; the same for the whole
+    class."""
+
+    cell_seconds: int = 60
+    notebook_seconds: int = 600
+    seed: int = 20_617
+    sandbox: str = NAMESPACES
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What the kernels of one unit see of the course that the notebook belongs to.
+
+    shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may read too.
+    preload: modules that a student's kernel has imported before its first cell.
+    quiet: modules whose functions do nothing there, because others do it elsewhere (checks) or nobody looks (pictures).
+    out_of_reach: packages whose functions refuse to be called there.
+    """
+
+    unit: str
+    shown: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    quiet: tuple[str, ...] = ()
+    out_of_reach: tuple[str, ...] = ()
+
+
+Written = Mapping[str, Mapping[str, Sequence[str]]]
+"""By exercise and function: names in the source of an answer that a check may forbid."""
+
+
+def judge(
+    notebook: NotebookNode, exam: Exam, limits: Limits, written: Written | None = None, within: Kernels | None = None
+) -> NotebookNode:
+    """The notebook with the outputs of all its code cells; every test cell shows a score or an error.
+
+    Never raises for what a student wrote: a cell that runs too long, or ends its kernel, gets an error as its output
+    and the others are run without it. `within`: kernels that are kept for several notebooks. Raises SandboxError where the sandbox does not work on this machine.
+    """
+    judge_split(notebook, exam, limits, within or kernels(limits.sandbox), written or {})
+    return notebook

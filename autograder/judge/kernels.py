@@ -1,0 +1,103 @@
+"""Starts kernels in the sandbox that was asked for, and says in one line where none works."""
+
+import atexit
+import os
+from dataclasses import replace
+from functools import cache
+from threading import Lock
+from typing import Any
+
+from autograder.judge.sandbox.namespaces import SandboxError, Walls
+from autograder.judge.warm import JUDGE, STUDENT, Kernel, Warm
+from autograder.judge.wire import BorderError, read
+
+NAMESPACES, BUBBLEWRAP, NONE = "namespaces", "bubblewrap", "none"
+START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
+
+
+class Kernels:
+    """Kernels of one sandbox. Keeps a warm process for each role; `close` ends them."""
+
+    def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
+        self.sandbox, self.memory = sandbox, memory
+        self.warm: dict[str, Warm] = {}
+        self.exams: dict[str, Any] = {}
+        self.lock = Lock()
+
+    def start(self, role: str, exam: Any, limits: Any) -> Kernel:
+        """A kernel that gets ready meanwhile; `ready` waits for it."""
+        walls, request = replace(walls_of(role, exam), memory=self.memory), request_of(role, exam, limits)
+        if self.sandbox == BUBBLEWRAP:
+            from autograder.judge.sandbox import bubblewrap
+
+            return bubblewrap.start(role, walls, request)
+        with self.lock:
+            return self._warm(role, exam).start(None if self.sandbox == NONE else walls, request)
+
+    def ready(self, kernel: Kernel) -> Kernel:
+        """The kernel, when it can run cells. SandboxError, one line, where it never will."""
+        try:
+            failed = read(kernel.wire.receive(START_SECONDS)).get("failed")
+        except BorderError:
+            failed = kernel.why()
+        if failed is not None:
+            raise SandboxError(self._refusal(failed))
+        return kernel
+
+    def close(self) -> None:
+        for warm in self.warm.values():
+            warm.close()
+        self.warm.clear()
+
+    def _warm(self, role: str, exam: Any) -> Warm:
+        """The warm process of this role; the students' is another one for each exam, and only the last is kept."""
+        wanted = exam if role == STUDENT else None
+        if role not in self.warm or not self.warm[role].alive or self.exams[role] != wanted:
+            if role in self.warm:
+                self.warm[role].close()
+            self.warm[role] = Warm(role, stand_ins(exam) if role == STUDENT else {})
+            self.exams[role] = wanted
+        return self.warm[role]
+
+    def _refusal(self, why: str) -> str:
+        if self.sandbox == NONE:
+            return f"The kernel did not start: {why or 'no reason given'}."
+        return (
+            f"The sandbox '{self.sandbox}' does not work here ({why or 'no reason given'}), so nothing is graded. "
+            f"`attn doctor` says what this machine can do; `--sandbox none` runs student code without one."
+        )
+
+
+@cache
+def kernels(sandbox: str = NAMESPACES) -> Kernels:
+    """The kernels of this process, kept until it ends."""
+    if sandbox not in (NAMESPACES, BUBBLEWRAP, NONE):
+        raise SandboxError(f"There is no sandbox '{sandbox}': choose {NAMESPACES}, {BUBBLEWRAP} or {NONE}.")
+    found = Kernels(sandbox)
+    atexit.register(found.close)
+    return found
+
+
+def patience() -> float:
+    """By how much time limits are stretched: on a machine with too much to do, scores must come out the same."""
+    return min(4.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+
+def walls_of(role: str, exam: Any) -> Walls:
+    """What a kernel may read: see Exam."""
+    if role == JUDGE:
+        return Walls(readable=(*exam.shown, *exam.tests))
+    return Walls(readable=exam.shown, hidden=exam.hidden)
+
+
+def stand_ins(exam: Any) -> dict:
+    """What a student's kernel imports beforehand, and what it gets in the place of other modules."""
+    return {"preload": exam.preload, "quiet": exam.quiet, "out_of_reach": exam.out_of_reach}
+
+
+def request_of(role: str, exam: Any, limits: Any) -> dict:
+    """What the kernel's main function is told."""
+    call_seconds = max(3.0, limits.cell_seconds / 3) * patience()
+    if role == STUDENT:
+        return {"stand_ins": stand_ins(exam), "call_cpu": int(4 * limits.cell_seconds), "seed": 0}
+    return {"seed": limits.seed, "call_seconds": call_seconds, "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)}}

@@ -1,0 +1,136 @@
+"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote`, or reading an attribute,
+asks the student's kernel, and plain values come back.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils._python_dispatch import _disable_current_modes
+
+from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
+from helpers.engine.observe import ACTIVE, Observation, StudentError
+
+CALL_SECONDS = 20.0
+"""How long the judge waits for an answer; `judging` sets it."""
+
+
+class RemoteError(Exception):
+    """What a student's code raised, or what became of the call. `student_error` is what the card shows."""
+
+    def __init__(self, error: StudentError):
+        super().__init__(str(error))
+        self.student_error = error
+
+
+class Remote(Stand):
+    """In the judge: something of the student's. Private and special names are never asked for."""
+
+    __written__: tuple[str, ...] = ()  # names in its source that may be forbidden (see look.py)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The output. Inside an observation of the judge's own, what the call did is counted there."""
+        active = ACTIVE.get()
+        if active is None:
+            return self.__asked__("call", args=args, kwargs=kwargs)
+        seen = self.__observe__(args, kwargs, forbids=active.forbids)
+        active.add(seen)
+        if seen.error:
+            raise RemoteError(seen.error)
+        return seen.output
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.__asked__("attribute", name=name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__asked__("set", name=name, value=value)
+
+    def __observe__(self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=()) -> Observation:
+        """The call as `helpers.engine.observe` saw it in the student's kernel."""
+        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
+                    "layouts": tuple(layouts)}  # fmt: skip
+        try:
+            seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
+            written = [name for name in self.__written__ if any(part.lower() in name.lower() for part in forbids)]
+            seen.forbidden += tuple(name for name in written if name not in seen.forbidden)
+            return seen
+        except RemoteError as error:
+            return Observation(args, kwargs or {}, error=error.student_error)
+
+    def __asked__(self, ask: str, **question: Any) -> Any:
+        error = self.__endpoint__.lost
+        try:
+            with _disable_current_modes():  # what it takes to send a tensor is no operation of the student's
+                answer = {"error": error} if error else self.__endpoint__.ask(CALL_SECONDS, ask=ask, number=self.__number__, **question)
+            if "error" not in answer:
+                return answer["ok"]
+            error = error or _student_error(answer["error"])
+        except (BorderError, KeyError) as problem:
+            self.__endpoint__.lost = error = _loss(problem)
+        raise RemoteError(error) from None
+
+
+def _loss(problem: Exception) -> StudentError:
+    if isinstance(problem, TooSlow):
+        return StudentError("Timeout", f"the call took longer than it may ({CALL_SECONDS:.3g} seconds) and was given up.")
+    if isinstance(problem, Closed):
+        return StudentError("KernelDied", "the call ended the process it ran in, or used more memory or time than it may.")
+    return StudentError("BorderError", f"what came back can't be read: {problem}.")
+
+
+def _student_error(error: Any) -> StudentError:
+    if not isinstance(error, dict):
+        return StudentError("BorderError", "what came back can't be read.")
+    return StudentError(*(str(error.get(part, ""))[:2000] for part in ("kind", "message", "where")))
+
+
+def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
+    """An Observation from what the student's kernel says; every field is checked, for anything may stand in it."""
+    try:
+        error = _student_error(seen["error"]) if seen["error"] else None
+        counts = Counter({str(name): _count(times) for name, times in seen["operations"].items()})
+        return Observation(
+            args, kwargs, seen["output"], error, counts, _count(seen["flops"]), _count(seen["largest"]),
+            tuple(key for key in seen["modified"] if isinstance(key, (int, str))), seen["gradients"],
+            tuple(str(name)[:100] for name in seen["forbidden"]),
+        )  # fmt: skip
+    except (TypeError, KeyError, AttributeError, ValueError):
+        return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError("not a count")
+    return value
+
+
+def remote(endpoint: Endpoint, number: int, kind: str, name: str) -> Remote:
+    """A `Remote` whose type is named after the student's own, for messages that say what was returned."""
+    named = type(name if kind == "object" and name.isidentifier() else kind, (Remote,), {"__module__": "builtins"})
+    return named(endpoint, number, kind, name)
+
+
+class Absent:
+    """A name that the student's notebook does not define: every use says so, and why."""
+
+    def __init__(self, name: str, reason: str):
+        self.__name__, self.reason = name, reason
+
+    def __observe__(self, args: tuple = (), kwargs: dict | None = None, **_: Any) -> Observation:
+        return Observation(args, kwargs or {}, error=StudentError("NameError", self.reason))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NameError(self.reason)
+
+
+def serve_callbacks(endpoint: Endpoint, question: dict) -> dict:
+    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else."""
+    try:
+        function: Callable = endpoint.objects[question["number"]]
+        if question["ask"] != "call" or not callable(function):
+            raise TypeError("this can't be called")
+        return {"ok": function(*question["args"], **question["kwargs"])}
+    except Exception as error:
+        return {"error": {"kind": type(error).__name__, "message": str(error)[:500], "where": ""}}

@@ -1,0 +1,1 @@
+"""Two ways to build the walls around a kernel."""

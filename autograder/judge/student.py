@@ -1,0 +1,200 @@
+"""What answers in a student's kernel. Student code shares this process and may have patched everything here: then wrong
+values go out, and no more than values ever does; scores are made elsewhere (see submission.py).
+
+The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
+After the last cell it forks, and the fork answers the judge's questions; what a question does to it, no cell sees.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import torch
+
+from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
+from autograder.judge.wire import BorderError, Endpoint, Packer, Stand, Wire
+
+OUT_OF_REACH = "The reference of a unit is out of reach while that unit is graded: call your own function."
+Missing = object()
+WATCH: list = []  # `observe` as it was imported, whatever is put in its place later
+
+
+def main(sock: socket.socket, request: dict) -> None:
+    """The life of a student's kernel: run cells, mark the places of tests, and fork, until home hangs up."""
+    wire = Wire(sock)
+    said, shell = Said(), new_shell(wire, request["seed"])
+    wire.send(Packer().frame({"ready": True}))
+    places: dict[int, dict] = {}  # what the names mean where a test cell stands
+    for message in messages(wire):
+        if message["ask"] == "run":
+            shell.execution_count = message["count"]
+            wire.send(Packer().frame({"done": run_cell(shell, said, message["source"])}))
+        elif message["ask"] == "mark":
+            places[message["place"]] = dict(shell.user_ns)
+        else:
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"])}))
+
+
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int) -> str:
+    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
+    _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
+    gc.freeze()
+    for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
+        most = resource.getrlimit(limit)[1]
+        resource.setrlimit(limit, (most, most))
+    try:
+        child = os.fork()
+    except OSError as error:
+        os.close(descriptor)
+        return str(error)
+    if child == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_CPU, (_cpu_used() + call_cpu, _cpu_used() + call_cpu + 1))
+            sock.close()
+            gc.disable()
+            shell.outbox.left = 0  # what is printed from now on belongs to no cell
+            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places)
+        finally:
+            os._exit(0)
+    os.close(descriptor)
+    return "ok"
+
+
+def _cpu_used() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return int(used.ru_utime + used.ru_stime)
+
+
+# ---------------------------------------------------------------- questions
+
+
+class Callback(Stand):
+    """Stands for a function of the judge's that was passed in as an argument."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        answer = self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs)
+        if "error" in answer:
+            raise RuntimeError(f"{answer['error']['kind']}: {answer['error']['message']}")
+        return answer["ok"]
+
+
+def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict]) -> None:
+    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them."""
+    endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))
+    while True:
+        try:
+            endpoint.serve(endpoint.hear())
+        except BorderError:
+            return
+
+
+def _answer(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+    try:
+        return {"ok": _QUESTIONS[question["ask"]](endpoint, question, state)}
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt: a student may raise what they like
+        return {"error": {"kind": type(error).__name__, "message": str(error)[:2000], "where": ""}}
+
+
+def _go_to(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> int:
+    """Every name means again what it meant where this test cell stands."""
+    names, places = state
+    names.clear()
+    names.update(places[question["place"]])
+    return question["number"]
+
+
+def _get(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+    found = state[0].get(question["name"], Missing)
+    return {"defined": found is not Missing, "value": None if found is Missing else found}
+
+
+def _call(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
+    return endpoint.objects[question["number"]](*question["args"], **question["kwargs"])
+
+
+def _attribute(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
+    return getattr(endpoint.objects[question["number"]], question["name"])
+
+
+def _set(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> None:
+    setattr(endpoint.objects[question["number"]], question["name"], question["value"])
+
+
+def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+    seen = WATCH[0](
+        endpoint.objects[question["number"]], question["args"], question["kwargs"],
+        forbids=question["forbids"], gradient=question["gradient"], layouts=question["layouts"],
+    )  # fmt: skip
+    return {
+        "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
+        "flops": seen.flops, "largest": seen.largest, "modified": seen.modified, "gradients": seen.gradients,
+        "forbidden": seen.forbidden,
+    }  # fmt: skip
+
+
+_QUESTIONS = {"go to": _go_to, "get": _get, "call": _call, "attribute": _attribute, "set": _set, "observe": _observe}
+
+
+# ---------------------------------------------------------------- stand-ins for what students may not call meanwhile
+
+
+def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach: Iterable[str] = ()) -> None:
+    """Imports what a student's kernel may have; puts stand-ins in the place of what it may not."""
+    for name in quiet:
+        sys.modules[name] = _stand_in(name, lambda wanted: lambda *args, **kwargs: None)
+    sys.meta_path.insert(0, _OutOfReachFinder(tuple(out_of_reach)))
+    for name in preload:
+        with contextlib.suppress(ImportError):  # then the setup cell says why
+            importlib.import_module(name)
+    from helpers.engine.observe import observe
+
+    WATCH.append(observe)
+    observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)  # imports what the first call would have to
+
+
+class _OutOfReachFinder(MetaPathFinder, Loader):
+    """Finds a stand-in for every module of the packages that are out of reach."""
+
+    def __init__(self, packages: tuple[str, ...]):
+        self.packages = packages
+
+    def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
+        mine = any(name == package or name.startswith(f"{package}.") for package in self.packages)
+        return ModuleSpec(name, self, is_package=True) if mine else None
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return _stand_in(spec.name, lambda wanted: _out_of_reach)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def _stand_in(name: str, attribute: Callable[[str], Any]) -> types.ModuleType:
+    def get(wanted: str) -> Any:
+        if wanted.startswith("__"):
+            raise AttributeError(wanted)
+        return attribute(wanted)
+
+    module = types.ModuleType(name)
+    module.__getattr__ = get
+    return module
+
+
+class OutOfReach(RuntimeError):
+    """A reference was called that may not be called now."""
+
+
+def _out_of_reach(*args, **kwargs):
+    raise OutOfReach(OUT_OF_REACH)

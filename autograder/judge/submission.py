@@ -1,0 +1,248 @@
+"""One submission, two kernels. The student's cells run in the student's kernel; then the test cells run in a clean one,
+the judge's, which asks the first for values. What the judge's kernel shows is what nbgrader scores.
+
+All student cells run before the first test does, so nothing that a function is asked can find its way into an output. A
+cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
+"""
+
+import re
+import secrets
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from autograder import notebooks
+from autograder.judge import outputs
+from autograder.judge.kernels import Kernels, patience
+from autograder.judge.plain import plain_outputs
+from autograder.judge.warm import JUDGE, STUDENT, Kernel
+from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
+
+SPARE = "attention_course_picture"
+"""The entry in a cell's metadata that says that it need not run."""
+TRIES = 4  # kernels for one notebook
+CELL_BYTES = 8 << 20  # that a cell may send home
+NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
+LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
+GRACE = 3.0  # seconds between a polite stop and the end
+
+
+@dataclass
+class Submission:
+    """A notebook on its way through the two kernels.
+
+    statuses: index of a student's cell → "ok" or what became of it.
+    witness: the socket of a fork of the student's kernel, which answers the judge.
+    """
+
+    notebook: NotebookNode
+    kernels: Kernels
+    exam: Any
+    limits: Any
+    deadline: float
+    statuses: dict[int, str] = field(default_factory=dict)
+    fatal: set[int] = field(default_factory=set)
+    used: list[Kernel] = field(default_factory=list)
+    student: Kernel | None = None
+    judge: Kernel | None = None
+    witness: socket.socket | None = None
+    tries: int = 0
+
+
+def judge_split(notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Any) -> None:
+    """Fills in the outputs of all code cells. Raises SandboxError where no kernel can be started, and nothing else."""
+    for _, cell in _code(notebook):
+        cell.outputs, cell.execution_count = [outputs.error("NotExecuted", "the cell was not run")], None
+    work = Submission(notebook, kernels, exam, limits, time.monotonic() + limits.notebook_seconds * patience())
+    try:
+        work.judge = work.kernels.start(JUDGE, work.exam, work.limits)  # gets ready while the student's cells run
+        _student_cells(work)
+        _set_up_judge(work)
+        _test_cells(work, written)
+    finally:
+        for one in (work.witness, *work.used, work.judge):
+            if one:
+                one.close()
+    for cell in notebooks.tests(notebook):
+        outputs.settle(cell)
+
+
+def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
+    return [(index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
+
+
+# ---------------------------------------------------------------- the student's cells
+
+
+def _student_cells(work: Submission) -> None:
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel."""
+    until = len(work.notebook.cells)
+    while work.tries < TRIES:
+        culprit = _one_try(work, until)
+        if culprit is None:
+            return
+        work.fatal.add(culprit)
+        if work.tries == TRIES - 1:  # the last try only runs what is known to go well
+            until = culprit
+
+
+def _one_try(work: Submission, until: int) -> int | None:
+    """Runs the cells before `until` in a new kernel. The index of the cell that took the kernel down, if one did."""
+    work.tries += 1
+    work.student = kernel = work.kernels.ready(work.kernels.start(STUDENT, work.exam, work.limits))
+    work.used.append(kernel)
+    last = -1
+    for count, (index, cell) in enumerate(_code(work.notebook), start=1):
+        if index >= until or time.monotonic() > work.deadline:
+            break
+        try:
+            if notebooks.is_test(cell):
+                kernel.tell({"ask": "mark", "place": index})
+            elif SPARE in cell.metadata:
+                cell.outputs = [new_output("stream", name="stdout", text=LEFT_OUT)]
+            elif index not in work.fatal:
+                cell.execution_count, last = count, index
+                work.statuses[index] = _run(work, kernel, cell, count)
+        except BorderError as problem:  # at a test cell it was the cell before
+            return _blame(work, kernel, last, problem) if last >= 0 else None
+    return None
+
+
+def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
+    """Runs one cell of the student's. BorderError if its kernel is lost."""
+    seconds = min(work.limits.cell_seconds * patience(), max(1.0, work.deadline - time.monotonic()))
+    kernel.tell({"ask": "run", "source": cell.source, "count": count})
+    cell.outputs = []
+    try:
+        status = _listen(kernel, cell, seconds, trusted=False)
+    except TooSlow:
+        kernel.interrupt()
+        status = _listen(kernel, cell, GRACE * patience(), trusted=False)
+        cell.outputs.append(outputs.error("CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"))
+        status = "CellTimeout: it ran too long"
+    if status.startswith("OutOfReach") and not notebooks.flag(cell, "solution"):
+        cell.outputs = [new_output("stream", name="stdout", text=NOT_DRAWN)]
+    return status
+
+
+def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
+    """Says in a cell's outputs, and in its status, how it took its kernel down."""
+    if isinstance(problem, TooSlow):
+        words = "the cell ran too long and could not be stopped"
+    elif isinstance(problem, Closed):
+        words = f"the cell ended the Python process it ran in: {kernel.why() or 'it ended itself'}"
+    else:
+        words = f"the cell, or what it sent, was given up: {problem}"
+    cell = work.notebook.cells[index]
+    work.statuses[index] = f"KernelDied: {words}"
+    cell.outputs = [*cell.outputs, outputs.error("KernelDied", words)]
+    return index
+
+
+def _listen(kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool) -> str:
+    """Puts what a running cell sends into its outputs, until it is done; returns its status."""
+    deadline, left = time.monotonic() + seconds, CELL_BYTES
+    while True:
+        frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
+        left -= len(frame[0]) + len(frame[1])
+        message = read(frame)
+        if left < 0 or not isinstance(message, dict):
+            raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
+        if "done" in message:
+            return str(message["done"])[:500]
+        cell.outputs = plain_outputs(cell.outputs, message.get("outputs"), trusted)
+
+
+# ---------------------------------------------------------------- the test cells
+
+
+def _set_up_judge(work: Submission) -> None:
+    work.kernels.ready(work.judge)
+    for _, cell in _code(work.notebook):
+        if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
+            work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
+            _listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
+
+
+def _test_cells(work: Submission, written: Any) -> None:
+    absent = _reasons(work)
+    for count, (index, cell) in enumerate(_code(work.notebook), start=1):
+        if notebooks.is_test(cell) and time.monotonic() < work.deadline:
+            cell.outputs, cell.execution_count = [], count
+            named = written.get(notebooks.exercise_id(cell), {})
+            _test(work, index, cell, {"count": count, "absent": absent, "written": named})
+
+
+def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
+    try:
+        _call_witness(work, index)
+        work.judge.tell({"ask": "test", "source": cell.source, **known}, work.witness.fileno())
+        _listen(work.judge, cell, (work.limits.cell_seconds + GRACE) * patience(), trusted=True)
+    except BorderError:
+        cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
+        work.judge.close()
+        work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
+        _set_up_judge(work)
+
+
+def _call_witness(work: Submission, index: int) -> None:
+    """Sees to it that a fork answers at the place of this test cell. A new one where the last is lost; where the student's
+    kernel is lost too, its cells are run once more."""
+    for _ in range(2 * TRIES):
+        if work.witness and _at_its_place(work.witness, index):
+            return
+        if work.witness:
+            work.witness.close()
+        try:
+            work.witness = _fork(work.student)
+        except BorderError:
+            work.witness = None
+            if work.tries >= TRIES or time.monotonic() > work.deadline:
+                break
+            _run_again(work)
+    work.witness = socket.socketpair()[0]  # with nobody at the other end
+
+
+def _run_again(work: Submission) -> None:
+    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first run."""
+    last = max(index for index, cell in _code(work.notebook) if notebooks.is_test(cell))
+    before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
+    _one_try(work, last + 1)
+    for cell, shown in before:
+        cell.outputs = shown
+
+
+def _fork(kernel: Kernel) -> socket.socket:
+    """The socket of a fork of the student's kernel. BorderError where it can't be made."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        kernel.tell({"ask": "fork"}, theirs.fileno())
+    if (status := _listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
+        ours.close()
+        raise BorderError(f"it can't be forked ({status})")
+    return ours
+
+
+def _at_its_place(witness: socket.socket, index: int) -> bool:
+    """Whether the fork is well, has said nothing unasked, and has gone to the place of this test cell."""
+    wire, number = Wire(witness), secrets.randbits(60)
+    try:
+        wire.send(Packer().frame({"ask": "go to", "place": index, "number": number}), GRACE)
+        return read(wire.receive(GRACE * patience())) == {"ok": number}
+    except BorderError:
+        return False
+
+
+def _reasons(work: Submission) -> dict[str, str]:
+    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says so."""
+    found = {}
+    for index, cell in _code(work.notebook):
+        status = work.statuses.get(index, "" if notebooks.is_test(cell) or SPARE in cell.metadata else "not run")
+        if status not in ("", "ok"):
+            for name in re.findall(r"^[ \t]*(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=", cell.source, re.MULTILINE):
+                found[name[0] or name[1]] = f": its cell failed with {status}"
+    return found

@@ -1,0 +1,222 @@
+"""`attn prove --hostile`: hands in every hostile and broken notebook of tests/hostile, and says what came of each.
+
+They are one class of a throw-away course, and take the way that any submission takes: repair, nbgrader's sanitising
+steps, the judge. A notebook is held if every item came out as it must, the instructor is told why, nothing leaked, and
+neither the gradebook, nor the solutions, nor what others handed in has changed.
+"""
+
+import hashlib
+import importlib
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from shutil import copytree
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder import notebooks
+from autograder.course import stock
+from autograder.course.build import build
+from autograder.course.paths import PACKAGES, Course
+from autograder.grading import record
+from autograder.grading.triage import Rejected, Submission, open_submission
+from autograder.grading.verdict import judged
+from autograder.judge import outputs
+from autograder.judge.judge import Limits
+from autograder.judge.kernels import NAMESPACES, Kernels
+from autograder.judge.sandbox.namespaces import MB
+
+UNIT = "02_small"
+KINDS = ("forging", "reading", "exhausting", "breaking")
+LIMITS = Limits(cell_seconds=4, notebook_seconds=60)
+MEMORY = 1500 * MB
+CANARY = "CANARY-of-the-grader"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of one notebook. `told`: the line an instructor reads; `problem`: "" if it was held."""
+
+    name: str
+    kind: str
+    tries: str
+    scores: dict[str, float]
+    told: str
+    problem: str
+
+    @property
+    def held(self) -> bool:
+        return not self.problem
+
+
+def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers: int = 2) -> Iterator[Row]:
+    """The rows of the table, in its order; `names` picks some. Raises SandboxError where the sandbox does not work."""
+    chosen = [(kind, one) for kind, one in notebooks_of_all_kinds() if not names or one.name in names]
+    with _class() as course, _listeners() as places, _canary():
+        kernels = Kernels(sandbox, memory=MEMORY)
+        try:
+            handed_in = [_hand_in(course, kind, one, places) for kind, one in chosen]
+            before = _fingerprint(course)
+            with ThreadPoolExecutor(workers) as pool:
+                for row in pool.map(lambda one: _judged(one, kernels), handed_in):
+                    changed = _fingerprint(course) != before
+                    yield Row(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
+        finally:
+            kernels.close()
+
+
+def totals(rows: list[Row]) -> dict[str, int]:
+    """How many were tried and how many held."""
+    return {"tried": len(rows), "held": sum(row.held for row in rows)}
+
+
+def notebooks_of_all_kinds() -> list[tuple[str, Any]]:
+    """Pairs (kind, notebook) as tests/hostile lists them."""
+    folder = PACKAGES / "tests" / "hostile"
+    spec = spec_from_file_location("hostile_notebooks", folder / "__init__.py", submodule_search_locations=[str(folder)])
+    sys.modules[spec.name] = module_from_spec(spec)
+    modules = [importlib.import_module(f"{spec.name}.{kind}") for kind in KINDS]
+    return [(kind, one) for kind, module in zip(KINDS, modules, strict=True) for one in module.NOTEBOOKS]
+
+
+# ---------------------------------------------------------------- the class
+
+
+@contextmanager
+def _class() -> Iterator[Course]:
+    """A throw-away course with the small unit, registered in a gradebook of its own."""
+    with TemporaryDirectory(prefix="attn-hostile-") as folder:
+        course = Course(Path(folder).resolve())
+        copytree(PACKAGES / "tests" / "small_course", course.root, dirs_exist_ok=True)
+        (course.root / "nbgrader_config.py").write_bytes((PACKAGES / "nbgrader_config.py").read_bytes())
+        build(course, [UNIT])
+        record.register(course, UNIT)
+        yield course
+
+
+def solved_by_a_student(course: Course) -> NotebookNode:
+    """The released notebook with right answers in it."""
+    released, solved = notebooks.read(course.released(UNIT)), notebooks.by_id(notebooks.read(course.solved(UNIT)))
+    for cell in released.cells:
+        if notebooks.flag(cell, "solution"):
+            cell.source = solved[notebooks.grade_id(cell)].source
+    return released
+
+
+def hand_in(course: Course, one: Any, places: dict[str, str]) -> Submission:
+    """Writes the notebook into the submitted folder, as a student of its name."""
+    submission = Submission(one.name, UNIT, course.submission(one.name, UNIT))
+    submission.path.parent.mkdir(parents=True, exist_ok=True)
+    content = one.make(solved_by_a_student(course))
+    for place, value in {**places, "COURSE": str(course.root), "PACKAGES": str(PACKAGES)}.items():
+        content = content.replace(b"{%s}" % place.encode(), value.encode())
+    submission.path.write_bytes(content)
+    return submission
+
+
+def _hand_in(course: Course, kind: str, one: Any, places: dict[str, str]) -> tuple[str, Any, Any]:
+    """The kind, the notebook's description, and what the judge gets: the sanitised notebook or the reason why not."""
+    submission = hand_in(course, one, places)
+    try:
+        open_submission(course, submission)
+        return kind, one, stock.sanitise(course, one.name, UNIT)
+    except (Rejected, stock.StepFailed) as reason:
+        return kind, one, f"{reason}"
+    except Exception as error:  # of the grader itself, and the very thing that this table is to find
+        return kind, one, error
+
+
+@contextmanager
+def _listeners() -> Iterator[dict[str, str]]:
+    """A server on loopback and one on an abstract Unix socket, for notebooks that look for one."""
+    with socket.socket() as server, socket.socket(socket.AF_UNIX) as abstract:
+        server.bind(("127.0.0.1", 0))
+        abstract.bind(f"\0attn-{os.getpid()}")
+        for one in (server, abstract):
+            one.listen()
+        yield {"PORT": str(server.getsockname()[1]), "ABSTRACT": f"attn-{os.getpid()}", "GRADER": str(os.getpid())}
+
+
+@contextmanager
+def _canary() -> Iterator[None]:
+    os.environ["ATTN_CANARY"] = CANARY
+    try:
+        yield
+    finally:
+        del os.environ["ATTN_CANARY"]
+
+
+def _fingerprint(course: Course) -> str:
+    """A hash of every file of the course."""
+    digest = hashlib.sha256()
+    for path in sorted(course.root.rglob("*")):
+        if path.is_file():
+            digest.update(str(path).encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+def _judged(handed_in: tuple[str, Any, Any], kernels: Kernels) -> tuple:
+    kind, one, notebook = handed_in
+    if isinstance(notebook, Exception):
+        return one.name, kind, one.tries, {}, "", f"the grader stumbled: {type(notebook).__name__}: {notebook}"
+    if isinstance(notebook, str):
+        problem = "" if one.rejected and one.says in notebook else "rejected, and should not be" if not one.rejected else f"does not say '{one.says}'"
+        return one.name, kind, one.tries, {}, notebook, problem
+    judged(notebook, UNIT, LIMITS, kernels)
+    return (one.name, kind, one.tries, *verdict(one, notebook))
+
+
+def verdict(one: Any, notebook: NotebookNode) -> tuple[dict[str, float], str, str]:
+    """The scores, the line that was said, and what is wrong with them, of a judged notebook."""
+    results = [outputs.result(cell) for cell in notebooks.tests(notebook)]
+    scores = {result.exercise: result.score for result in results}
+    told = next((result.message for result in results if result.score < result.points), "") or _first_error(notebook)
+    return scores, " ".join(told.split())[:200], _problem(one, notebook, scores)
+
+
+def _problem(one: Any, notebook: NotebookNode, scores: dict[str, float]) -> str:
+    if one.rejected:
+        return "was graded, and should be rejected"
+    if scores != one.expected():
+        return f"scores {scores} instead of {one.expected()}"
+    shown = "\n".join(_texts(notebook))
+    if one.says not in shown:
+        return f"nobody is told '{one.says}'"
+    if any(line.startswith("LEAK") for line in shown.splitlines()) or CANARY in shown:
+        return "something leaked: " + next(line for line in shown.splitlines() if line.startswith("LEAK") or CANARY in line)
+    return _script(notebook)
+
+
+def _texts(notebook: NotebookNode) -> Iterator[str]:
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            yield output.get("text", "")
+            yield f" {output.get('ename', '')}: {output.get('evalue', '')}"
+            yield from (str(value) for mime, value in output.get("data", {}).items() if mime != "image/png")
+
+
+def _first_error(notebook: NotebookNode) -> str:
+    errors = (output for cell in notebook.cells for output in cell.get("outputs", ()) if output.output_type == "error")
+    return next((f"{error.ename}: {error.evalue}" for error in errors), "")
+
+
+def _script(notebook: NotebookNode) -> str:
+    """Whether a browser would run something of what is shown."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            html = "".join(str(data.get(mime, "")) for mime in ("text/html", "text/markdown", "image/svg+xml")).lower()
+            if "application/javascript" in data or "<script" in html or "onerror=" in html.replace("onerror=&quot;", ""):
+                return "a script is in the outputs"
+    return ""

@@ -1,0 +1,381 @@
+"""Checks of linear attention in its three forms. The work is counted: quadratic attention sold as linear is found."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from helpers.engine.cases import sized
+from helpers.engine.check import CheckGroup, Misconception
+from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.observe import Observation
+
+from .. import linear_attention as reference
+from .sparse import _all_pairs_scored, _square_made
+
+__all__ = ["linear_attention"]
+
+
+def _phi(x):
+    return F.elu(x) + 1
+
+
+def _ratio(q, k, v):
+    """Linear attention of queries and keys that have their features already, all keys read."""
+    return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
+
+
+def _masked(q, k, v, diagonal=0):
+    """The causal form as a full n × n matrix with a triangle cut out."""
+    weights = (q @ k.mT).tril(diagonal)
+    return weights @ v / weights.sum(-1, keepdim=True)
+
+
+def _by_rows(q, k, v, causal=False):
+    n = q.shape[-2]
+    ends = [t + 1 if causal else k.shape[-2] for t in range(n)]
+    rows = [((q[..., t : t + 1, :] @ k.mT)[..., :end], end) for t, end in enumerate(ends)]
+    return torch.cat([row @ v[..., :end, :] / row.sum(-1, keepdim=True) for row, end in rows], dim=-2)
+
+
+# -------------------------------------------------------------------------------------------------- all tokens at once
+
+
+def one_normaliser(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None]).sum(-2, keepdim=True)
+
+
+def softmax_features(q, k, v):
+    return q.softmax(-1) @ (k.softmax(-2).mT @ v)
+
+
+def _long(n: int, m: int, d: int, d_v: int):
+    """Twice what the two products need; n · m would be many times more."""
+    return bounded(sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v),
+                   flops=2 * 2 * (n + m) * d * (d_v + 1), elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
+
+
+_all_at_once = CountedCheck(
+    reference=reference.linear_attention,
+    cases=[
+        sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5),
+        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), _long(300, 350, 4, 3), _long(280, 240, 3, 6),
+    ],
+    misconceptions=[
+        Misconception(
+            "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
+            "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
+            "values: q (kᵀ v).",
+            _square_made,
+        ),
+        Misconception(
+            "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
+            "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
+            _all_pairs_scored,
+        ),
+        Misconception(
+            "the normaliser forgotten", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
+            "The weights φ(q)·φ(k) don't sum to 1 by themselves. Divide each row by φ(q) · Σ φ(k).",
+        ),
+        Misconception(
+            "divided by the number of keys", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v) / k.shape[-2],
+            "The sum of the weights is φ(q) · Σ φ(k), and it differs from query to query. It is not the number of keys.",
+        ),
+        Misconception(
+            "one normaliser for all queries", one_normaliser,
+            "Each query's weights sum to 1 by themselves: one normaliser for every row, φ(q_i) · Σ φ(k).",
+        ),
+        Misconception(
+            "no feature map on the keys", lambda q, k, v: _ratio(_phi(q), k, v),
+            "Without φ the keys have negative entries, and weights can be negative or sum to nearly 0. φ goes on the queries and the keys.",
+        ),
+        Misconception(
+            "no feature map on the queries", lambda q, k, v: _ratio(q, _phi(k), v),
+            "Without φ the queries have negative entries, and weights can be negative or sum to nearly 0. φ goes on both.",
+        ),
+        Misconception(
+            "no feature map at all", lambda q, k, v: _ratio(q, k, v),
+            "The brackets may be moved, but plain dot products can be negative, and dividing by their sum gives no weights. Use φ.",
+        ),
+        Misconception(
+            "the feature map on the values too", lambda q, k, v: _ratio(_phi(q), _phi(k), _phi(v)),
+            "Only the weights have to be positive. The values are mixed as they are.",
+        ),
+        Misconception(
+            "elu without the 1", lambda q, k, v: _ratio(F.elu(q), F.elu(k), v),
+            "elu alone goes down to −1. The 1 lifts it above 0, so that all weights are positive.",
+        ),
+        Misconception(
+            "softmax attention", lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v,
+            "That is full attention: its exponential couples every query with every key, and the brackets can't be moved.",
+        ),
+        Misconception(
+            "a softmax on queries and keys", softmax_features,
+            "That is a kind of linear attention too (Shen et al., 2021), but here the features are φ = elu + 1, with a normaliser.",
+        ),
+        Misconception(
+            "divided by √d before the feature map",
+            lambda q, k, v: _ratio(_phi(q / math.sqrt(q.shape[-1])), _phi(k / math.sqrt(q.shape[-1])), v),
+            "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- as a recurrence
+
+
+def _cumulated(q, k, v, shift=0):
+    """States and normalisers after every token (shift = 1: before it), all at once."""
+    states = (k[..., :, None] * v[..., None, :]).cumsum(-3)
+    totals = k.cumsum(-2)
+    if shift:
+        states, totals = (torch.cat([torch.zeros_like(x[..., :1, :]), x[..., :-1, :]], dim=-2) for x in (states.flatten(-2), totals))
+        states = states.unflatten(-1, (k.shape[-1], v.shape[-1]))
+    return states, totals
+
+
+def _read(q, states, totals):
+    return (q[..., None, :] @ states).squeeze(-2) / (q * totals).sum(-1, keepdim=True)
+
+
+def updated_after_reading(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return _read(q, *_cumulated(q, k, v, shift=1))
+
+
+def recurrent_without_normaliser(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2)
+
+
+def normaliser_of_one_token(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return _read(q, _cumulated(q, k, v)[0], k)
+
+
+def normaliser_of_all_tokens(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return _read(q, _cumulated(q, k, v)[0], k.sum(-2, keepdim=True))
+
+
+def divided_by_time(q, k, v):
+    q, k = _phi(q), _phi(k)
+    time = torch.arange(1, q.shape[-2] + 1)[:, None]
+    return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2) / time
+
+
+def one_state_for_the_batch(q, k, v):
+    q, k = _phi(q), _phi(k)
+    states, totals = _cumulated(q, k, v)
+    axes = tuple(range(k.dim() - 2))
+    if axes:
+        states, totals = states.sum(axes, keepdim=True), totals.sum(axes, keepdim=True)
+    return _read(q, states, totals)
+
+
+def state_overwritten(q, k, v):
+    return v.clone()  # φ(q)·φ(k_t) v_t / φ(q)·φ(k_t): the token reads itself alone
+
+
+def state_backwards(q, k, v):
+    q, k = _phi(q), _phi(k)
+    return _masked(q.flip(-2), k.flip(-2), v.flip(-2)).flip(-2)
+
+
+def recurrent_raw_keys(q, k, v):
+    return _read(_phi(q), *_cumulated(q, k, v))
+
+
+def recurrent_raw_queries(q, k, v):
+    return _read(q, *_cumulated(q, _phi(k), v))
+
+
+def _long_causal(n: int, d: int, d_v: int, **sizes):
+    return bounded(sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, **sizes),
+                   flops=2 * 2 * 2 * n * d * (d_v + 1), elements=2 * n * (d + 1) * (d_v + 1))  # fmt: skip
+
+
+recurrent_linear_attention = CountedCheck(
+    reference=reference.recurrent_linear_attention,
+    cases=[
+        sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5),
+        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), _long_causal(300, 4, 3), _long_causal(260, 3, 6),
+    ],
+    misconceptions=[
+        Misconception(
+            "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
+            "The output is right, and the point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            _square_made,
+        ),
+        Misconception(
+            "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
+            "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
+            _all_pairs_scored,
+        ),
+        Misconception(
+            "causal by masking a full sum", normaliser_of_all_tokens,
+            "The sum over all keys knows the future. Both sums run up to token t: the state and the normaliser.",
+        ),
+        Misconception(
+            "not causal: a full sum for every token", lambda q, k, v: _ratio(_phi(q), _phi(k), v),
+            "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
+        ),
+        Misconception(
+            "state updated after reading", updated_after_reading,
+            "Token t reads itself too. Add φ(k_t)ᵀ v_t to the state first and read it then. (The first token has 0/0 in your way.)",
+        ),
+        Misconception(
+            "the normaliser forgotten", recurrent_without_normaliser,
+            "The weights φ(q_t)·φ(k_s) don't sum to 1. Carry Σ φ(k_s) along beside the state and divide by φ(q_t) · Σ φ(k_s).",
+        ),
+        Misconception(
+            "a normaliser of one token", normaliser_of_one_token,
+            "The state has summed up all tokens so far, so the normaliser has to sum up their keys: carry it along too.",
+        ),
+        Misconception(
+            "divided by the number of tokens so far", divided_by_time,
+            "The sum of the weights is φ(q_t) · Σ φ(k_s), not t + 1: the weights aren't 1 each.",
+        ),
+        Misconception(
+            "state overwritten instead of added to", state_overwritten,
+            "Your state holds the last token alone, so every token reads only itself. The state is a running *sum*.",
+        ),
+        Misconception(
+            "the sequence read backwards", state_backwards,
+            "Your state starts at the last token, so each token reads itself and the future.",
+        ),
+        Misconception(
+            "one state for the whole batch", one_state_for_the_batch,
+            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+        ),
+        Misconception(
+            "no feature map on the keys", recurrent_raw_keys,
+            "Without φ on the keys the weights can be negative, and the normaliser can pass through 0.",
+        ),
+        Misconception(
+            "no feature map on the queries", recurrent_raw_queries,
+            "Without φ on the queries the weights can be negative, and the normaliser can pass through 0.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------ in chunks
+
+
+def _chunk_mask(n, c, kind):
+    """Which pairs a slip in the chunked form leaves: `i` reads `j`."""
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    same, past = i // c == j // c, i // c > j // c
+    return {
+        "boundary": same & (j <= i), "inside": same | past, "past": past, "strict": past | (same & (j < i)),
+        "last": ((i // c - j // c == 1) | same) & (j <= i), "two": past | (i // c == j // c), "right": j <= i,
+    }[kind]  # fmt: skip
+
+
+def _chunked_as(q, k, v, c, kind, total="", twice=False):
+    n = q.shape[-2]
+    pairs = _chunk_mask(n, c, kind).to(q)
+    if twice:
+        pairs = pairs + _chunk_mask(n, c, "right").to(q) * (torch.arange(n)[:, None] // c == torch.arange(n) // c)
+    scores = _phi(q) @ _phi(k).mT
+    weights = scores * pairs
+    below = (scores * _chunk_mask(n, c, total).to(q)) if total else weights
+    return weights @ v / below.sum(-1, keepdim=True)
+
+
+def chunked_without_normaliser(q, k, v, c):
+    return (_phi(q) @ _phi(k).mT).tril() @ v
+
+
+def last_chunk_lost(q, k, v, c):
+    whole = (torch.arange(q.shape[-2]) < q.shape[-2] // c * c)[:, None]
+    return _masked(_phi(q), _phi(k), v) * whole
+
+
+def token_after_token(q, k, v, c):
+    q, k = _phi(q), _phi(k)
+    state, total, outputs = 0, 0, []
+    for t in range(q.shape[-2]):
+        q_t, k_t, v_t = q[..., t : t + 1, :], k[..., t : t + 1, :], v[..., t : t + 1, :]
+        state, total = state + k_t.mT @ v_t, total + k_t
+        outputs.append(q_t @ state / (q_t * total).sum(-1, keepdim=True))
+    return torch.cat(outputs, dim=-2)
+
+
+def _token_by_token(seen: Observation) -> bool:
+    return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
+
+
+def _long_chunks(n: int, d: int, d_v: int, c: int):
+    return bounded(sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c), operations=60 * -(-n // c),
+                   flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+                   elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
+
+
+chunked_linear_attention = CountedCheck(
+    reference=reference.chunked_linear_attention,
+    cases=[
+        sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3),
+        sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
+        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), _long_chunks(608, 4, 3, 25), _long_chunks(500, 3, 6, 20),
+    ],
+    misconceptions=[
+        Misconception(
+            "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
+            "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
+            _square_made,
+        ),
+        Misconception(
+            "a loop over tokens instead of chunks", token_after_token,
+            "The output is right, but a step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
+            _token_by_token,
+        ),
+        Misconception(
+            "the state lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),
+            "Your chunks know nothing of each other. Carry the state and the normaliser from chunk to chunk.",
+        ),
+        Misconception(
+            "not causal inside a chunk", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside"),
+            "Inside its own chunk a token may read only the tokens up to itself: the c × c scores need a triangle.",
+        ),
+        Misconception(
+            "the chunk itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "past"),
+            "The state holds the earlier chunks. The tokens of the chunk itself are missing: add the triangle of c × c scores.",
+        ),
+        Misconception(
+            "the token itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "strict"),
+            "A token reads itself too. `tril()` keeps the diagonal, `tril(-1)` doesn't.",
+        ),
+        Misconception(
+            "the chunk counted twice", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside", twice=True),
+            "You add the chunk to the state before you read it, and its triangle besides. Read the state of the earlier chunks, then update it.",
+        ),
+        Misconception(
+            "a state that holds the last chunk alone", lambda q, k, v, c: _chunked_as(q, k, v, c, "last"),
+            "The state is a running sum over *all* earlier chunks. Yours is replaced at each boundary.",
+        ),
+        Misconception(
+            "the normaliser lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="boundary"),
+            "Two sums are carried from chunk to chunk: Σ φ(k)ᵀ v and Σ φ(k). You carry only the first.",
+        ),
+        Misconception(
+            "the chunk missing in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="past"),
+            "The weights inside the chunk have to be in the normaliser as well: add the row sums of the triangle.",
+        ),
+        Misconception(
+            "the normaliser forgotten", chunked_without_normaliser,
+            "Divide by the sum of all weights of a row: those that went through the state and those inside the chunk.",
+        ),
+        Misconception(
+            "the last short chunk lost", last_chunk_lost,
+            "n need not be a multiple of c. `split(c)` gives a shorter last chunk by itself.",
+        ),
+        Misconception(
+            "not causal at all", lambda q, k, v, c: _ratio(_phi(q), _phi(k), v),
+            "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
+        ),
+    ],
+)  # fmt: skip
+
+linear_attention = CheckGroup("linear_attention", _all_at_once, recurrent_linear_attention, chunked_linear_attention)

@@ -1,0 +1,635 @@
+"""Checks of attention that leaves pairs out. Outputs are compared, and the work is counted: a hidden n × n is found."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.observe import Observation
+
+from .. import sparse
+
+__all__ = ["global_local", "local_attention", "strided_sparse"]
+
+# ------------------------------------------------------------------------------------------------ what the slips share
+
+
+def _dense(q, k, v, allowed):
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    return scores.masked_fill(~allowed, -math.inf).softmax(-1) @ v
+
+
+def _gap(n):
+    return torch.arange(n)[:, None] - torch.arange(n)
+
+
+def _square_made(seen: Observation) -> bool:
+    """Whether a tensor of n × m elements was made."""
+    q, k = seen.args[:2]
+    return seen.largest >= q.shape[-2] * k.shape[-2]
+
+
+def _all_pairs_scored(seen: Observation) -> bool:
+    """Whether the matrix products suffice for all n · m scores, though no such matrix was made."""
+    q, k = seen.args[:2]
+    return not _square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
+
+
+SECRET_HINT = (
+    "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
+)
+ROWS_HINT = (
+    "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
+)
+
+# ------------------------------------------------------------------------------------------------------------ a band
+
+
+def _banded(q, k, v, low, high):
+    """Token i reads the keys i − low … i + high."""
+    gap = _gap(q.shape[-2])
+    return _dense(q, k, v, (gap <= low) & (gap >= -high))
+
+
+def band_by_rows(q, k, v, w):
+    keys = torch.arange(k.shape[-2])
+    return torch.cat([_dense(q[..., i : i + 1, :], k, v, (keys - i).abs() <= w) for i in range(len(keys))], dim=-2)
+
+
+def window_that_wraps(q, k, v, w):
+    n = q.shape[-2]
+    gap = _gap(n)
+    return _dense(q, k, v, (gap % n <= w) | (-gap % n <= w))
+
+
+def padding_in_the_softmax(q, k, v, w):
+    windows = [F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v)]  # (…, n, d, 2w + 1)
+    weights = ((q[..., None, :] @ windows[0]) / math.sqrt(q.shape[-1])).softmax(-1)
+    return (weights @ windows[1].mT).squeeze(-2)
+
+
+def window_moved_inside(q, k, v, w):
+    n = q.shape[-2]
+    start = (torch.arange(n) - w).clamp(0, max(n - 2 * w - 1, 0))[:, None]
+    keys = torch.arange(n)
+    return _dense(q, k, v, (keys >= start) & (keys <= start + 2 * w))
+
+
+def ends_repeated(q, k, v, w):
+    n = q.shape[-2]
+    keys = (torch.arange(n)[:, None] + torch.arange(-w, w + 1)).clamp(0, n - 1)
+    weights = ((k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])).softmax(-1)
+    return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+
+
+def own_block_alone(q, k, v, w):
+    block = torch.arange(q.shape[-2]) // max(w, 1)
+    return _dense(q, k, v, block[:, None] == block)
+
+
+def ragged_block_lost(q, k, v, w):
+    n, size = q.shape[-2], max(w, 1)
+    output = _banded(q, k, v, w, w)
+    whole = (torch.arange(n) < n // size * size)[:, None]
+    return output * whole
+
+
+def window_scaled_by_its_size(q, k, v, w):
+    return _banded(q * math.sqrt(q.shape[-1] / (2 * w + 1)), k, v, w, w)
+
+
+def window_masked_after_softmax(q, k, v, w):
+    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+    return weights * (_gap(q.shape[-2]).abs() <= w) @ v
+
+
+def window_masked_with_zeros(q, k, v, w):
+    scores = q @ k.mT / math.sqrt(q.shape[-1]) * (_gap(q.shape[-2]).abs() <= w)
+    return scores.softmax(-1) @ v
+
+
+def _long_local(n: int, d: int, d_v: int, w: int, **sizes):
+    """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
+    slots = n * (4 * w + 4)
+    return bounded(sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w, **sizes),
+                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+
+
+local_attention = CountedCheck(
+    reference=sparse.local_attention,
+    cases=[
+        sized(n=9, d=4, d_v=3, w=2),
+        sized(batch=(2, 3), n=11, d=3, d_v=5, w=4),
+        sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
+        sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
+        _long_local(400, 4, 3, 3), _long_local(300, 2, 6, 5),
+    ],
+    misconceptions=[
+        Misconception(
+            "a hidden n × n matrix", lambda q, k, v, w: _dense(q, k, v, _gap(q.shape[-2]).abs() <= w), SECRET_HINT, _square_made,
+        ),
+        Misconception(
+            "every key scored, one row at a time", band_by_rows, ROWS_HINT, _all_pairs_scored,
+        ),
+        Misconception(
+            "a window one token too narrow", lambda q, k, v, w: _banded(q, k, v, w - 1, w - 1),
+            "The token at distance w belongs to the window: |i − j| ≤ w, not < w. That makes 2w + 1 tokens.",
+        ),
+        Misconception(
+            "a window one token too wide", lambda q, k, v, w: _banded(q, k, v, w + 1, w + 1),
+            "The token at distance w is the last that belongs: |i − j| ≤ w. That makes 2w + 1 tokens.",
+        ),
+        Misconception(
+            "a window that looks back only", lambda q, k, v, w: _banded(q, k, v, w, 0),
+            "The window has two sides: w tokens before and w tokens after. Nothing here is causal.",
+        ),
+        Misconception(
+            "a window that looks ahead only", lambda q, k, v, w: _banded(q, k, v, 0, w),
+            "The window has two sides: w tokens before and w tokens after. Yours begins at the token itself.",
+        ),
+        Misconception(
+            "w tokens in all", lambda q, k, v, w: _banded(q, k, v, w // 2, w // 2),
+            "w counts the neighbours on *each* side. Together with the token itself that makes 2w + 1.",
+        ),
+        Misconception(
+            "the last slot of the window missing", lambda q, k, v, w: _banded(q, k, v, w, w - 1),
+            "The window runs from i − w to i + w inclusive. A Python slice leaves out its end, so add 1.",
+        ),
+        Misconception(
+            "the token itself left out",
+            lambda q, k, v, w: _dense(q, k, v, (_gap(q.shape[-2]).abs() <= w) & (_gap(q.shape[-2]) != 0)),
+            "A token reads itself too: |i − i| = 0 ≤ w.",
+        ),
+        Misconception(
+            "a window that wraps around", window_that_wraps,
+            "The first token is no neighbour of the last. `roll` and negative indices join the ends: mask those slots.",
+        ),
+        Misconception(
+            "padding that takes part in the softmax", padding_in_the_softmax,
+            "A key of zeros has score 0, and e^0 = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
+        ),
+        Misconception(
+            "a window moved inside at the ends", window_moved_inside,
+            "At the ends the window is cut off, not moved: token 0 reads tokens 0 … w and no more.",
+        ),
+        Misconception(
+            "end tokens counted several times", ends_repeated,
+            "Clamped indices point at the first or the last token again and again, and each copy takes a share. Mask the slots beyond the "
+            "ends.",
+        ),
+        Misconception(
+            "blocks that don't see their neighbours", own_block_alone,
+            "A token at a block's edge has neighbours in the next block. A block of w queries needs the keys of three blocks.",
+        ),
+        Misconception(
+            "the last ragged block lost", ragged_block_lost,
+            "n need not be a multiple of the block. Pad the last block, or let it be shorter, and keep its rows.",
+        ),
+        Misconception(
+            "no scale", lambda q, k, v, w: _banded(q * math.sqrt(q.shape[-1]), k, v, w, w),
+            "Each score is still a dot product of d terms: divide it by √d before the softmax.",
+        ),
+        Misconception(
+            "scaled by the size of the window", window_scaled_by_its_size,
+            "What makes a score large is the number of its terms, and that is the width d, not the number of keys.",
+        ),
+        Misconception(
+            "masked after the softmax", window_masked_after_softmax,
+            "Tokens outside the window have taken their share already, so the rest doesn't sum to 1. The softmax runs over the window alone.",
+        ),
+        Misconception(
+            "forbidden scores set to 0", window_masked_with_zeros,
+            "A score of 0 is no small score: e^0 = 1. Outside the window nothing may take part in the softmax.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------- a band with global tokens
+
+
+def _global_pairs(n, w, g):
+    allowed = _gap(n).abs() <= w
+    allowed[:g] = allowed[:, :g] = True
+    return allowed
+
+
+def globals_by_rows(q, k, v, w, g):
+    keys = torch.arange(k.shape[-2])
+    rows = [_dense(q[..., i : i + 1, :], k, v, ((keys - i).abs() <= w) | (keys < g) | (i < g)) for i in range(len(keys))]
+    return torch.cat(rows, dim=-2)
+
+
+def globals_counted_twice(q, k, v, w, g):
+    n = q.shape[-2]
+    times = (_gap(n).abs() <= w).float()
+    times[g:, :g] += 1  # in the window and in the list of global tokens
+    times[:g] = 1
+    return (q @ k.mT / math.sqrt(q.shape[-1]) + times.to(q).log()).softmax(-1) @ v
+
+
+def globals_that_read_a_window(q, k, v, w, g):
+    allowed = _gap(q.shape[-2]).abs() <= w
+    allowed[:, :g] = True
+    return _dense(q, k, v, allowed)
+
+
+def globals_that_nobody_reads(q, k, v, w, g):
+    allowed = _gap(q.shape[-2]).abs() <= w
+    allowed[:g] = True
+    return _dense(q, k, v, allowed)
+
+
+def globals_without_window(q, k, v, w, g):
+    n = q.shape[-2]
+    allowed = torch.zeros(n, n, dtype=torch.bool)
+    allowed[:g] = allowed[:, :g] = True
+    return _dense(q, k, v, allowed)
+
+
+def globals_at_the_end(q, k, v, w, g):
+    n = q.shape[-2]
+    allowed = _gap(n).abs() <= w
+    allowed[n - g :] = allowed[:, n - g :] = True
+    return _dense(q, k, v, allowed)
+
+
+def _two_softmaxes(q, k, v, w, g):
+    """Global keys and window keys, each with a softmax of its own, as two outputs."""
+    n = q.shape[-2]
+    near, far = _gap(n).abs() <= w, torch.arange(n).expand(n, n) < g
+    return _dense(q, k, v, near & ~far | (torch.arange(n) >= g)[:, None] & torch.eye(n, dtype=torch.bool)), _dense(q, k, v, far)
+
+
+def two_softmaxes_averaged(q, k, v, w, g):
+    near, far = _two_softmaxes(q, k, v, w, g)
+    return torch.cat([_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2)
+
+
+def two_softmaxes_added(q, k, v, w, g):
+    near, far = _two_softmaxes(q, k, v, w, g)
+    return torch.cat([_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], (near + far)[..., g:, :]], dim=-2)
+
+
+def window_row_wins(q, k, v, w, g):
+    allowed = _global_pairs(q.shape[-2], w, g)
+    allowed[:g, g:] &= _gap(q.shape[-2])[:g, g:].abs() <= w
+    allowed[g:, :g] &= _gap(q.shape[-2])[g:, :g].abs() <= w
+    return _dense(q, k, v, allowed)
+
+
+def _long_global(n: int, d: int, d_v: int, w: int, g: int):
+    slots = n * (4 * w + 4 + g) + 2 * g * n
+    return bounded(sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g),
+                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+
+
+global_local = CountedCheck(
+    exercise="global_local",
+    reference=sparse.global_local_attention,
+    cases=[
+        sized(n=9, d=4, d_v=3, w=1, g=3),
+        sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1),
+        sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
+        _long_global(400, 4, 3, 3, 2), _long_global(300, 3, 5, 2, 4),
+    ],
+    misconceptions=[
+        Misconception(
+            "a hidden n × n matrix", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, g)),
+            "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
+            _square_made,
+        ),
+        Misconception(
+            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, _all_pairs_scored,
+        ),
+        Misconception(
+            "global tokens counted twice", globals_counted_twice,
+            "A global token near the query stands in its window as well, and takes two shares there. Mask the global tokens in the window.",
+        ),
+        Misconception(
+            "global tokens that don't read everything", globals_that_read_a_window,
+            "Global goes both ways. All tokens read the global ones (columns), and the global ones read all tokens (rows).",
+        ),
+        Misconception(
+            "global tokens that are not read by all", globals_that_nobody_reads,
+            "Global goes both ways. The global ones read all tokens (rows), and all tokens read the global ones (columns).",
+        ),
+        Misconception(
+            "the window alone", lambda q, k, v, w, g: _banded(q, k, v, w, w),
+            "The first g tokens have no window: they read all and are read by all.",
+        ),
+        Misconception(
+            "global tokens alone", globals_without_window,
+            "The other tokens read their window as well as the global tokens. Yours have lost their neighbours.",
+        ),
+        Misconception(
+            "two softmaxes, averaged", two_softmaxes_averaged,
+            "A query has one unit of attention for global tokens and window together. Join the scores, then take one softmax.",
+        ),
+        Misconception(
+            "two softmaxes, added", two_softmaxes_added,
+            "Each softmax sums to 1, so your weights sum to 2. Join the scores of global tokens and window, then take one softmax.",
+        ),
+        Misconception(
+            "the last tokens global instead of the first", globals_at_the_end,
+            "Here the *first* g tokens are global, as a classification token at the start is.",
+        ),
+        Misconception(
+            "one global token, whatever g is", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, min(g, 1))),
+            "There are g global tokens: 0 … g − 1.",
+        ),
+        Misconception(
+            "one global token too many", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, g + 1)),
+            "The global tokens are 0 … g − 1. Token g is an ordinary one.",
+        ),
+        Misconception(
+            "global tokens that see only each other and their neighbours", window_row_wins,
+            "A global token and an ordinary one may be far apart and still read each other. Your window cuts that off.",
+        ),
+        Misconception(
+            "a window one token too narrow", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w - 1, g)),
+            "The token at distance w belongs to the window: |i − j| ≤ w.",
+        ),
+        Misconception(
+            "no scale", lambda q, k, v, w, g: _dense(q * math.sqrt(q.shape[-1]), k, v, _global_pairs(q.shape[-2], w, g)),
+            "Each score is still a dot product of d terms: divide it by √d before the softmax.",
+        ),
+    ],
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------------- strided keys
+
+
+def _lists(output) -> list[list[int]]:
+    return [[int(j) for j in row] for row in output]
+
+
+def _well_formed(output, n) -> bool:
+    rows = _lists(output)
+    return len(rows) == n and all(len(row) == len(set(row)) and all(0 <= j < n for j in row) for row in rows)
+
+
+def _most_keys(output) -> int:
+    return max(map(len, output))
+
+
+def _ceil_sqrt(n: int) -> int:
+    return math.isqrt(n - 1) + 1
+
+
+def _reach(output, n: int) -> torch.Tensor:
+    one = sparse.as_mask([[j for j in row if 0 <= j < n] for row in _lists(output)]).float()
+    return one @ one > 0
+
+
+def strided_window_only(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if abs(i - j) < step] for i in range(n)]
+
+
+def strided_column_only(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if (i - j) % step == 0] for i in range(n)]
+
+
+def one_hub(n):
+    return [list(range(n))] + [sorted({0, *range(max(i - 1, 0), min(i + 2, n))}) for i in range(1, n)]
+
+
+def half_a_window(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if abs(i - j) <= step // 2 or (i - j) % step == 0] for i in range(n)]
+
+
+def window_behind(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if 0 <= i - j < step or (i - j) % step == 0] for i in range(n)]
+
+
+def ends_of_whole_blocks(n):
+    step = math.isqrt(n - 1) + 1
+    return [sorted({*range(i // step * step, min(i // step * step + step, n)), *range(step - 1, n, step)}) for i in range(n)]
+
+
+def fixed_stride(n):
+    return [[j for j in range(n) if abs(i - j) < 4 or (i - j) % 4 == 0] for i in range(n)]
+
+
+def listed_twice(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if abs(i - j) < step] + [j for j in range(n) if (i - j) % step == 0] for i in range(n)]
+
+
+def beyond_the_ends(n):
+    step = math.isqrt(n - 1) + 1
+    return [sorted({*range(i - step + 1, i + step), *range(i % step, n, step)}) for i in range(n)]
+
+
+def column_backwards_only(n):
+    step = math.isqrt(n - 1) + 1
+    return [[j for j in range(n) if abs(i - j) < step or (j < i and (i - j) % step == 0)] for i in range(n)]
+
+
+def _twice(seen) -> bool:
+    return any(len(row) != len(set(row)) for row in _lists(seen.output))
+
+
+def _outside(seen) -> bool:
+    return any(not 0 <= j < seen.args[0] for row in _lists(seen.output) for j in row)
+
+
+strided_keys = Check(
+    reference=sparse.strided_keys,
+    cases=[sized("n = 16", n=16), sized("n = 30: no square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150)],
+    compare=False,
+    properties=[
+        Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1."),
+        Property("every token reads itself", lambda rows, n: all(i in _lists(rows)[i] for i in range(n)), "Token i must be in list i."),
+        Property(
+            "no token reads more than 3⌈√n⌉ keys", lambda rows, n: _most_keys(rows) <= 3 * _ceil_sqrt(n),
+            "Some token reads more than 3⌈√n⌉ keys.",
+        ),
+        Property(
+            "two layers connect every pair", lambda rows, n: bool(_reach(rows, n).all()),
+            "There are tokens i and j with no token between them that i reads and that reads j.",
+        ),
+    ],
+    misconceptions=[
+        Misconception(
+            "a window alone", strided_window_only,
+            "Two windows in a row reach twice as far, not everywhere. Something has to jump: a second set of keys, √n apart.",
+        ),
+        Misconception(
+            "a stride alone", strided_column_only,
+            "From token i you get to i ± √n, i ± 2√n, … and never to i + 1, however many layers you stack. The window closes the gaps.",
+        ),
+        Misconception(
+            "everything through one hub", one_hub,
+            "Two layers do connect all pairs, but the hub reads all n keys, and what all tokens say to each other must fit into its one "
+            "vector. Spread the load: no token may read more than 3⌈√n⌉.",
+            lambda seen: _most_keys(seen.output) == seen.args[0] and sum(map(len, seen.output)) < 8 * seen.args[0],
+        ),
+        Misconception(
+            "all pairs", lambda n: [list(range(n)) for _ in range(n)],
+            "That is full attention. One layer connects every pair, at n² pairs; with two layers to do it in, n√n are enough.",
+            lambda seen: min(map(len, seen.output)) == seen.args[0],
+        ),
+        Misconception(
+            "half a window", half_a_window,
+            "In the middle a window of √n/2 to each side is enough: the nearest token of i's column is never further. At the ends it may lie "
+            "on one side only, up to √n − 1 away.",
+        ),
+        Misconception(
+            "a window that looks back only", window_behind,
+            "j must be in the window of some token of i's column. Near the end of the sequence no such token comes after j, so the window needs "
+            "two sides.",
+        ),
+        Misconception(
+            "the last short block lost", ends_of_whole_blocks,
+            "Where n is no multiple of ⌈√n⌉ the last block is short and has no token that all the others read. Then nobody outside the block "
+            "hears of its tokens.",
+        ),
+        Misconception(
+            "a stride that doesn't grow with n", fixed_stride,
+            "With a fixed stride s every token reads n/s keys: still O(n²) pairs. A stride near √n balances window and column.",
+        ),
+        Misconception(
+            "a column that looks back only", column_backwards_only,
+            "The column has to run both ways: a token at the beginning must be able to jump ahead.",
+        ),
+        Misconception(
+            "keys listed twice", listed_twice,
+            "A key in the window and in the column would take two shares of the softmax. List each key once, for instance with a set.",
+            _twice,
+        ),
+        Misconception(
+            "keys beyond the ends", beyond_the_ends,
+            "Keys below 0 or above n − 1 don't exist (and −1 is the last token in Python). Clip the window at the ends.",
+            _outside,
+        ),
+    ],
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------- key lists
+
+
+def _table_mask(k, keys, allowed):
+    mask = torch.zeros(len(keys), k.shape[-2], dtype=torch.bool)
+    for i, row in enumerate(keys):
+        mask[i, row[allowed[i]]] = True
+    return mask
+
+
+def _slots(q, k, keys):
+    return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+
+
+def _mix(weights, v, keys):
+    return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+
+
+def table_by_rows(q, k, v, keys, allowed):
+    places = torch.arange(k.shape[-2])
+    masks = [(places[:, None] == row[taken]).any(-1) for row, taken in zip(keys, allowed)]
+    return torch.cat([_dense(q[..., i : i + 1, :], k, v, mask) for i, mask in enumerate(masks)], dim=-2)
+
+
+def slots_masked_late(q, k, v, keys, allowed):
+    return _mix(_slots(q, k, keys).softmax(-1) * allowed, v, keys)
+
+
+def values_in_order(q, k, v, keys, allowed):
+    weights = _slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-1)
+    return weights @ v[..., : keys.shape[1], :]
+
+
+def keys_in_order(q, k, v, keys, allowed):
+    scores = q @ k[..., : keys.shape[1], :].mT / math.sqrt(q.shape[-1])
+    return _mix(scores.masked_fill(~allowed, -math.inf).softmax(-1), v, keys)
+
+
+def table_of_the_first_query(q, k, v, keys, allowed):
+    first = keys[:1].expand(keys.shape)
+    return _mix(_slots(q, k, first).masked_fill(~allowed, -math.inf).softmax(-1), v, first)
+
+
+def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
+    """c different keys for each of n queries, of which the first is allowed, and each other more often than not."""
+    def allowed(generator):
+        table = torch.rand(n, c, generator=generator) < 0.6
+        table[:, 0] = True
+        return table
+
+    return Drawn(lambda g: torch.stack([torch.randperm(m, generator=g)[:c] for _ in range(n)])), Drawn(allowed)
+
+
+def _normal(*shape: int, scale: float = 1.0) -> Drawn:
+    return Drawn(lambda g: scale * torch.randn(*shape, generator=g))
+
+
+def _listed(n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = ""):
+    words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
+    return given(words, _normal(*batch, n, d, scale=scale), _normal(*batch, m, d, scale=scale), _normal(*batch, m, d_v), *_table(n, m, c))
+
+
+gathered_attention = CountedCheck(
+    reference=sparse.gathered_attention,
+    cases=[
+        _listed(5, 9, 4, 3, 2), _listed(6, 8, 3, 4, 5, batch=(2, 3)), _listed(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
+        bounded(_listed(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)"),
+                flops=2 * 2 * 300 * 8 * 7, elements=2 * 300 * 8 * 4),
+    ],
+    misconceptions=[
+        Misconception(
+            "a hidden n × m matrix", lambda q, k, v, keys, allowed: _dense(q, k, v, _table_mask(k, keys, allowed)),
+            "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
+            _square_made,
+        ),
+        Misconception(
+            "every key scored, one row at a time", table_by_rows, ROWS_HINT, _all_pairs_scored,
+        ),
+        Misconception(
+            "empty slots that take part", lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),
+            "Where `allowed` is False the slot holds no key, only some number to fill the table. Give it a score of −∞.",
+        ),
+        Misconception(
+            "empty slots with score 0", lambda q, k, v, keys, allowed: _mix((_slots(q, k, keys) * allowed).softmax(-1), v, keys),
+            "e^0 = 1 takes a share of the attention. A slot that takes none has the score −∞.",
+        ),
+        Misconception(
+            "masked after the softmax", slots_masked_late,
+            "The empty slots have taken their share already, so the rest doesn't sum to 1. Mask the scores, then take the softmax.",
+        ),
+        Misconception(
+            "the mask turned round",
+            lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).masked_fill(allowed, -math.inf).softmax(-1), v, keys),
+            "`masked_fill` fills where the mask is True, and `allowed` is True where a query *may* read: fill where it is not allowed.",
+        ),
+        Misconception(
+            "values taken in order", values_in_order,
+            "Slot s of query i is key `keys[i, s]`, so its value is `v[keys[i, s]]`, not `v[s]`. Gather the values as you gather the keys.",
+        ),
+        Misconception(
+            "keys taken in order", keys_in_order,
+            "Slot s of query i is key `keys[i, s]`, not key s. Gather the keys as you gather the values.",
+        ),
+        Misconception(
+            "the first query's keys for all", table_of_the_first_query,
+            "Row i of the table belongs to query i. Every query has a list of its own.",
+        ),
+        Misconception(
+            "softmax over the queries",
+            lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-2), v, keys),
+            "Each query shares its attention out over its own c slots: the last axis of (…, n, c).",
+        ),
+        Misconception(
+            "no scale", lambda q, k, v, keys, allowed: _mix(
+                (_slots(q, k, keys) * math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf).softmax(-1), v, keys),
+            "Each score is still a dot product of d terms: divide it by √d before the softmax.",
+        ),
+    ],
+)  # fmt: skip
+
+strided_sparse = CheckGroup("strided_sparse", strided_keys, gathered_attention)

@@ -1,0 +1,139 @@
+"""Checks of the formulas: FLOPs of the matrix products of every kind of attention, exact to the digit."""
+
+import math
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+
+from .. import variant_costs as reference
+
+__all__ = ["cost_of_all"]
+
+HALF = "One multiply-add is 2 FLOPs, and there are two products, scores and mixture, of 2 FLOPs a slot and feature each."
+EXACT = (0.0, 0.0)
+
+local_flops = Check(
+    reference=reference.local_flops,
+    cases=[sized(n=100, d=16, w=4), sized(n=4096, d=64, w=128), sized(n=7, d=3, w=1)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d, w: 4 * n**2 * d, "Each of the n tokens scores 2w + 1 slots, not n."),
+        Misconception("w slots instead of 2w + 1", lambda n, d, w: 4 * n * w * d, "w to each side, and the token itself: 2w + 1."),
+        Misconception("the token itself not counted", lambda n, d, w: 8 * n * w * d, "2w neighbours and the token itself: 2w + 1 slots."),
+        Misconception("a factor of 2 lost", lambda n, d, w: 2 * n * (2 * w + 1) * d, HALF),
+        Misconception(
+            "the ends cut off", lambda n, d, w: 4 * d * (n * (2 * w + 1) - w * (w + 1)),
+            "That counts the allowed *pairs*. Computed in one product, every token has 2w + 1 slots; those beyond the ends are computed and "
+            "masked.",
+        ),
+    ],
+)  # fmt: skip
+
+global_local_flops = Check(
+    reference=reference.global_local_flops,
+    cases=[sized(n=100, d=16, w=4, g=2), sized(n=4096, d=64, w=128, g=16), sized(n=9, d=3, w=1, g=3)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d, w, g: 4 * n**2 * d, "Only g of the n tokens read all n keys."),
+        Misconception(
+            "the rows of the global tokens left out", lambda n, d, w, g: 4 * d * (n - g) * (2 * w + 1 + g),
+            "The global tokens read too, and they read everything: g · n more slots.",
+        ),
+        Misconception(
+            "global tokens that read no more than others", lambda n, d, w, g: 4 * d * n * (2 * w + 1 + g),
+            "A global token doesn't read 2w + 1 + g keys but all n.",
+        ),
+        Misconception(
+            "the columns of the global tokens left out", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + 1) + g * n),
+            "Every other token reads the g global ones as well as its window: 2w + 1 + g slots.",
+        ),
+        Misconception(
+            "a window for the global tokens too", lambda n, d, w, g: 4 * d * (n * (2 * w + 1 + g) + g * n),
+            "A global token reads all n keys once; it needs no window beside that. The window belongs to n − g tokens.",
+        ),
+        Misconception("a factor of 2 lost", lambda n, d, w, g: 2 * d * ((n - g) * (2 * w + 1 + g) + g * n), HALF),
+    ],
+)  # fmt: skip
+
+strided_flops = Check(
+    reference=reference.strided_flops,
+    cases=[sized(n=100, d=16), sized(n=4096, d=64), sized(n=25, d=3)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d: 4 * n**2 * d, "Each of the n tokens scores about 3√n slots, not n."),
+        Misconception(
+            "the window alone", lambda n, d: 4 * n * (2 * math.isqrt(n) - 1) * d, "Add the column: √n − 1 tokens more, the token itself being counted."
+        ),
+        Misconception("the column alone", lambda n, d: 4 * n * math.isqrt(n) * d, "Add the window: √n − 1 tokens before and as many after."),
+        Misconception(
+            "the token itself counted twice", lambda n, d: 4 * n * (3 * math.isqrt(n) - 1) * d,
+            "Window: 2(√n − 1) + 1. Column: √n, but the token itself is in the window already.",
+        ),
+        Misconception(
+            "3√n in round numbers", lambda n, d: 12 * n * math.isqrt(n) * d,
+            "That is the growth, and the exact count is a little less: 2(√n − 1) neighbours, the token itself, √n − 1 more of its column.",
+        ),
+        Misconception("a factor of 2 lost", lambda n, d: 2 * n * (3 * math.isqrt(n) - 2) * d, HALF),
+    ],
+)  # fmt: skip
+
+low_rank_flops = Check(
+    reference=reference.low_rank_flops,
+    cases=[sized(n=100, d=16, r=4), sized(n=4096, d=64, r=128), sized(n=9, d=3, r=2)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d, r: 4 * n**2 * d, "The scores are n × r now."),
+        Misconception(
+            "the projections forgotten", lambda n, d, r: 4 * n * r * d,
+            "E k and F v are matrix products too: (r × n)(n × d) costs 2 r n d, twice.",
+        ),
+        Misconception("one projection instead of two", lambda n, d, r: 6 * n * r * d, "Keys and values are projected: 2 r n d each."),
+        Misconception(
+            "features projected instead of positions", lambda n, d, r: 4 * n**2 * r + 6 * n * d * r,
+            "Narrower vectors leave n² scores. The projection makes the *list* of keys shorter: r keys of width d.",
+        ),
+        Misconception(
+            "full attention on top", lambda n, d, r: 8 * n * r * d + 4 * n**2 * d, "No query meets the n keys any more, only their r mixtures."
+        ),
+    ],
+)  # fmt: skip
+
+linear_flops = Check(
+    reference=reference.linear_flops,
+    cases=[sized(n=100, d=16), sized(n=4096, d=64), sized(n=9, d=3)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d: 4 * n**2 * d, "φ(k)ᵀ v is (d × n)(n × d). No product has n twice."),
+        Misconception("one product instead of two", lambda n, d: 2 * n * d**2, "Making the state costs 2 n d², and reading it as much again."),
+        Misconception("linear in d as well", lambda n, d: 4 * n * d, "The state has d × d entries, and every token adds to all of them: n d²."),
+        Misconception("reading the state once for all", lambda n, d: 2 * n * d**2 + 2 * d**2, "Every one of n queries reads the whole state."),
+    ],
+)  # fmt: skip
+
+chunked_flops = Check(
+    reference=reference.chunked_flops,
+    cases=[sized(n=96, d=16, c=8), sized(n=4096, d=64, c=128), sized(n=12, d=5, c=3)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("still n²", lambda n, d, c: 4 * n**2 * d, "The squares are c × c, and there are n/c of them."),
+        Misconception("the state left out", lambda n, d, c: 4 * n * c * d, "Each chunk also reads the state (2 c d²) and adds to it (2 c d²)."),
+        Misconception("the squares left out", lambda n, d, c: 4 * n * d**2, "Each chunk also has a c × c square: 4 c² d, n/c times."),
+        Misconception(
+            "one square instead of n/c", lambda n, d, c: 4 * n * d**2 + 4 * c**2 * d, "Every chunk has a square of its own: n/c of them."
+        ),
+        Misconception(
+            "n squares instead of n/c", lambda n, d, c: 4 * n * d**2 + 4 * n * c**2 * d, "There is one square a chunk, not one a token: n/c."
+        ),
+        Misconception(
+            "half a square", lambda n, d, c: 4 * n * d**2 + 2 * n * (c + 1) * d,
+            "Only the triangle is used, but the product computes the whole c × c square and then throws half away.",
+        ),
+        Misconception(
+            "the state updated but never read", lambda n, d, c: 2 * n * d**2 + 4 * n * c * d, "Each chunk adds to the state, 2 c d², and reads it, 2 c d²."
+        ),
+    ],
+)  # fmt: skip
+
+cost_of_all = CheckGroup(
+    "cost_of_all", local_flops, global_local_flops, strided_flops, low_rank_flops, linear_flops, chunked_flops
+)

@@ -1,0 +1,113 @@
+"""Pictures of linear attention: where the brackets stand, what is lost, and what is carried along."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from helpers.measuring.timing import seconds
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+
+from .. import linear_attention
+from .sparse import counted, growth_panels
+
+__all__ = ["blurred_weights", "brackets", "chunk_sizes", "linear_growth", "state_or_cache", "three_forms"]
+
+
+def brackets(n: int = 10, d: int = 3) -> None:
+    """(q kᵀ) v and q (kᵀ v) as blocks, drawn to scale: what stands between the brackets is n × n or d × d."""
+    figure, axes = plt.subplots(2, 1, figsize=(9, 5.2))
+    orders = [
+        [("(", "q", n, d, QUERY), ("", "kᵀ", d, n, KEY), (")", "v", n, d, VALUE), ("=", f"{n} × {n}", n, n, WEIGHT), ("", "v", n, d, VALUE)],
+        [("", "q", n, d, QUERY), ("(", "kᵀ", d, n, KEY), ("", "v", n, d, VALUE), (")  =", "q", n, d, QUERY), ("", f"{d} × {d}", d, d, WEIGHT)],
+    ]  # fmt: skip
+    for axis, blocks in zip(axes, orders):
+        x = 0.0
+        for sign, name, rows, columns, colour in blocks:
+            axis.text(x - 0.4, 0, sign, ha="right", va="center", fontsize=15)
+            axis.add_patch(Rectangle((x, -rows / 2), columns, rows, facecolor=colour, alpha=0.45))
+            axis.text(x + columns / 2, 0, name, ha="center", va="center", fontsize=10)
+            x += columns + 3
+        axis.set(xlim=(-1.8, 4 * 3 + 3 * d + 2 * n), ylim=(-n / 2 - 0.3, n / 2 + 0.3), aspect="equal")
+        axis.axis("off")
+    axes[0].set_title(f"scores first: 4 n² d FLOPs, an n × n square in memory (n = {n}, d = {d})", fontsize=10)
+    axes[1].set_title("state first: 4 n d² FLOPs, a d × d square in memory", fontsize=10)
+    plt.show()
+
+
+def blurred_weights(n: int = 12, d: int = 16) -> None:
+    """The weights of both kinds for queries that each look for one key. One scale for both."""
+    torch.manual_seed(1)
+    k = torch.nn.functional.normalize(torch.randn(n, d), dim=-1) * 4
+    weights = linear_attention.feature_map(k) @ linear_attention.feature_map(k).mT
+    maps = {"softmax": (k @ k.mT / math.sqrt(d)).softmax(-1), "linear, φ = elu + 1": weights / weights.sum(-1, keepdim=True)}
+    figure, axes = plt.subplots(1, 2, figsize=(7, 3.3))
+    for axis, (name, matrix) in zip(axes, maps.items()):
+        right = matrix.diagonal().mean()
+        heatmap(axis, matrix, f"{name}\nright key: {right:.2f} on average", rows="query", columns="key", vmin=0, vmax=0.4)
+    plt.show()
+
+
+@waits_for("exercise 10.5, the three forms")
+def three_forms(recurrent: Callable, chunked: Callable, n: int, d: int, c: int) -> None:
+    """One feature of the causal output over time, in all three forms, and the largest difference between them."""
+    q, k, v = (torch.randn(n, d) for _ in range(3))
+    weights = (linear_attention.feature_map(q) @ linear_attention.feature_map(k).mT).tril()
+    parallel = weights / weights.sum(-1, keepdim=True) @ v
+    outputs = {f"recurrent: {n} steps": recurrent(q, k, v), f"chunked: {-(-n // c)} steps": chunked(q, k, v, c)}
+    figure, axis = plt.subplots(figsize=(9, 2.6))
+    axis.plot(parallel[:, 0], color=OUTPUT, lw=6, alpha=0.35, label="parallel, n × n: 1 step")
+    for (name, output), style, colour in zip(outputs.items(), ("--", ":"), (QUERY, KEY)):
+        gap = (output - parallel).abs().max().item()
+        axis.plot(output[:, 0], style, color=colour, lw=2, label=f"{name}, differs by {gap:.0e}")
+    axis.set(xlabel="token", title="one feature of the output")
+    axis.legend(frameon=False, fontsize=9)
+    plt.show()
+
+
+def state_or_cache(d: int, lengths: Sequence[int]) -> None:
+    """Numbers that must be kept to write the next token: all keys and values, or one state."""
+    figure, axis = plt.subplots(figsize=(6.5, 3))
+    axis.loglog(lengths, [2 * n * d for n in lengths], "o-", color=KEY, label="softmax: keys and values, 2 n d")
+    axis.loglog(lengths, [d * (d + 1)] * len(lengths), "o-", color=WEIGHT, label="linear: state and normaliser, d² + d")
+    axis.axvline((d + 1) / 2, color=OUTPUT, ls=":")
+    axis.text((d + 1) / 2 * 1.1, 2 * lengths[-1] * d / 3, f"n = {(d + 1) / 2:g}", color=OUTPUT)
+    axis.set(xlabel="tokens so far", ylabel="numbers kept", title=f"what one head of width {d} carries along")
+    axis.legend(frameon=False, fontsize=9)
+    plt.show()
+
+
+@waits_for("exercise 10.5, the chunked form")
+def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None:
+    """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right."""
+    q, k, v = (torch.randn(n, d) for _ in range(3))
+    flops = [counted(chunked, q, k, v, c).flops for c in sizes]
+    times = [1e3 * seconds(lambda c=c: chunked(q, k, v, c), tries=2) for c in sizes]
+    figure, axes = plt.subplots(1, 3, figsize=(10, 2.8))
+    panels = (("FLOPs, counted", flops, QUERY), ("steps one after the other", [-(-n // c) for c in sizes], OUTPUT), ("milliseconds", times, KEY))
+    for axis, (title, values, colour) in zip(axes, panels):
+        axis.loglog(sizes, values, "o-", color=colour)
+        axis.set(title=title, xlabel="chunk size c")
+        axis.set_xticks(sizes[::3], sizes[::3])
+        axis.minorticks_off()
+    plt.tight_layout()
+    plt.show()
+
+
+@waits_for("exercise 10.5, linear attention")
+def linear_growth(linear: Callable[[Tensor, Tensor, Tensor], Tensor], lengths: Sequence[int], d: int) -> None:
+    """What linear attention costs, beside the same weights as an n × n matrix."""
+    curves = {"scores first": [], "yours": []}
+    for n in lengths:
+        x = [torch.randn(n, d) for _ in range(3)]
+        curves["yours"].append(counted(linear, *x))
+        curves["scores first"].append(counted(_scores_first, *x))
+    growth_panels(curves, lengths)
+
+
+def _scores_first(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = linear_attention.feature_map(q) @ linear_attention.feature_map(k).mT
+    return weights / weights.sum(-1, keepdim=True) @ v

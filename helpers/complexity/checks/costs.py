@@ -1,0 +1,548 @@
+"""Checks of what matrix products and whole layers cost: FLOPs, elements moved, and where one part passes another."""
+
+import torch
+
+from helpers.engine.cases import given, sized
+from helpers.engine.check import Check, Misconception
+from helpers.engine.tables import Table, in_rows
+
+from .. import costs
+
+__all__ = [
+    "arithmetic_intensity",
+    "crossover",
+    "decode_table",
+    "matmul_flops",
+    "matmul_io",
+    "model_flops",
+    "training_table",
+]
+
+EXACT = (1e-9, 0.0)  # a formula is right or wrong; so little is for answers that come as floats
+
+# --------------------------------------------------------------------------------------------------------- one product
+
+matmul_flops = Check(
+    reference=costs.matmul_flops,
+    cases=[sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "n·m·k without the 2", lambda n, m, k: n * m * k,
+            "n·m·k counts the multiplications. Every one of them is followed by an addition: one multiply-add is 2 FLOPs.",
+        ),
+        Misconception(
+            "m − 1 additions", lambda n, m, k: n * k * (2 * m - 1),
+            "To add m products takes m − 1 additions, so you are right to the letter. The convention (hardware and "
+            "PyTorch's counter use it) is to count m multiply-adds.",
+        ),
+        Misconception(
+            "one operation for each element of the result", lambda n, m, k: 2 * n * k,
+            "Each of the n·k results is a dot product of two vectors of length m. How many multiply-adds is that?",
+        ),
+        Misconception(
+            "the elements of the operands", lambda n, m, k: 2 * (n * m + m * k),
+            "An element of the first matrix is used k times, once for each column of the second. FLOPs count uses, not elements.",
+        ),
+        Misconception(
+            "m and k mixed up", lambda n, m, k: 2 * n * k * k,
+            "There are n·k results, and the dot product behind each runs over the m that the two matrices share.",
+        ),
+    ],
+)  # fmt: skip
+
+matmul_io = Check(
+    reference=costs.matmul_io,
+    cases=[sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "n·m counted twice", lambda n, m, k: n * m + m * k + n * m,
+            "The third matrix is the result. Its shape is (n, k), not that of the first operand.",
+        ),
+        Misconception(
+            "m·k counted twice", lambda n, m, k: n * m + m * k + m * k,
+            "The third matrix is the result. Its shape is (n, k), not that of the second operand.",
+        ),
+        Misconception(
+            "the result not written", lambda n, m, k: n * m + m * k,
+            "You have read both operands. The result has to go somewhere too: n·k elements are written.",
+        ),
+        Misconception(
+            "the result read as well", lambda n, m, k: n * m + m * k + 2 * n * k,
+            "The sums are built up on the chip and written once, when they are complete. Nothing has to be read there first.",
+        ),
+        Misconception(
+            "operands fetched for every multiply-add", lambda n, m, k: 2 * n * m * k + n * k,
+            "That is what happens without any memory on the chip. Here every element is fetched once and then used from "
+            "the chip as often as needed.",
+        ),
+        Misconception(
+            "the three matrices multiplied", lambda n, m, k: (n * m) * (m * k) * (n * k),
+            "Three matrices go over the wire, one after the other: add their sizes.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _intensity(n, m, k, size, flops=2.0):
+    return flops * n * m * k / ((n * m + m * k + n * k) * size)
+
+
+arithmetic_intensity = Check(
+    reference=costs.arithmetic_intensity,
+    cases=[
+        given("float32, 64×64×64", 64, 64, 64, torch.float32),
+        given("float16, 100×30×50", 100, 30, 50, torch.float16),
+        given("bfloat16, one row: 1×512×300", 1, 512, 300, torch.bfloat16),
+        given("float64, 7×9×11", 7, 9, 11, torch.float64),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "per element instead of per byte", lambda n, m, k, dtype: _intensity(n, m, k, 1),
+            "Memory is sold by the byte. A float32 element is 4 of them: `dtype.itemsize`.",
+        ),
+        Misconception(
+            "bits instead of bytes", lambda n, m, k, dtype: _intensity(n, m, k, 8 * dtype.itemsize),
+            "float16 has 16 bits, and a byte is 8 of them.",
+        ),
+        Misconception(
+            "4 bytes whatever the dtype", lambda n, m, k, dtype: _intensity(n, m, k, 4),
+            "The same product moves half as many bytes in float16 as in float32. Ask the dtype for its size.",
+        ),
+        Misconception(
+            "bytes per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, dtype.itemsize),
+            "Intensity says how much arithmetic each byte pays for: FLOPs divided by bytes. Yours is upside down.",
+        ),
+        Misconception(
+            "no 2 in the FLOPs", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize, flops=1.0),
+            "One multiply-add is 2 FLOPs: take them from your `matmul_flops`.",
+        ),
+        Misconception(
+            "the result not written", lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k) * dtype.itemsize),
+            "Three matrices move: two are read and one is written.",
+        ),
+        Misconception(
+            "multiplied by the bytes", lambda n, m, k, dtype: _intensity(n, m, k, 1 / dtype.itemsize),
+            "Larger elements mean more bytes for the same FLOPs, so a lower intensity: divide by the size of an element.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------- the tables
+
+
+def _summed(rows):
+    return {**rows, "total": (sum(row[0] for row in rows.values()), sum(row[1] for row in rows.values()))}
+
+
+def _training(b, n, d, h, d_ff, *, madd=2, heads=None, wide=1, three=3, weights=1, written=1, soft=2, powers=0):
+    """The training table with one thing or another done wrong."""
+    heads = h if heads is None else heads  # of the score matrices in memory
+    x, s, w = b * n * d, b * heads * n * n, weights * d * d
+    mix = madd * b * n * n * d * wide
+    return _summed({
+        "qkv": (three * madd * x * d, three * (x + w + written * x)),
+        "scores": (mix, 2 * x + written * s),
+        "softmax": (powers * b * h * n * n, soft * s),
+        "weighted_sum": (mix, s + x + written * x),
+        "output": (madd * x * d, x + w + written * x),
+        "ffn": (2 * madd * x * d_ff, x + b * n * d_ff + 2 * weights * d * d_ff + written * (x + b * n * d_ff)),
+    })  # fmt: skip
+
+
+def _no_two(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, madd=1)
+
+
+def _no_heads(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, heads=1)
+
+
+def _full_width_heads(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, wide=h)
+
+
+def _one_projection(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, three=1)
+
+
+def _weights_for_each_sequence(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, weights=b)
+
+
+def _no_weights(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, weights=0)
+
+
+def _nothing_written(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, written=0, soft=1)
+
+
+def _softmax_once(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, soft=1)
+
+
+def _softmax_flops(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff, powers=3)
+
+
+def _swapped(b, n, d, h, d_ff):
+    right = _training(b, n, d, h, d_ff)
+    square, narrow = 2 * b * n * n * d, 2 * b * n * d * d
+    return _summed({
+        "qkv": (3 * square, right["qkv"][1]), "scores": (narrow, right["scores"][1]), "softmax": right["softmax"],
+        "weighted_sum": (narrow, right["weighted_sum"][1]), "output": (square, right["output"][1]), "ffn": right["ffn"],
+    })  # fmt: skip
+
+
+def _one_layer_ffn(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    rows.pop("total")
+    return _summed({**rows, "ffn": (2 * b * n * d * d_ff, b * n * d + d * d_ff + b * n * d_ff)})
+
+
+def _hidden_layer_for_free(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    rows.pop("total")
+    return _summed({**rows, "ffn": (rows["ffn"][0], 2 * b * n * d + 2 * d * d_ff)})
+
+
+def _with_backward(b, n, d, h, d_ff):
+    return {row: (3 * flops, moved) for row, (flops, moved) in _training(b, n, d, h, d_ff).items()}
+
+
+def _total_without_ffn(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return {**rows, "total": (rows["total"][0] - rows["ffn"][0], rows["total"][1] - rows["ffn"][1])}
+
+
+PARTS = ("FLOPs", "elements moved")
+
+training_table = Table(
+    reference=costs.training_table,
+    columns=PARTS,
+    cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "n·m·k without the 2", _no_two,
+            "One multiply-add is 2 FLOPs, in every row.", in_rows(_no_two, "qkv"),
+        ),
+        Misconception(
+            "score matrices without the heads", _no_heads,
+            "Every head has an n × n matrix of its own: b·h·n² elements. The heads share out the width, so they don't "
+            "show in the FLOPs, but each brings a whole score matrix.",
+            in_rows(_no_heads, "softmax"),
+        ),
+        Misconception(
+            "heads of full width", _full_width_heads,
+            "A head works on d/h features. h heads with a dot product of length d/h each cost as much as one of length d.",
+            in_rows(_full_width_heads, "scores"),
+        ),
+        Misconception(
+            "n and d swapped", _swapped,
+            "A projection treats n tokens one by one, with a d × d matrix: n·d². Scores compare n tokens with n tokens, over d"
+            " features: n²·d.",
+            in_rows(_swapped, "output"),
+        ),
+        Misconception(
+            "one projection instead of three", _one_projection,
+            "Q, K and V are three products, each with a weight of its own, and each reads X anew.",
+            in_rows(_one_projection, "qkv"),
+        ),
+        Misconception(
+            "weights read once for each sequence", _weights_for_each_sequence,
+            "All b·n tokens stand below each other as one tall matrix, and go through the weight together. It is read "
+            "once: that is what a batch is good for.",
+            in_rows(_weights_for_each_sequence, "output"),
+        ),
+        Misconception(
+            "weights that come for free", _no_weights,
+            "A weight is an operand like any other, and has to be fetched: d² elements for each projection.",
+            in_rows(_no_weights, "output"),
+        ),
+        Misconception(
+            "results not written", _nothing_written,
+            "Every operation writes its result, and the next one reads it from there.", in_rows(_nothing_written, "output"),
+        ),
+        Misconception(
+            "softmax that moves its matrix once", _softmax_once,
+            "The softmax reads all b·h·n² scores and writes as many weights.", in_rows(_softmax_once, "softmax"),
+        ),
+        Misconception(
+            "FLOPs of the softmax", _softmax_flops,
+            "The softmax does compute something, but here, as in PyTorch's counter, only the multiply-adds of matrix "
+            "products count. Its cost shows in the other column.",
+            lambda seen: bool(seen.output["softmax"][0]) and isinstance(seen.output["softmax"][0], (int, float)),
+        ),
+        Misconception(
+            "an FFN of one product", _one_layer_ffn,
+            "The FFN goes up from d to d_ff and down again: two products, with two weights.", in_rows(_one_layer_ffn, "ffn"),
+        ),
+        Misconception(
+            "a hidden layer that moves nothing", _hidden_layer_for_free,
+            "The first product of the FFN writes b·n·d_ff elements and the second reads them. With d_ff = 4d that is most of "
+            "what it moves.",
+            in_rows(_hidden_layer_for_free, "ffn"),
+        ),
+        Misconception(
+            "the backward pass counted too", _with_backward,
+            "This table is the forward pass. Backward comes in the last exercise, with twice as much.",
+            in_rows(_with_backward, "qkv"),
+        ),
+        Misconception(
+            "a total without the FFN", _total_without_ffn,
+            "The total is the sum of all rows: attention and the FFN.", in_rows(_total_without_ffn, "total"),
+        ),
+    ],
+)  # fmt: skip
+
+
+def _decode(b, n, d, h, d_ff, *, madd=2, heads=None, seen=None, cached=None, weights=1, queries=1, projected=1, ffn_tokens=1):
+    """The decode table with one thing or another done wrong."""
+    heads, seen = h if heads is None else heads, n if seen is None else seen
+    cached = b * seen * d if cached is None else cached  # elements of the keys, and of the values
+    x, w, s = b * d, weights * d * d, b * heads * queries * seen
+    mix = madd * b * queries * seen * d
+    tokens = b * ffn_tokens
+    return _summed({
+        "qkv": (3 * madd * projected * x * d, 3 * (2 * projected * x + w)),
+        "scores": (mix, queries * x + cached + s),
+        "softmax": (0, 2 * s),
+        "weighted_sum": (mix, s + cached + queries * x),
+        "output": (madd * x * d, 2 * x + w),
+        "ffn": (2 * madd * tokens * d * d_ff, 2 * tokens * d + 2 * weights * d * d_ff + 2 * tokens * d_ff),
+    })  # fmt: skip
+
+
+def _quadratic(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, queries=n)
+
+
+def _all_over_again(b, n, d, h, d_ff):
+    return _training(b, n, d, h, d_ff)
+
+
+def _cache_for_free(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, cached=0)
+
+
+def _shared_cache(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, cached=n * d)
+
+
+def _all_projected(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, projected=n)
+
+
+def _only_itself(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, seen=1)
+
+
+def _decode_without_heads(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, heads=1)
+
+
+def _decode_without_two(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, madd=1)
+
+
+def _weights_for_each_token(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, weights=b)
+
+
+def _ffn_of_all_tokens(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, ffn_tokens=n)
+
+
+def _one_more_key(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, seen=n + 1)
+
+
+decode_table = Table(
+    reference=costs.decode_table,
+    columns=PARTS,
+    cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "quadratic in n", _quadratic,
+            "There is one new query for each sequence, and it meets n keys: n scores, not n². The old queries have had their "
+            "turn.",
+            in_rows(_quadratic, "softmax"),
+        ),
+        Misconception(
+            "everything computed again", _all_over_again,
+            "That is the cost without a cache: all n tokens once more through the whole layer. With one, only the new token "
+            "goes through it.",
+            in_rows(_all_over_again, "output"),
+        ),
+        Misconception(
+            "old tokens projected again", _all_projected,
+            "Keys and values of the old tokens lie in the cache. Only the new token is projected.",
+            in_rows(_all_projected, "qkv"),
+        ),
+        Misconception(
+            "an FFN over all tokens", _ffn_of_all_tokens,
+            "The FFN works on each token by itself. Only the new one still has to go through it.",
+            in_rows(_ffn_of_all_tokens, "ffn"),
+        ),
+        Misconception(
+            "a cache that is read for free", _cache_for_free,
+            "The keys are an operand of the scores, and the values of the weighted sum: b·n·d elements each, fetched anew for "
+            "every token.",
+            in_rows(_cache_for_free, "scores"),
+        ),
+        Misconception(
+            "one cache for all sequences", _shared_cache,
+            "Every sequence has its own past: b caches of n·d elements. Weights are shared by a batch, caches are not.",
+            in_rows(_shared_cache, "scores"),
+        ),
+        Misconception(
+            "the new token alone", _only_itself,
+            "The new token attends to everything so far: n keys and n values.", in_rows(_only_itself, "scores"),
+        ),
+        Misconception(
+            "one key too many", _one_more_key,
+            "The n keys in the cache include the new token's own.", in_rows(_one_more_key, "scores"),
+        ),
+        Misconception(
+            "score rows without the heads", _decode_without_heads,
+            "Every head has its own row of n scores: b·h·n elements.", in_rows(_decode_without_heads, "softmax"),
+        ),
+        Misconception(
+            "weights read once for each sequence", _weights_for_each_token,
+            "The b new tokens stand below each other as one (b, d) matrix. The weight is read once for all of them.",
+            in_rows(_weights_for_each_token, "output"),
+        ),
+        Misconception(
+            "n·m·k without the 2", _decode_without_two,
+            "One multiply-add is 2 FLOPs, in every row.", in_rows(_decode_without_two, "output"),
+        ),
+    ],
+)  # fmt: skip
+
+crossover = Check(
+    reference=costs.crossover,
+    cases=[
+        given("d = 512, d_ff = 2048", 512, 2048), given("d = 768, no FFN", 768, 0), given("d = 100, d_ff = 270", 100, 270),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "6d whatever the FFN", lambda d, d_ff: 6 * d,
+            "6d holds for d_ff = 4d. Set the two costs equal with d_ff still in them.",
+        ),
+        Misconception(
+            "the FFN forgotten", lambda d, d_ff: 2 * d,
+            "2d is where the scores pass the projections alone. The FFN's 4·n·d·d_ff stand on the same side.",
+        ),
+        Misconception(
+            "three projections instead of four", lambda d, d_ff: 1.5 * d + d_ff,
+            "Besides Q, K and V there is the output projection: 8·n·d² in all.",
+        ),
+        Misconception(
+            "the weighted sum forgotten", lambda d, d_ff: 4 * d + 2 * d_ff,
+            "There are two products with n²: the scores and the weighted sum. Together 4·n²·d.",
+        ),
+        Misconception(
+            "an FFN of one product", lambda d, d_ff: 2 * d + d_ff / 2,
+            "Up and down: the FFN is two products, 4·n·d·d_ff.",
+        ),
+        Misconception(
+            "n = d", lambda d, d_ff: d,
+            "At n = d one score product costs as much as one projection. Count how many there are of each.",
+        ),
+    ],
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------------- a whole model
+
+
+def _step(b, n, layers, d, d_ff, vocabulary, *, passes=3, attention=1.0, tables=1, extra=0, per_layer=True, ffn=2, proj=4):
+    weights = layers * (proj * d * d + ffn * d * d_ff) + tables * vocabulary * d + extra
+    mixing = 4 * b * n * n * d * (layers if per_layer else 1)
+    return int(passes * (2 * weights * b * n + attention * mixing))
+
+
+def _norms(layers, d):
+    return layers * 4 * d + 2 * d
+
+
+model_flops = Check(
+    reference=costs.model_flops,
+    cases=[
+        sized("2 layers, d = 32", b=2, n=17, layers=2, d=32, d_ff=128, vocabulary=50),
+        sized("5 layers, a long context", b=1, n=300, layers=5, d=16, d_ff=40, vocabulary=70),
+        sized("GPT-2 small, 1024 tokens", b=4, n=1024, layers=12, d=768, d_ff=3072, vocabulary=50257),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "the forward pass alone",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=1),
+            "Training goes backward too, and every product has two there: one for the gradient of each operand.",
+        ),
+        Misconception(
+            "backward as dear as forward",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=2),
+            "For Y = X W the backward pass needs dX = dY Wᵀ and dW = Xᵀ dY: two products of the same size. Backward costs "
+            "twice forward.",
+        ),
+        Misconception(
+            "attention forgotten",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=0),
+            "6 · weights · tokens counts the products with weights. Scores and weighted sum have none, and cost 4·b·n²·d a "
+            "layer, times 3.",
+        ),
+        Misconception(
+            "attention in the forward pass only",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=1 / 3),
+            "The two products of attention are differentiated as well: three times 4·b·n²·d for each layer.",
+        ),
+        Misconception(
+            "attention of one layer",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, per_layer=False),
+            "Every layer has its own attention: multiply by the number of layers.",
+        ),
+        Misconception(
+            "half the scores, because of the causal mask",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=0.5),
+            "The mask hides half the scores after they have been computed. A dense product doesn't skip them; flash attention "
+            "(unit 09) does.",
+        ),
+        Misconception(
+            "the embedding counted as a product",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, tables=2),
+            "To look a row up in a table takes no multiplication. The vocabulary appears once, in the output head.",
+        ),
+        Misconception(
+            "the output head forgotten",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, tables=0),
+            "After the last layer, every token is multiplied with the (d, vocabulary) output head. In small models that is "
+            "most of the work.",
+        ),
+        Misconception(
+            "all parameters, the norms too",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, extra=_norms(layers, d)),
+            "Gains and biases of the norms are parameters, but they are in no matrix product. 6 · parameters · tokens is only "
+            "nearly right.",
+        ),
+        Misconception(
+            "biases that grow with n",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, extra=4 * layers * n * d),
+            "A projection has at most d biases, not n·d: all tokens share them. And adding one is no matrix product.",
+        ),
+        Misconception(
+            "three projections instead of four",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, proj=3),
+            "Q, K, V and the output: 4d² weights a layer.",
+        ),
+        Misconception(
+            "an FFN of one product", lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, ffn=1),
+            "Up and down: 2·d·d_ff weights a layer.",
+        ),
+    ],
+)  # fmt: skip

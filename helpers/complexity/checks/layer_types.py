@@ -1,0 +1,148 @@
+"""Check of how seven kinds of layers grow: exponents are fitted at large sizes, so constants and smaller terms don't count."""
+
+import functools
+import math
+from collections.abc import Callable
+
+from helpers.engine.cases import given
+from helpers.engine.check import Misconception
+from helpers.engine.tables import Table
+from helpers.measuring.growth import growth, in_words
+
+from .. import layer_types as reference
+
+__all__ = ["layer_types"]
+
+NAMES = ("n", "d", "k", "r")
+
+
+def _grown(table: Callable, *sizes: float) -> dict[str, tuple[str, ...]]:
+    """The growth of every entry around these sizes, in words. The table is called once for each size that is squared."""
+    table = functools.cache(table)
+    base, at = table(*sizes), dict(zip(NAMES, sizes, strict=True))
+    if not isinstance(base, dict):
+        return base
+    return {row: _row(table, row, at) if isinstance(base[row], (tuple, list)) else base[row] for row in base}
+
+
+def _row(table: Callable, row: str, sizes: dict[str, float]) -> tuple[str, ...]:
+    return tuple(_entry(table, row, column, sizes) for column in range(len(table(*sizes.values())[row])))
+
+
+def _entry(table: Callable, row: str, column: int, sizes: dict[str, float]) -> str:
+    try:
+        return in_words(growth(lambda *values: table(*values)[row][column], sizes))
+    except (ValueError, TypeError, ArithmeticError, KeyError, IndexError):
+        return "nothing positive"
+
+
+def _types(n, d, k, r, wrong):
+    """The right table with one row, or more, in place of the right ones."""
+    log, root = math.log2(n), math.sqrt(n)
+    right = {
+        "recurrent": (n * d * d, n, n), "convolution": (k * n * d * d, 1, log / math.log2(k)),
+        "self-attention": (n * n * d, 1, 1), "strided sparse": (n * root * d, 1, 1), "lsh": (n * log * d, log, log),
+        "low-rank": (n * r * d, 1, 1), "linear": (n * d * d, 1, 1),
+    }  # fmt: skip
+    return {**right, **wrong}
+
+
+def _is(row: str, column: int, *words: str) -> Callable:
+    """For `recognise`: this entry of the student's table grows in one of these ways."""
+    return lambda seen: seen.output[row][column] in words
+
+
+layer_types = Table(
+    reference=reference.layer_types,
+    drive=_grown,
+    columns=reference.COLUMNS,
+    cases=[
+        given("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
+        given("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
+    ],
+    misconceptions=[
+        Misconception(
+            "n and d swapped in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
+            "Self-attention has n·n scores, each a dot product over d features: n²·d.", _is("self-attention", 0, "n d²"),
+        ),
+        Misconception(
+            "d forgotten in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
+            "n² counts the scores. Each is a dot product over d features.", _is("self-attention", 0, "n²"),
+        ),
+        Misconception(
+            "a recurrent step that is linear in d", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d, n, n)}),
+            "Each of the n steps multiplies the state, d numbers, with a d × d matrix.", _is("recurrent", 0, "n d"),
+        ),
+        Misconception(
+            "a recurrent layer in one step", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, 1, n)}),
+            "State t needs state t − 1. Nothing can be computed side by side: n steps, one after the other.",
+            _is("recurrent", 1, "1"),
+        ),
+        Misconception(
+            "a recurrent path of length 1", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, n, 1)}),
+            "From the first token to the last, information goes through every state in between.", _is("recurrent", 2, "1"),
+        ),
+        Misconception(
+            "a convolution without its kernel",
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (n * d * d, 1, math.log2(n) / math.log2(k))}),
+            "Each output looks at k tokens, with a d × d matrix for each of the k places.", _is("convolution", 0, "n d²"),
+        ),
+        Misconception(
+            "kernels that only touch: n/k", lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
+            "n/k is the path if every layer adds k tokens of reach. Here the layers are dilated: each multiplies the reach "
+            "by k.",
+            _is("convolution", 2, "n / k"),
+        ),
+        Misconception(
+            "a dilated path without its base",
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(n))}),
+            "The reach after L layers is k^L. For which L is that n? The base of the logarithm is k, and k is a size here, no "
+            "constant.",
+            _is("convolution", 2, "log n"),
+        ),
+        Misconception(
+            "a wide path through self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
+            "Every token attends to every other directly: one layer is enough.", _is("self-attention", 2, "n", "log n"),
+        ),
+        Misconception(
+            "self-attention token after token", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, n, 1)}),
+            "All rows of the scores are one matrix product: no token waits for another.", _is("self-attention", 1, "n"),
+        ),
+        Misconception(
+            "sparse attention that is still quadratic",
+            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * n * d, 1, 1)}),
+            "Each of the n tokens attends to about √n keys, not to n.", _is("strided sparse", 0, "n² d"),
+        ),
+        Misconception(
+            "√n instead of n√n", lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (math.sqrt(n) * d, 1, 1)}),
+            "√n keys is the work of one token. There are n of them.", _is("strided sparse", 0, "√n d"),
+        ),
+        Misconception(
+            "the logarithm forgotten in LSH", lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * d, math.log2(n), math.log2(n))}),
+            "Attention within buckets is linear, but to sort n tokens into them takes n log n.", _is("lsh", 0, "n d"),
+        ),
+        Misconception(
+            "sorting in one step", lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, 1, math.log2(n))}),
+            "A parallel sort still needs about log n rounds, each of which waits for the one before.", _is("lsh", 1, "1"),
+        ),
+        Misconception(
+            "a rank that doesn't cost", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}),
+            "n queries meet r projected keys: n·r scores over d features each.", _is("low-rank", 0, "n d"),
+        ),
+        Misconception(
+            "features projected instead of positions", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * n * r, 1, 1)}),
+            "Low-rank attention makes n keys into r keys. The width d stays, and the n × n matrix goes.",
+            _is("low-rank", 0, "n² r"),
+        ),
+        Misconception(
+            "linear attention without the state", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d, 1, 1)}),
+            "Every token adds the product of its key and its value, a d × d matrix, to the sum: d² each.",
+            _is("linear", 0, "n d"),
+        ),
+        Misconception(
+            "linear attention that is still quadratic", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * n * d, 1, 1)}),
+            "Without the softmax the brackets can be moved: Q (Kᵀ V) instead of (Q Kᵀ) V. No n × n matrix is left.",
+            _is("linear", 0, "n² d"),
+        ),
+    ],
+)  # fmt: skip

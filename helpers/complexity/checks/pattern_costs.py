@@ -1,0 +1,149 @@
+"""Checks of what attention costs when it looks at windows, at global tokens, or along the channels."""
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, Misconception
+
+from .. import pattern_costs
+
+__all__ = ["channel_attention", "global_tokens_cost", "vit_windows"]
+
+EXACT = (1e-9, 0.0)
+
+
+def _windows(side, patch, keys, d, *, n=None, factor=4):
+    n = (side // patch) ** 2 if n is None else n
+    return factor * n * n * d, factor * n * keys * d
+
+
+vit_windows = Check(
+    reference=pattern_costs.vit_windows,
+    cases=[
+        sized(side=224, patch=16, window=7, d=96), sized(side=64, patch=8, window=2, d=5),
+        sized(side=90, patch=3, window=5, d=32),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "patches along one side", lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side // patch),
+            "An image has two sides: (side/patch)² patches.",
+        ),
+        Misconception(
+            "pixels instead of patches", lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side**2),
+            "A token is a patch of patch × patch pixels.",
+        ),
+        Misconception(
+            "the window's side instead of its area", lambda side, patch, window, d: _windows(side, patch, window, d),
+            "A window of 7 × 7 patches has 49 of them, and each attends to all 49.",
+        ),
+        Misconception(
+            "one window alone",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * window**4 * d),
+            "That is one window. The image has n/window² of them.",
+        ),
+        Misconception(
+            "the weighted sum forgotten", lambda side, patch, window, d: _windows(side, patch, window**2, d, factor=2),
+            "Scores and weighted sum are two products: 2d + 2d FLOPs for every pair of a query and a key.",
+        ),
+        Misconception(
+            "multiply-adds instead of FLOPs", lambda side, patch, window, d: _windows(side, patch, window**2, d, factor=1),
+            "There are two products, and each of their multiply-adds is 2 FLOPs: 4d for every pair.",
+        ),
+        Misconception(
+            "n and d swapped",
+            lambda side, patch, window, d: (4 * (side // patch) ** 2 * d * d, 4 * window**2 * d * d),
+            "Every pair of patches costs a dot product over d features: n²·d.",
+        ),
+        Misconception(
+            "windows of pixels", lambda side, patch, window, d: _windows(side, patch, (window / patch) ** 2, d),
+            "The window is given in patches already: it holds window² of them.",
+        ),
+    ],
+)  # fmt: skip
+
+global_tokens_cost = Check(
+    reference=pattern_costs.global_tokens_cost,
+    cases=[sized(n=100, w=7, g=3, d=16), sized(n=4096, w=512, g=1, d=64), sized(n=30, w=5, g=11, d=8)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "global tokens that nobody reads", lambda n, w, g, d: 4 * d * (n * w + g * (n + g)),
+            "Global works both ways: every ordinary token reads the g global ones too. That is how news travels far.",
+        ),
+        Misconception(
+            "global tokens that read nothing", lambda n, w, g, d: 4 * d * n * (w + g),
+            "You have counted the ordinary queries. The g global tokens have queries too, and each meets all n + g keys.",
+        ),
+        Misconception(
+            "global tokens that ignore each other", lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
+            "A global token attends to everything: the n ordinary tokens and the g global ones, itself among them.",
+        ),
+        Misconception(
+            "windows alone", lambda n, w, g, d: 4 * d * n * w,
+            "Add what the global tokens read, and what is read of them.",
+        ),
+        Misconception(
+            "every token with every token", lambda n, w, g, d: 4 * d * (n + g) ** 2,
+            "That is dense attention. An ordinary token sees w neighbours and g global tokens only.",
+        ),
+        Misconception(
+            "global tokens with a window only", lambda n, w, g, d: 4 * d * (n + g) * (w + g),
+            "A global token doesn't look through a window: it sees all n + g.",
+        ),
+        Misconception(
+            "the weighted sum forgotten", lambda n, w, g, d: 2 * d * (n * (w + g) + g * (n + g)),
+            "2d FLOPs for the score of a pair, and 2d for its share of the weighted sum.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _axes(n, d, patches, channels, projections=8):
+    return projections * n * d * d + patches, projections * n * d * d + channels
+
+
+channel_attention = Check(
+    reference=pattern_costs.channel_attention,
+    cases=[sized(n=256, d=512, h=1), sized(n=256, d=512, h=8), sized(n=100, d=12, h=3), sized(n=7, d=32, h=4)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "the projections left out", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=0),
+            "Both kinds need queries, keys, values and an output projection first. A fair count has them on both sides.",
+        ),
+        Misconception(
+            "projections on one side only",
+            lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 4 * n * d * d // h),
+            "The channels' queries, keys and values come from projections as well: the same 8·n·d² on both sides.",
+        ),
+        Misconception(
+            "heads that don't divide the channels", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d),
+            "A channel attends to the d/h channels of its own head only: h blocks of (d/h)² scores, so d²/h in all.",
+        ),
+        Misconception(
+            "heads that divide the patches' cost too", lambda n, d, h: _axes(n, d, 4 * n * n * d // h, 4 * n * d * d // h),
+            "Between patches each head still has all n² pairs, each over d/h features: h heads cost as much as one.",
+        ),
+        Misconception(
+            "heads that multiply the cost", lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d * h),
+            "Heads share the width out: each gets d/h features.",
+        ),
+        Misconception(
+            "the two swapped", lambda n, d, h: _axes(n, d, 4 * n * d * d // h, 4 * n * n * d),
+            "Return the cost between patches first, then the cost between channels.",
+        ),
+        Misconception(
+            "the weighted sum forgotten", lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h),
+            "Scores and weighted sum: two products of the same size, on either side.",
+        ),
+        Misconception(
+            "channels of width d", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * d**3 // h),
+            "Two channels are compared over the n patches: their dot product has length n.",
+        ),
+        Misconception(
+            "n × n projections for the channels",
+            lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 8 * n * n * d + 4 * n * d * d // h),
+            "That would fix the number of patches for good. Here queries, keys and values are made as before, by d × d "
+            "weights, and only then is the matrix turned.",
+        ),
+    ],
+)  # fmt: skip

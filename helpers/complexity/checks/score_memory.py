@@ -1,0 +1,103 @@
+"""Checks of the memory of score matrices, and of the longest context that it allows."""
+
+import math
+
+import torch
+
+from helpers.engine.cases import given
+from helpers.engine.check import Check, Misconception
+
+from .. import score_memory as reference
+
+__all__ = ["longest_context", "score_memory"]
+
+EXACT = (0.0, 0.0)
+
+score_memory = Check(
+    reference=reference.score_memory,
+    cases=[
+        given("b = 2, n = 100, h = 3, 5 layers, float32", 2, 100, 3, 5, torch.float32),
+        given("b = 1, n = 1024, h = 12, 12 layers, float16", 1, 1024, 12, 12, torch.float16),
+        given("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
+    ],
+    within=(1e-9, 0.0),
+    misconceptions=[
+        Misconception(
+            "one layer", lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
+            "The backward pass needs the scores of every layer, so all of them are kept.",
+        ),
+        Misconception(
+            "one head", lambda b, n, h, layers, dtype: b * layers * n**2 * dtype.itemsize,
+            "Each head has an n × n matrix of its own. Heads share the width, not the scores.",
+        ),
+        Misconception(
+            "one sequence", lambda b, n, h, layers, dtype: h * layers * n**2 * dtype.itemsize,
+            "Every sequence of the batch has its own scores.",
+        ),
+        Misconception(
+            "linear in n", lambda b, n, h, layers, dtype: b * h * layers * n * dtype.itemsize,
+            "n queries times n keys: n² scores.",
+        ),
+        Misconception(
+            "elements instead of bytes", lambda b, n, h, layers, dtype: b * h * layers * n**2,
+            "The question is how many bytes: each element takes `dtype.itemsize` of them.",
+        ),
+        Misconception(
+            "bits instead of bytes", lambda b, n, h, layers, dtype: 8 * b * h * layers * n**2 * dtype.itemsize,
+            "`dtype.itemsize` is in bytes already.",
+        ),
+        Misconception(
+            "two matrices for each head", lambda b, n, h, layers, dtype: 2 * b * h * layers * n**2 * dtype.itemsize,
+            "One n × n matrix is asked for. (Whoever keeps scores and weights does need two, but the backward pass gets by "
+            "with the weights.)",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _fits(memory, per_square):
+    return math.isqrt(memory // per_square)
+
+
+longest_context = Check(
+    reference=reference.longest_context,
+    cases=[
+        given("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
+        given("80 GB, b = 8, h = 16, 24 layers, float32", 80 * 10**9, 8, 16, 24, torch.float32),
+        given("just enough for n = 50", 2 * 3 * 5 * 50**2 * 4, 2, 3, 5, torch.float32),
+        given("one byte short of n = 50", 2 * 3 * 5 * 50**2 * 4 - 1, 2, 3, 5, torch.float32),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "no root", lambda memory, b, h, layers, dtype: memory // (b * h * layers * dtype.itemsize),
+            "That is n². Twice the memory allows only √2 times the context.",
+        ),
+        Misconception(
+            "rounded up or to the nearest",
+            lambda memory, b, h, layers, dtype: math.ceil(math.sqrt(memory / (b * h * layers * dtype.itemsize))),
+            "A token more than fits does not fit: round down.",
+            lambda seen: seen.output == reference.longest_context(*seen.args) + 1,
+        ),
+        Misconception(
+            "one head", lambda memory, b, h, layers, dtype: _fits(memory, b * layers * dtype.itemsize),
+            "All h heads need room for their scores at the same time.",
+        ),
+        Misconception(
+            "one layer", lambda memory, b, h, layers, dtype: _fits(memory, b * h * dtype.itemsize),
+            "All layers keep their scores until the backward pass comes by.",
+        ),
+        Misconception(
+            "one sequence", lambda memory, b, h, layers, dtype: _fits(memory, h * layers * dtype.itemsize),
+            "All b sequences have to fit together.",
+        ),
+        Misconception(
+            "elements instead of bytes", lambda memory, b, h, layers, dtype: _fits(memory, b * h * layers),
+            "The memory is given in bytes: each element takes `dtype.itemsize` of them.",
+        ),
+        Misconception(
+            "not a whole number", lambda memory, b, h, layers, dtype: math.sqrt(memory / (b * h * layers * dtype.itemsize)),
+            "Tokens come whole: round down to an integer.",
+        ),
+    ],
+)  # fmt: skip

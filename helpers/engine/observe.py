@@ -1,0 +1,273 @@
+"""Call a student's function once and write down everything that happened.
+
+All checks call student code through `observe` and through nothing else. While the function runs, every tensor
+operation that PyTorch dispatches is counted, so a check can ask *how* an answer was computed, not only what it is.
+Counting gives the same result on every machine, which a stopwatch does not.
+"""
+
+import contextlib
+import copy
+import functools
+import importlib.util
+import io
+import re
+import sysconfig
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .apart import Died, apart, laid_out, nothing_left_over
+from .guard import watched
+
+TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
+OUR_FOLDERS = (
+    str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
+    *([str(Path(TRITON.origin).parent)] if TRITON else []),
+)  # fmt: skip
+
+KERNEL = "triton kernel"  # the name under which launches are counted among the operations
+
+VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
+
+
+@dataclass(frozen=True)
+class StudentError:
+    """An exception that the student's code raised: its class name, its message, and the student's own line."""
+
+    kind: str
+    message: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.kind}: {self.message}" if self.message else self.kind
+        return f"{text}\n{self.where}" if self.where else text
+
+
+@dataclass
+class Observation:
+    """One call: what went in, what came out or went wrong, and what PyTorch did meanwhile."""
+
+    args: tuple
+    kwargs: dict
+    output: Any = None
+    error: StudentError | None = None
+    operations: Counter[str] = field(default_factory=Counter)  # aten operator (or KERNEL) -> times dispatched
+    flops: int = 0  # of matrix products and fused attention, 2 per multiply-add
+    largest: int = 0  # elements of the largest tensor that was made; views of old tensors are free
+    modified: tuple[int | str, ...] = ()  # inputs that were changed in place
+    gradients: tuple[Tensor | None, ...] | None = None  # of a fixed weighted sum of the output, one per float input
+    forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called
+
+
+def observe(
+    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient=False,
+    layouts: tuple[str, ...] = (), trusted=False,
+) -> Observation:  # fmt: skip
+    """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
+
+    forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
+    gradient: also differentiate the output by every floating-point input.
+    layouts: for a function that launches kernels: how its tensors lie in memory (see apart.py). It runs in a process of its own,
+    unless it is `trusted` not to need one.
+    """
+    kwargs = kwargs or {}
+    if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
+        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts)
+    if layouts:
+        return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
+    return _observed(function, args, kwargs, forbids, gradient, _copies((args, kwargs), gradient))
+
+
+def _observed_kernels(
+    function: Callable, args: tuple, kwargs: dict, forbids: tuple, layouts: tuple, trusted: bool
+) -> Observation:
+    """Interpreted kernels run in a fork; compiled ones here, for CUDA does not survive a fork."""
+    from helpers.kernels import device
+
+    _first_call()
+    compiled = device().type == "cuda"
+
+    def waited_for(*inputs: Any, **more: Any) -> Any:
+        output = function(*inputs, **more)
+        if compiled:
+            torch.cuda.synchronize()  # only then its errors come out
+        return output
+
+    def call() -> Observation:
+        with nothing_left_over():
+            return _observed(waited_for, args, kwargs, forbids, False, (laid_out(args, layouts, device()), kwargs))
+
+    try:
+        with quiet():
+            return call() if trusted or compiled else apart(call)
+    except Died as error:
+        problem = str(error)
+    except RuntimeError as error:  # CUDA's, of a call before this one
+        problem = f"{str(error).splitlines()[0]} After that the GPU answers nothing more: restart the kernel."
+    return Observation(args, kwargs, error=StudentError("KernelDied", problem))
+
+
+@functools.cache
+def _first_call() -> None:
+    """The first observed call imports half of PyTorch, the first launch half of Triton: here, once, and not in every fork."""
+    from helpers.kernels import warm_up
+
+    warm_up()
+    _observed(torch.ones, (1,), {}, (), False, ((1,), {}))
+
+
+def _observed(function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any) -> Observation:
+    """The call, on `leaves`: copies of args and kwargs."""
+    seen = Observation(args, kwargs)
+    inputs = tree_map(_on_the_graph, leaves)
+    launched = lambda: seen.operations.update([KERNEL])
+    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids), watched(launched):
+        try:
+            seen.output = function(*inputs[0], **inputs[1])
+        except (Exception, SystemExit) as error:
+            seen.error = _student_error(error)
+    seen.modified = _modified(seen, inputs)
+    if gradient and seen.error is None:
+        seen.gradients = _gradients(seen.output, leaves)
+    seen.output = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, seen.output)
+    return seen
+
+
+@dataclass(frozen=True)
+class Active:
+    """The observation that is being made, for stand-ins that are called inside it and must add what they saw."""
+
+    seen: Observation
+    forbids: tuple[str, ...]
+
+    def add(self, other: Observation) -> None:
+        """Add the counts of one remote call to this observation."""
+        self.seen.operations.update(other.operations)
+        self.seen.flops += other.flops
+        self.seen.largest = max(self.seen.largest, other.largest)
+        self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
+
+
+ACTIVE: ContextVar[Active | None] = ContextVar("active", default=None)
+
+
+@contextlib.contextmanager
+def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
+    token = ACTIVE.set(Active(seen, forbids))
+    try:
+        yield
+    finally:
+        ACTIVE.reset(token)
+
+
+class _Dispatched(TorchDispatchMode):
+    """Counts what reaches PyTorch's kernels, however the student's code spelt it."""
+
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+        super().__init__()
+        self.seen, self.forbids = seen, forbids
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.seen.operations[name] += 1
+        self.seen.flops += _flops(func, args, kwargs or {}, output)
+        if not func.is_view:
+            sizes = [leaf.numel() for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+            self.seen.largest = max([self.seen.largest, *sizes])
+        _note_forbidden(self.seen, name, self.forbids)
+        return output
+
+
+class _Called(TorchFunctionMode):
+    """Sees the Python-level call: a fused function may be taken apart before it is dispatched."""
+
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+        super().__init__()
+        self.seen, self.forbids = seen, forbids
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        _note_forbidden(self.seen, getattr(func, "__name__", ""), self.forbids)
+        return func(*args, **(kwargs or {}))
+
+
+def _note_forbidden(seen: Observation, name: str, forbids: tuple[str, ...]) -> None:
+    if name not in seen.forbidden and any(re.search(pattern, name) for pattern in forbids):
+        seen.forbidden += (name,)
+
+
+def _flops(func, args, kwargs, output) -> int:
+    from torch.utils.flop_counter import flop_registry  # imports triton where there is one: not before it is needed
+
+    if func.overloadpacket.__name__ in VECTOR_PRODUCTS:
+        return 2 * max(leaf.numel() for leaf in args if isinstance(leaf, Tensor))
+    formula = flop_registry.get(func.overloadpacket)
+    return formula(*args, **kwargs, out_val=output) if formula else 0
+
+
+def _copies(inputs: Any, gradient: bool) -> Any:
+    def fresh(leaf):
+        if not isinstance(leaf, Tensor):
+            return leaf if callable(leaf) else copy.deepcopy(leaf)
+        return leaf.detach().clone().requires_grad_(gradient and leaf.is_floating_point())
+
+    return tree_map(fresh, inputs)
+
+
+def _on_the_graph(leaf: Any) -> Any:
+    """A clone that may be changed in place: PyTorch refuses that for a leaf that wants a gradient."""
+    return leaf.clone() if isinstance(leaf, Tensor) and leaf.requires_grad else leaf
+
+
+def _modified(seen: Observation, inputs: tuple) -> tuple[int | str, ...]:
+    before = [*enumerate(seen.args), *seen.kwargs.items()]
+    after = [*inputs[0], *inputs[1].values()]
+    return tuple(key for (key, old), new in zip(before, after, strict=True) if not _same(old, new))
+
+
+def _same(old: Any, new: Any) -> bool:
+    if not isinstance(old, Tensor):
+        return True
+    return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().to(old.device).nan_to_num())
+
+
+def _gradients(output: Any, inputs: tuple) -> tuple[Tensor | None, ...]:
+    leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    outputs = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if not outputs:
+        return (None,) * len(leaves)
+    total = sum((out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum() for out in outputs)
+    return torch.autograd.grad(total, leaves, allow_unused=True)
+
+
+@contextlib.contextmanager
+def quiet():
+    """nbgrader gives 0 to a test cell that writes to stderr: a warning of PyTorch's must not cost points."""
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _student_error(error: BaseException) -> StudentError:
+    remote = getattr(error, "student_error", None)  # raised by a stand-in: the frames are in the other process
+    if remote is not None:
+        return remote
+    if "AST node type: Raise" in str(error):  # how a compiler of kernels sees `raise NotImplementedError`
+        return StudentError("NotImplementedError", "")
+    while type(error).__name__ == "InterpreterError" and error.__cause__:  # once for each function of a kernel it came through
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
+    where = f"line {own[-1].lineno} of `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
+    return StudentError(type(error).__name__, str(error), where)

@@ -1,0 +1,612 @@
+"""Checks of the tiled forward pass. Values force every rescale; the largest tensor and the FLOPs show whether it is tiled at all."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.observe import Observation
+
+from .. import flash
+
+__all__ = ["causal_tiles", "flash_attention_forward"]
+
+WITHIN = (1e-3, 2e-4)
+"""Scores of some hundred have lost digits in float32 before the softmax, and differently with every order of the sums."""
+
+FUSED = ("scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention")
+"""What would be the answer itself."""
+
+# ------------------------------------------------------------------------------------------------------------- inputs
+
+
+def _sizes(n: int, m: int, d: int, d_v: int, causal: bool, block_q: int, block_k: int) -> dict:
+    return {"n": n, "m": m, "d": d, "d_v": d_v, "causal": causal, "block_q": block_q, "block_k": block_k}
+
+
+def _levelled(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[Drawn, Drawn, Drawn]:
+    """q (n, d), k (m, d), v (m, d_v) whose scaled scores are a little noise around scores(i, j)."""
+    n, d = shape_q
+
+    def near(row: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        x = 0.3 * torch.randn(len(row), d, generator=generator)
+        x[:, 0] = row
+        return x
+
+    i, j = torch.arange(n).float(), torch.arange(m).float()
+    of_queries, of_keys = scores(i, j)
+    return (
+        Drawn(lambda generator: near(of_queries * math.sqrt(d), generator)), Drawn(lambda generator: near(of_keys, generator)),
+        Drawn(lambda generator: torch.randn(m, d_v, generator=generator)),
+    )  # fmt: skip
+
+
+def _climbing(n: int, m: int, step: float):
+    """Every second query's scores climb along the keys by `step`, those of the others fall."""
+    return _levelled((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
+
+
+def _low(n: int, m: int, d_v: int = 3):
+    """All scores near −120: e^−120 is 0 in float32."""
+    return _levelled((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, -120.0)))
+
+
+def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
+    """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values."""
+    case = sized(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k))
+    return bounded(case, flops=5 * n * m * (d + d_v) // 2, elements=2 * max(n, m) * max(d, d_v))
+
+
+# -------------------------------------------------------------------------------------------------- the slips, in tiles
+
+
+def _hidden(rows, columns, offset, slip):
+    """Which scores of a tile are hidden: key j > query i + offset."""
+    i, j = torch.arange(rows.start, rows.stop)[:, None] + offset, torch.arange(columns.start, columns.stop)
+    return {
+        "aligned per tile": j - columns.start > i - offset - rows.start, "from the top left": j > i - offset,
+        "without itself": j >= i, "one ahead": j > i + 1, "turned round": j < i, "not causal": torch.zeros_like(j > i),
+    }.get(slip, j > i)  # fmt: skip
+
+
+def _step(m_i, l_i, acc, s, v, slip):
+    """One tile of scores s and values v, with one thing wrong."""
+    top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
+    m_new = torch.maximum(m_i, top)
+    shift = m_new if slip == "−∞ − −∞" else m_new.masked_fill(m_new == -math.inf, 0.0)
+    alpha = torch.exp(shift - m_i) if slip in ("inverse", "inverse later") else torch.exp(m_i - shift)
+    alpha = alpha.masked_fill(m_i == -math.inf, 0.0) if slip == "inverse later" else alpha
+    if slip == "no maximum":
+        shift, alpha = torch.zeros_like(shift), torch.ones_like(alpha)
+    p = torch.exp(s - shift)
+    old_l = l_i if slip in ("sum not rescaled", "nothing rescaled") else alpha * l_i
+    old_acc = acc if slip in ("acc not rescaled", "nothing rescaled") else alpha * acc
+    l_new = old_l + p.sum(-1, keepdim=True)
+    if slip == "divided at every tile":
+        return m_new, l_new, (old_acc + p @ v) / l_new
+    return m_new, l_new, old_acc + p @ v
+
+
+def _finish(m_i, l_i, acc, slip):
+    kept = {"m + l": m_i + l_i, "log l": torch.log(l_i), "no maximum": torch.log(l_i), "m": m_i, "m − log l": m_i - torch.log(l_i)}
+    lse = kept.get(slip, m_i + torch.log(l_i))
+    below = l_i if slip in ("−∞ − −∞", "zero over zero") else l_i.masked_fill(l_i == 0, 1.0)
+    out = acc if slip in ("not normalised", "divided at every tile") else acc / below
+    return out, lse.squeeze(-1)
+
+
+def _tiled(q, k, v, causal, block_q, block_k, slip=""):
+    """The tiled pass with one thing wrong, by the name of the slip."""
+    n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
+    scale = {"no scale": 1.0, "scaled twice": 1 / d, "scaled by the tile": block_k**-0.5}.get(slip, d**-0.5)
+    keys = m // block_k * block_k if slip == "short tile lost" else m
+    k, v = (F.pad(x, (0, 0, 0, -m % block_k)) for x in (k, v)) if slip == "zeros" else (k, v)
+    keys = k.shape[-2] if slip == "zeros" else keys
+    parts = []
+    for i in range(0, n, block_q):
+        rows = slice(i, min(i + block_q, n))
+        if i == 0 or slip != "state kept":
+            l_i = torch.zeros_like(q[..., rows, :1])
+            m_i, acc = torch.full_like(l_i, 0.0 if slip == "from 0" else -math.inf), l_i * v[..., :1, :]
+        reach = min(keys, max(0, i + 1 + m - n)) if slip == "skipped too early" and causal else keys
+        for j in range(0, reach, block_k):
+            columns = slice(j, min(j + block_k, keys))
+            s = scale * q[..., rows, :] @ k[..., columns, :].mT
+            s = s.masked_fill(_hidden(rows, columns, m - n, slip), _never(slip)) if causal else s
+            m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
+        parts.append(_finish(m_i, l_i, acc, slip))
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
+def _never(slip):
+    return {"a large negative number": -1e9, "zero scores": 0.0}.get(slip, -math.inf)
+
+
+def _hidden_scores(q, k, causal):
+    """All scores, scaled, and where a causal mask hides them."""
+    n, m = q.shape[-2], k.shape[-2]
+    hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
+    return q @ k.mT / math.sqrt(q.shape[-1]), hidden
+
+
+def _dense(q, k, v, causal):
+    scores, hidden = _hidden_scores(q, k, causal)
+    scores = scores.masked_fill(hidden, -math.inf)
+    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
+
+
+def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64):
+    n, m = q.shape[-2], k.shape[-2]
+    parts = []
+    for i in range(0, n, block_q):
+        rows = q[..., i : i + block_q, :]
+        hidden = torch.ones(rows.shape[-2], m, dtype=torch.bool).triu(m - n + i + 1) & torch.tensor(causal)
+        scores = (rows @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
+        parts.append((scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)))
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
+def scored_twice(q, k, v, causal=False, block_q=64, block_k=64):
+    n, m, parts = q.shape[-2], k.shape[-2], []
+    for i in range(0, n, block_q):
+        rows, lse, out = slice(i, min(i + block_q, n)), torch.full_like(q[..., i : i + block_q, 0], -math.inf), 0.0
+        for values in (False, True):  # first the logsumexp of the whole row, then the weights
+            for j in range(0, m, block_k):
+                columns = slice(j, min(j + block_k, m))
+                s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
+                s = s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s
+                if values:
+                    out = out + torch.exp(s - lse.masked_fill(lse == -math.inf, 0.0)[..., None]) @ v[..., columns, :]
+                else:
+                    lse = torch.logaddexp(lse, s.logsumexp(-1))
+        parts.append((out, lse))
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
+def _of_each_tile(q, k, v, causal, block_k):
+    """Output and logsumexp of every tile of keys by itself: (tiles, *batch, n, d_v), (tiles, *batch, n)."""
+    scores, hidden = _hidden_scores(q, k, causal)
+    scores = scores.masked_fill(hidden, -math.inf).split(block_k, dim=-1)
+    outs = [s.softmax(-1).nan_to_num(0.0) @ part for s, part in zip(scores, v.split(block_k, dim=-2))]
+    return torch.stack(outs), torch.stack([s.logsumexp(-1) for s in scores])
+
+
+def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64):
+    outs, lses = _of_each_tile(q, k, v, causal, block_k)
+    return outs.sum(0), lses.logsumexp(0)
+
+
+def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64):
+    outs, lses = _of_each_tile(q, k, v, causal, block_k)
+    return outs.mean(0), lses.logsumexp(0)
+
+
+def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64):
+    outs, lses = _of_each_tile(q, k, v, causal, block_k)
+    return outs[-1], lses[-1]
+
+
+def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64):
+    scores, hidden = _hidden_scores(q, k, causal)
+    top = scores.amax(-1, keepdim=True)
+    p = torch.exp(scores - top).masked_fill(hidden, 0.0)
+    total = p.sum(-1, keepdim=True)
+    return p @ v / total, (top + total.log()).squeeze(-1)
+
+
+# ----------------------------------------------------------------------------------------------------------- the checks
+
+
+def _pairs(seen: Observation) -> int:
+    """How many scores there are in all, over all leading axes."""
+    q, k = seen.args[:2]
+    return q.numel() // q.shape[-1] * k.shape[-2]
+
+
+def _fair(seen: Observation) -> int:
+    """A size that nothing must reach: twice the largest input, or twice a tile."""
+    batch = math.prod(seen.args[0].shape[:-2])
+    return 2 * max(batch * math.prod(seen.args[-2:]), *(x.numel() for x in seen.args[:3]))
+
+
+def _square_made(seen: Observation) -> bool:
+    """Whether a tensor of n × m elements was made, where that is far more than inputs and tiles have."""
+    return seen.largest >= _pairs(seen) > _fair(seen)
+
+
+def _stripe_made(seen: Observation) -> bool:
+    """Whether a tile of queries met all keys at once, or a tile of keys all queries."""
+    (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
+    stripe = min(block_q * k.shape[-2], block_k * q.shape[-2])
+    return _pairs(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > _fair(seen)
+
+
+def _more_products(seen: Observation) -> bool:
+    """Whether more matrix products were taken than one for the scores and one for the values."""
+    q, _, v = seen.args[:3]
+    return seen.flops >= 2.5 * _pairs(seen) * (q.shape[-1] + v.shape[-1]) and not _square_made(seen)
+
+
+NEVER_MADE = (
+    "All n · m scores stood in memory at once. A tile of block_q × block_k scores is used up before the next one is made: that is the whole "
+    "point."
+)
+
+flash_attention_forward = CountedCheck(
+    reference=flash.flash_attention_forward,
+    cases=[
+        sized("n = 4, m = 9, tiles of 2 × 3", **_sizes(4, 9, 5, 2, False, 2, 3)),
+        sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **_sizes(5, 7, 4, 3, False, 4, 3)),
+        given("scores that climb and fall by 90 a key", *_climbing(4, 7, 90.0), False, 4, 3),
+        given("all scores near −120", *_low(3, 5), False, 2, 3),
+        sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **_sizes(7, 7, 4, 3, True, 4, 3)),
+        sized("causal, the last 6 of 13 positions", **_sizes(6, 13, 3, 5, True, 4, 5)),
+        sized("causal, 7 queries, 5 keys: rows that see nothing", **_sizes(7, 5, 4, 3, True, 3, 2)),
+        given("causal, scores that climb by 90 a key", *_climbing(6, 6, 90.0), True, 3, 2),
+        sized("tiles larger than the input", **_sizes(5, 6, 4, 3, False, 64, 64)),
+        _counted(24, 32, 3, 2, 8, 10),
+    ],
+    misconceptions=[
+        Misconception(
+            "no rescale of the accumulator",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "acc not rescaled"),
+            "When the maximum grows, the sum shrinks by e^(m_old − m_new). The accumulator is made of the same exponentials and shrinks with it.",
+        ),
+        Misconception(
+            "no rescale of the sum",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "sum not rescaled"),
+            "The accumulator follows the new maximum, and the sum that it will be divided by does not. Both take the same factor.",
+        ),
+        Misconception(
+            "no rescale at all",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "nothing rescaled"),
+            "What was summed up against the old maximum can't be added to terms against the new one. Sum and accumulator are multiplied by "
+            "e^(m_old − m_new) first.",
+        ),
+        Misconception(
+            "rescaled by the wrong factor",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse"),
+            "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · 0 "
+            "is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse that must not be there.)",
+        ),
+        Misconception(
+            "rescaled by the wrong factor from the second tile on",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse later"),
+            "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. (Line 10 of algorithm 1 in the paper of "
+            "FlashAttention-2 prints an inverse that must not be there.)",
+        ),
+        Misconception(
+            "every tile normalised by itself", normalised_per_tile,
+            "A softmax over one tile sums to 1 whatever the other tiles hold, so your weights sum to the number of tiles. Divide once, at the "
+            "end, by the sum over all tiles.",
+        ),
+        Misconception(
+            "the tiles' outputs averaged", averaged_tiles,
+            "A tile that holds most of the attention must count more. The running sum knows how much.",
+        ),
+        Misconception(
+            "divided by the sum at every tile",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "divided at every tile"),
+            "The accumulator is a numerator. If it is divided in the loop, the next tile is added to something that is normalised already. "
+            "Divide once, after the last tile.",
+        ),
+        Misconception(
+            "never normalised",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "not normalised"),
+            "After the last tile the accumulator holds Σ e^(s − m) v. Divided by l = Σ e^(s − m) it becomes the output.",
+        ),
+        Misconception(
+            "only the last tile of keys", last_tile_alone,
+            "Maximum, sum and accumulator are started anew at every tile of keys. They are started once for a tile of queries.",
+        ),
+        Misconception(
+            "state carried over to the next queries",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "state kept"),
+            "Other queries, other rows: maximum, sum and accumulator start afresh with every tile of queries.",
+        ),
+        Misconception(
+            "one maximum for a whole tile",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "one maximum"),
+            "Every row has a maximum of its own. Against that of another row its exponentials may all be 0, as if it had seen nothing.",
+        ),
+        Misconception(
+            "no maximum subtracted",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "no maximum"),
+            "e^500 is infinite and e^−120 is 0, as if nothing had been seen. Subtract the running maximum of the row before the exponential.",
+        ),
+        Misconception(
+            "initial maximum 0",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "from 0"),
+            "Where all scores are far below 0, a maximum of 0 makes every exponential 0, as if nothing had been seen. Start below every number.",
+        ),
+        Misconception(
+            "causal mask aligned per tile",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "aligned per tile"),
+            "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence: where does the tile's first row stand, "
+            "and where its first column?",
+        ),
+        Misconception(
+            "causal mask from the top left",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "from the top left"),
+            "The n queries are the last n of the m positions, so query i stands at position i + m − n.",
+        ),
+        Misconception(
+            "a causal mask that hides the token itself",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "without itself"),
+            "A token sees itself: hidden is j > i, and not j = i.",
+        ),
+        Misconception(
+            "a causal mask that shows the next token",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "one ahead"),
+            "The diagonal is one too far to the right: the last key that query i may see is the one at its own position.",
+        ),
+        Misconception(
+            "a causal mask turned round",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "turned round"),
+            "You hide the past and show the future. Hidden are the keys *after* the query.",
+        ),
+        Misconception(
+            "causal ignored",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "not causal"),
+            "With causal=True a query sees no key after its own position: set these scores to −∞ before the maximum is taken.",
+        ),
+        Misconception(
+            "hidden scores set to 0",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zero scores"),
+            "A score of 0 is no small score: e^0 = 1. Hidden scores are −∞.",
+        ),
+        Misconception(
+            "a large negative number in place of −∞",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "a large negative number"),
+            "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values of them. With −∞ its sum is 0, and "
+            "its output is set to 0.",
+        ),
+        Misconception(
+            "the maximum taken over hidden scores", maximum_over_hidden_scores,
+            "A hidden score may be far above all visible ones, and then their exponentials are all 0. Hide first, then take the maximum.",
+        ),
+        Misconception(
+            "tiles skipped too early",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "skipped too early"),
+            "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
+        ),
+        Misconception(
+            "−∞ minus −∞",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "−∞ − −∞"),
+            "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
+        ),
+        Misconception(
+            "0 divided by 0",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zero over zero"),
+            "A row that sees nothing has l = 0 and an accumulator of 0. Its output is 0, so divide by something else there.",
+        ),
+        Misconception(
+            "the last short tile lost",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "short tile lost"),
+            "m need not be a multiple of block_k. The last tile of keys is shorter, and it counts.",
+        ),
+        Misconception(
+            "the last tile filled up with zeros",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zeros"),
+            "A key of zeros has score 0, and e^0 = 1 takes a share. Scores beyond the last key must be −∞, or not be there.",
+        ),
+        Misconception(
+            "no scale",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "no scale"),
+            "The scores are divided by √d, in every tile.",
+        ),
+        Misconception(
+            "scaled twice",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "scaled twice"),
+            "The queries and the scores were both divided by √d. Once is right.",
+        ),
+        Misconception(
+            "scaled by the width of a tile",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "scaled by the tile"),
+            "A dot product has d terms, however wide the tile is: divide by √d.",
+        ),
+        Misconception(
+            "log l alone as logsumexp",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "log l"),
+            "The output is right. l is a sum against the maximum, so the maximum has to come back in: lse = m + log l.",
+        ),
+        Misconception(
+            "m + l as logsumexp",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m + l"),
+            "The output is right. The logsumexp is m + log l: you have left out the logarithm.",
+        ),
+        Misconception(
+            "m − log l as logsumexp",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m − log l"),
+            "The output is right. log(l e^m) = m + log l: the logarithm is added.",
+        ),
+        Misconception(
+            "the maximum as logsumexp",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m"),
+            "The output is right. The backward pass needs maximum and sum in one number, lse = m + log l.",
+        ),
+        Misconception(
+            "a secret n × m matrix",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+        ),
+        Misconception(
+            "all keys of a stripe at once", all_keys_of_a_stripe,
+            "Your stripes are tiles in one direction only: a stripe's scores grow with the sequence and no longer fit on chip. Walk over the "
+            "other side in blocks too, with a running maximum and sum.",
+            _stripe_made,
+        ),
+        Misconception(
+            "the scores computed twice", scored_twice,
+            "You walk over the keys once for the logsumexp and again for the values. With a running maximum that rescales what was gathered, "
+            "one walk is enough.",
+            _more_products,
+        ),
+    ],
+    forbids=FUSED,
+    within=WITHIN,
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------- tiles that are skipped
+
+
+def _ceil(a, b):
+    return -(-a // b)
+
+
+causal_tiles_count = Check(
+    exercise="causal_tiles",
+    reference=flash.causal_tiles,
+    cases=[
+        given("n = m = 12, tiles of 4 × 4", 12, 12, 4, 4), given("n = m = 12, tiles of 4 × 2", 12, 12, 4, 2),
+        given("n = m = 12, tiles of 2 × 4", 12, 12, 2, 4), given("n = m = 11, tiles of 4 × 3: ragged", 11, 11, 4, 3),
+        given("the last 5 of 14 positions, tiles of 2 × 3", 5, 14, 2, 3), given("13 queries, 6 keys, tiles of 3 × 2", 13, 6, 3, 2),
+        given("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "all tiles", lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k),
+            "Above the diagonal no pair is allowed. Tiles that lie there entirely are never touched.",
+        ),
+        Misconception(
+            "half of all tiles", lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k) // 2,
+            "Tiles on the diagonal are half visible and must be visited, so it is more than half.",
+        ),
+        Misconception(
+            "tiles on the diagonal left out",
+            lambda n, m, block_q, block_k: sum(
+                max(0, min(i + 1 + m - n, m)) // block_k for i in range(0, n, block_q)
+            ),
+            "You count the tiles that are visible as a whole. One pair that is allowed is enough: the tile has to be visited.",
+        ),
+        Misconception(
+            "judged by the tile's first query",
+            lambda n, m, block_q, block_k: sum(-(-max(0, i + 1 + m - n) // block_k) for i in range(0, n, block_q)),
+            "The last query of a tile sees furthest. It decides how far the tile's keys reach.",
+        ),
+        Misconception(
+            "positions counted from the top left",
+            lambda n, m, block_q, block_k: sum(-(-min(i + block_q, n, m) // block_k) for i in range(0, n, block_q)),
+            "The n queries are the last n of the m positions: query i stands at position i + m − n and sees i + m − n + 1 keys.",
+        ),
+        Misconception(
+            "t (t + 1) / 2", lambda n, m, block_q, block_k: -(-n // block_q) * (-(-n // block_q) + 1) // 2,
+            "That counts a triangle of square tiles with as many keys as queries. Tiles may be wider than high, and m may differ from n.",
+        ),
+        Misconception(
+            "allowed pairs divided by the size of a tile",
+            lambda n, m, block_q, block_k: -(-sum(max(0, min(i + 1 + m - n, m)) for i in range(n)) // (block_q * block_k)),
+            "Allowed pairs don't fill tiles: a diagonal tile counts as a whole, however few of its pairs are allowed.",
+        ),
+        Misconception(
+            "short tiles not counted",
+            lambda n, m, block_q, block_k: sum(
+                min(max(0, i + block_q + m - n), m) // block_k for i in range(0, n // block_q * block_q, block_q)
+            ),
+            "The last tile of queries and the last tile of keys may be short. They are visited too.",
+        ),
+        Misconception(
+            "one tile too many",
+            lambda n, m, block_q, block_k: sum(
+                min(max(0, min(i + block_q, n) + m - n) // block_k + 1, -(-m // block_k)) for i in range(0, n, block_q)
+            ),
+            "A tile of queries that together see r keys needs ⌈r / block_k⌉ tiles. ⌊r / block_k⌋ + 1 is one too many where r is a multiple.",
+        ),
+        Misconception(
+            "the queries that see nothing counted backwards",
+            lambda n, m, block_q, block_k: sum(-(-(min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q)),
+            "With more queries than keys the first queries see no key at all: 0 tiles, not a negative number.",
+        ),
+        Misconception(
+            "the tiles that are skipped",
+            lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k)
+            - sum(-(-max(0, min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q)),
+            "That is how many tiles are saved. Asked for is how many are visited.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _skipping(batch: tuple[int, ...], n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
+    """A causal case whose FLOPs are those of the tiles that must be visited."""
+    case = sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
+                 **_sizes(n, m, d, d_v, True, block_q, block_k))  # fmt: skip
+    tile = 2 * block_q * block_k * (d + d_v + 1)  # 1 more: the sums, taken as a product with ones
+    return bounded(case, flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
+                   elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
+
+
+def _nothing_skipped(seen: Observation) -> bool:
+    """Whether the products of a causal pass suffice for all pairs."""
+    q, _, v, causal = seen.args[:4]
+    return causal and seen.flops >= 2 * _pairs(seen) * (q.shape[-1] + v.shape[-1]) and not _square_made(seen)
+
+
+skipped_tiles = CountedCheck(
+    exercise="flash_attention_forward",
+    reference=flash.flash_attention_forward,
+    cases=[
+        _skipping((), 24, 24, 4, 3, 8, 4), _skipping((2,), 24, 26, 3, 5, 6, 4), _skipping((), 30, 17, 4, 2, 6, 5),
+        sized("not causal: nothing is skipped", **_sizes(9, 14, 4, 3, False, 4, 3)),
+    ],
+    misconceptions=[
+        Misconception(
+            "every tile computed, then hidden",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k),
+            "A tile of which nothing is visible changes neither maximum nor sum nor accumulator. Don't compute it: end the walk over the keys at "
+            "the last one that any query of the tile can see.",
+            _nothing_skipped,
+        ),
+        Misconception(
+            "a secret n × m matrix",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+        ),
+        Misconception(
+            "tiles skipped too early",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "skipped too early"),
+            "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
+        ),
+        Misconception(
+            "visited tiles left without a mask",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _unmasked(q, k, v, causal, block_q, block_k),
+            "The tiles that the diagonal crosses are visited, but half of each is hidden. They need the mask, the others don't.",
+        ),
+        Misconception(
+            "skipped from the top left",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
+            "Query i stands at position i + m − n. With m > n the tile's queries see m − n keys more than you visit.",
+        ),
+        Misconception(
+            "tiles skipped without causal",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, True, block_q, block_k),
+            "Without causal every query sees all keys, so that nothing may be skipped.",
+        ),
+    ],
+    forbids=FUSED,
+)  # fmt: skip
+
+
+def _unmasked(q, k, v, causal, block_q, block_k):
+    """Each tile of queries against the keys that its last query sees."""
+    n, m = q.shape[-2], k.shape[-2]
+    ends = [(i, min(i + block_q, n)) for i in range(0, n, block_q)]
+    reach = [max(0, stop + m - n) if causal else m for _, stop in ends]
+    reach = [min(-(-keys // block_k) * block_k, m) for keys in reach]
+    parts = [_dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)]
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
+def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k):
+    """The mask is right, the end of the walk over the keys takes no account of m − n."""
+    scores, hidden = _hidden_scores(q, k, causal)
+    n, m = hidden.shape
+    stops = torch.tensor([-(-min(i // block_q * block_q + block_q, n) // block_k) * block_k for i in range(n)])
+    hidden = hidden | (torch.arange(m) >= stops[:, None]) & torch.tensor(causal)
+    scores = scores.masked_fill(hidden, -math.inf)
+    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
+
+
+causal_tiles = CheckGroup("causal_tiles", causal_tiles_count, skipped_tiles)

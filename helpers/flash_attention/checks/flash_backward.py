@@ -1,0 +1,457 @@
+"""Checks of the tiled backward pass, and of the `torch.autograd.Function` that joins it to the forward pass."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Generator
+
+from helpers.engine.cases import Case, sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.compare import difference
+from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.observe import Observation, StudentError
+
+from .. import flash
+from .flash import FUSED, _climbing, _square_made, _stripe_made
+
+__all__ = ["flash_attention_backward"]
+
+# ------------------------------------------------------------------------------------------------------------- inputs
+
+
+def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
+                   dtype=torch.float64, climb: float = 0.0, **limits) -> Case:  # fmt: skip
+    """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them."""
+
+    def draw(_, generator: Generator) -> tuple:
+        shapes = [(*batch, n, d), (*batch, m, d), (*batch, m, d_v), (*batch, n, d_v)]
+        q, k, v, grad_out = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+        if climb:
+            q, k = (x.make(generator).double() for x in _climbing(n, m, climb)[:2])
+        out, lse = flash.flash_attention_forward(q, k, v, causal)
+        return *(x.to(dtype) for x in (q, k, v, out, lse, grad_out)), causal, block_q, block_k
+
+    return Case(label, draw, **limits)
+
+
+def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
+    """Many tiles. Twice the largest input is enough for every tensor."""
+    case = _after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k)  # fmt: skip
+    return bounded(case, flops=8 * n * m * 2 * (d + d_v), elements=2 * max(n, m) * max(d, d_v))
+
+
+# -------------------------------------------------------------------------------------------------- the slips, in tiles
+
+
+def _weights(q, k, lse, rows, columns, causal, slip):
+    """The tile's weights, made again from the logsumexp, with one thing wrong."""
+    scale = 1.0 if slip == "scores not scaled" else q.shape[-1] ** -0.5
+    s = scale * q[..., rows, :] @ k[..., columns, :].mT
+    i, j = torch.arange(rows.start, rows.stop)[:, None], torch.arange(columns.start, columns.stop)
+    hidden = j > i + k.shape[-2] - q.shape[-2]
+    if slip == "aligned per tile":
+        hidden = j - columns.start > i - rows.start
+    if causal and slip != "not causal":
+        s = s.masked_fill(hidden, -math.inf)
+    if slip == "softmax per tile":
+        return s.softmax(-1).nan_to_num(0.0)
+    if slip == "no lse":
+        return torch.exp(s - s.amax(-1, keepdim=True).clamp_min(-1e30))
+    row = lse[..., rows, None]
+    return torch.exp(s - (row if slip == "−∞ − −∞" else row.masked_fill(row == -math.inf, math.inf)))
+
+
+def _delta(out, grad_out, slip):
+    """D, with one thing wrong."""
+    product = grad_out * out
+    if slip == "no D":
+        return torch.zeros_like(product[..., :1])
+    if slip == "D of dO":
+        return grad_out.sum(-1, keepdim=True)
+    if slip == "D of O":
+        return (out * out).sum(-1, keepdim=True)
+    if slip == "mean":
+        return product.mean(-1, keepdim=True)
+    return -product.sum(-1, keepdim=True) if slip == "D added" else product.sum(-1, keepdim=True)
+
+
+def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
+    """The tiled backward pass with one thing wrong, by the name of the slip."""
+    n, m, scale = q.shape[-2], k.shape[-2], q.shape[-1] ** -0.5
+    dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, slip)
+    keys = m // block_k * block_k if slip == "short tile lost" else m
+    for i in range(0, n, block_q):
+        rows = slice(i, min(i + block_q, n))
+        for j in range(0, keys, block_k):
+            columns = slice(j, min(j + block_k, keys))
+            p = _weights(q, k, lse, rows, columns, causal, slip)
+            dp = grad_out[..., rows, :] @ v[..., columns, :].mT
+            d_row = (dp * p).sum(-1, keepdim=True) if slip == "D of one tile" else delta[..., rows, :]
+            ds = {"dP": dp, "P": p, "dS without P": dp - d_row}.get(slip, p * (dp - d_row))
+            to_dv = ds if slip == "dV from dS" else p
+            add_q = (1.0 if slip in ("dq not scaled", "not scaled") else scale) * ds @ k[..., columns, :]
+            to_dk = ds if slip == "dK not transposed" else ds.mT
+            add_k = {"dk not scaled": 1.0, "not scaled": 1.0, "dk scaled twice": scale**2}.get(slip, scale) * to_dk @ q[..., rows, :]
+            add_v = (to_dv if slip == "dV not transposed" else to_dv.mT) @ grad_out[..., rows, :]
+            dq[..., rows, :] = add_q + (0.0 if slip == "dq overwritten" else dq[..., rows, :])
+            dk[..., columns, :] = add_k + (0.0 if slip == "dk overwritten" else dk[..., columns, :])
+            dv[..., columns, :] = add_v + (0.0 if slip == "dk overwritten" else dv[..., columns, :])
+    return dq, dk, dv
+
+
+backward = CountedCheck(
+    reference=flash.flash_attention_backward,
+    cases=[
+        _after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
+        _after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
+        _after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
+        _after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
+        _after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
+        _after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
+        _after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
+        _counted(24, 32, 3, 2, 8, 10),
+    ],
+    misconceptions=[
+        Misconception(
+            "D forgotten",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "no D"
+            ),
+            "Raising one score lowers all other weights of its row. That is what D takes off: dS = P ∘ (dP − D).",
+        ),
+        Misconception(
+            "D added instead of taken off",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "D added"
+            ),
+            "Every row of dS sums to 0, since the softmax doesn't change when a number is added to all scores. That needs dP − D.",
+        ),
+        Misconception(
+            "D from the gradient alone",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of dO"
+            ),
+            "D is the sum of dO ∘ O along a row: gradient and output, entry by entry.",
+        ),
+        Misconception(
+            "D from the output alone",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of O"
+            ),
+            "D is the sum of dO ∘ O along a row: gradient and output, entry by entry.",
+        ),
+        Misconception(
+            "D as a mean",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "mean"
+            ),
+            "D is a dot product of two rows, dO and O: a sum over d_v terms, and not their mean.",
+        ),
+        Misconception(
+            "D from one tile alone",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of one tile"
+            ),
+            "The row sum of dP ∘ P runs over all keys, and a tile holds only some. rowsum(dO ∘ O) is the same number, and known beforehand.",
+        ),
+        Misconception(
+            "scale missing in dQ",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dq not scaled"
+            ),
+            "The scores are q kᵀ / √d, so that a change of q reaches them divided by √d. dK has the factor already. (The paper of "
+            "FlashAttention-2 leaves it out.)",
+        ),
+        Misconception(
+            "scale missing in dK",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk not scaled"
+            ),
+            "The scores are q kᵀ / √d, so that a change of k reaches them divided by √d. dQ has the factor already.",
+        ),
+        Misconception(
+            "scale missing in dQ and dK",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "not scaled"
+            ),
+            "dS is the gradient of the *scaled* scores. On the way to q and k it passes the factor 1/√d. (The paper of FlashAttention-2 leaves "
+            "it out.)",
+        ),
+        Misconception(
+            "scale twice in dK",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk scaled twice"
+            ),
+            "If the queries were scaled when the tile was loaded, dSᵀ q has its 1/√d already.",
+        ),
+        Misconception(
+            "no scale in the scores made again",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "scores not scaled"
+            ),
+            "P = exp(S − lse) with the same S as on the way forward, divided by √d: lse was taken of those.",
+        ),
+        Misconception(
+            "transposed dK",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dK not transposed"
+            ),
+            "Row j of dK collects from all queries: column j of dS. So dK = dSᵀ Q, where dQ = dS K.",
+        ),
+        Misconception(
+            "transposed dV",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV not transposed"
+            ),
+            "Row j of dV collects from all queries that read value j: column j of P. So dV = Pᵀ dO.",
+        ),
+        Misconception(
+            "dV from dS",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV from dS"
+            ),
+            "The output is P V, so the values' gradient is Pᵀ dO: weights, not gradients of scores.",
+        ),
+        Misconception(
+            "the softmax left out on the way back",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dP"
+            ),
+            "dP is the gradient of the weights. The scores come before the softmax: dS = P ∘ (dP − D).",
+        ),
+        Misconception(
+            "P in place of dS",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "P"
+            ),
+            "P mixes values on the way forward. What goes back to q and k is dS = P ∘ (dP − D).",
+        ),
+        Misconception(
+            "dS without P",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dS without P"
+            ),
+            "A score with no weight has no influence: each entry of dP − D counts by its weight, dS = P ∘ (dP − D).",
+        ),
+        Misconception(
+            "weights normalised again in each tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "softmax per tile"
+            ),
+            "A softmax of one tile knows nothing of the others. The logsumexp of the whole row does: P = exp(S − lse).",
+        ),
+        Misconception(
+            "exponentials without the logsumexp",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "no lse"
+            ),
+            "With the tile's own maximum the exponentials are not weights yet. P = exp(S − lse), and they sum to 1 over the row.",
+        ),
+        Misconception(
+            "dQ overwritten by each tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dq overwritten"
+            ),
+            "A query gets gradients from every tile of keys: add them up.",
+        ),
+        Misconception(
+            "dK and dV overwritten by each tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk overwritten"
+            ),
+            "A key and its value get gradients from every tile of queries: add them up.",
+        ),
+        Misconception(
+            "causal ignored on the way back",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "not causal"
+            ),
+            "Scores that were hidden on the way forward have weight 0 now as well: set them to −∞ before exp(S − lse).",
+        ),
+        Misconception(
+            "causal mask aligned per tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "aligned per tile"
+            ),
+            "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence, as on the way forward.",
+        ),
+        Misconception(
+            "minus −∞",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞"
+            ),
+            "The logsumexp of a row that saw nothing is −∞, and S − (−∞) is no weight. All weights of that row are 0.",
+        ),
+        Misconception(
+            "the last short tile lost",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "short tile lost"
+            ),
+            "m need not be a multiple of block_k. The last tile of keys is shorter, and its keys have gradients too.",
+        ),
+        Misconception(
+            "a secret n × m matrix",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
+            ),
+            "All n · m weights stood in memory at once. Make a tile of them again from lse, use it up, and go on.",
+            _square_made,
+        ),
+        Misconception(
+            "all keys of a stripe at once",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
+            ),
+            "Your tiles are tiles in one direction only: they grow with the sequence and no longer fit on chip.",
+            _stripe_made,
+        ),
+    ],
+    forbids=FUSED,
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------- forward and backward as one operation
+
+
+def _attention(q, k, v, causal):
+    """Weights, output and logsumexp as a whole; rows that see nothing are 0."""
+    n, m = q.shape[-2], k.shape[-2]
+    hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
+    return scores.softmax(-1).nan_to_num(0.0), scores.logsumexp(-1)
+
+
+def _gradients(q, k, v, grad_out, causal, slip=""):
+    p, _ = _attention(q, k, v, causal and slip != "not causal")
+    dp, scale = grad_out @ v.mT, q.shape[-1] ** -0.5
+    delta = 0.0 if slip == "no D" else (p * dp).sum(-1, keepdim=True)
+    ds = p * (dp - delta) * (1.0 if slip == "not scaled" else scale)
+    return ds @ k, ds.mT @ q, p.mT @ grad_out
+
+
+def _with_slip(q, k, v, causal, slip):
+    """Right values; on the way back something is wrong."""
+
+    class Slipped(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v):
+            ctx.save_for_backward(q, k, v)
+            return _attention(q, k, v, causal and slip != "not causal at all")[0] @ v
+
+        @staticmethod
+        def backward(ctx, grad_out):
+            grad_out = torch.ones_like(grad_out) if slip == "ones" else grad_out
+            dq, dk, dv = _gradients(*ctx.saved_tensors, grad_out, causal, slip)
+            kept = {"values alone": (None, None, dv), "order": (dk, dq, dv), "too few": (dq, dk), "queries alone": (dq, None, None)}
+            return kept.get(slip, (dq, dk, dv))
+
+    return Slipped.apply(q, k, v)
+
+
+LEARNT = ("output", "gradient of q", "gradient of k", "gradient of v")
+
+
+class _WithGradients(Check):
+    """What is compared is (output, dq, dk, dv), so that slips on the way back are told apart like any others."""
+
+    def observe(self, answer: Callable, args: tuple, gradient: bool = True) -> Observation:
+        try:
+            seen = super().observe(answer, args, gradient=True)
+            seen.output = (seen.output, *(seen.gradients or ()))
+            return seen
+        except Exception as error:  # on the way back, which `observe` does not wait for
+            return Observation(args, {}, error=StudentError(type(error).__name__, str(error)))
+
+    def _problem(self, seen: Observation, expected: tuple, case: Case) -> str:
+        if not seen.error:
+            for name, got, want in zip(LEARNT, seen.output, expected):
+                if got is None:
+                    return f"No {name} comes back, so nothing before this could be trained."
+                if not self.agrees(got, want, seen.args):
+                    return f"The {name} is off. {difference(got, want)}"
+        return super()._problem(seen, expected, case)
+
+
+def _large_square_made(seen: Observation) -> bool:
+    """Whether a tensor of n × m elements was made where that is more than any tile has."""
+    q, k = seen.args[:2]
+    return seen.largest >= q.shape[-2] * k.shape[-2] > 2 * flash.TILE**2
+
+
+def cut_off(q, k, v, causal=False):
+    return _attention(q.detach(), k.detach(), v.detach(), causal)[0] @ v.detach()
+
+
+def _trained(label: str, **sizes) -> Case:
+    return sized(f"gradients, {label}", dtype=torch.float64, **sizes)
+
+
+def _long(n: int, m: int, causal: bool) -> Case:
+    """Tiles up to half of n × m are welcome."""
+    words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
+    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, max_elements=n * m // 2)
+
+
+flash_attention = _WithGradients(
+    reference=flash.flash_attention,
+    cases=[
+        _trained("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
+        _trained("everything square", n=6, m=6, d=6, d_v=6, causal=False),
+        _trained("causal, the last 4 of 9 positions", batch=(2,), n=4, m=9, d=3, d_v=5, causal=True),
+        _trained("causal, 8 queries, 5 keys", n=8, m=5, d=4, d_v=3, causal=True),
+        _trained("several tiles, n = 75, m = 140, causal", n=75, m=140, d=4, d_v=3, causal=True),
+        _long(400, 500, causal=False),
+    ],
+    misconceptions=[
+        Misconception(
+            "D forgotten", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "no D"),
+            "Raising one score lowers all other weights of its row. That is what D takes off: dS = P ∘ (dP − D).",
+        ),
+        Misconception(
+            "scale missing in dQ and dK", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not scaled"),
+            "dS is the gradient of the *scaled* scores. On the way to q and k it passes the factor 1/√d.",
+        ),
+        Misconception(
+            "causal forgotten on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal"),
+            "`backward` gets the gradient and `ctx`, nothing else. What it must know of the way forward is kept there: `ctx.causal = causal`.",
+        ),
+        Misconception(
+            "the incoming gradient ignored", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "ones"),
+            "`backward` gets dO, the gradient of what comes after. Yours are the gradients of the plain sum of the output.",
+        ),
+        Misconception(
+            "gradients in the wrong order", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "order"),
+            "`backward` returns one gradient for every input of `forward`, in the same order: dq, dk, dv, and None for causal.",
+        ),
+        Misconception(
+            "a gradient too few", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "too few"),
+            "`backward` returns one gradient for every input of `forward`, with None for those that have no gradient, such as causal.",
+        ),
+        Misconception(
+            "gradients for the values alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "values alone"),
+            "The weights depend on q and k, so these have gradients too: return dq and dk in place of None.",
+        ),
+        Misconception(
+            "gradients for the queries alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "queries alone"),
+            "Keys and values are inputs like the queries, and have gradients too: return dk and dv in place of None.",
+        ),
+        Misconception(
+            "cut off from the gradient", cut_off,
+            "The values are right, but the graph ends here: nothing before this could be trained. Call the function through "
+            "`FlashAttention.apply(…)`, not through its `forward`.",
+        ),
+        Misconception(
+            "causal ignored", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal at all"),
+            "causal=True has to reach the forward pass: hand it on to `apply`.",
+        ),
+        Misconception(
+            "a secret n × m matrix", lambda q, k, v, causal=False: _attention(q, k, v, causal)[0] @ v,
+            "All n · m weights stood in memory at once. Use the tiled passes.",
+            _large_square_made,
+        ),
+    ],
+    forbids=FUSED,
+)  # fmt: skip
+
+flash_attention_backward = CheckGroup("flash_attention_backward", backward, flash_attention)

@@ -1,0 +1,190 @@
+"""The check of flash decoding: one query, its keys in parts. That there are parts, and that none waits for another, is counted."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.check import Misconception
+from helpers.engine.counted import CountedCheck
+from helpers.engine.observe import Observation
+
+from .. import flash
+from .flash import FUSED, WITHIN, _levelled, _low
+
+__all__ = ["flash_decoding"]
+
+AT_ONCE = 120  # tensor operations: einsum and padding need about 60; a loop over 48 parts at least 250
+
+# ----------------------------------------------------------------------------------------------------------- the slips
+
+
+def _parts(x, splits, size):
+    return F.pad(x, (0, 0, 0, splits * size - x.shape[-2])).unflatten(-2, (splits, size))
+
+
+def _partials(q, k, v, splits, slip=""):
+    """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
+    m, size = k.shape[-2], -(-k.shape[-2] // splits)
+    empty = torch.arange(splits * size).view(splits, size) >= m
+    empty = torch.zeros_like(empty) if slip == "padding" else empty
+    k, v = _parts(k, splits, size), _parts(v, splits, size)
+    scores = (q[..., None, :, :] @ k.mT).squeeze(-2) * (1.0 if slip == "no scale" else q.shape[-1] ** -0.5)
+    scores = scores.masked_fill(empty, -math.inf)
+    weights = scores.softmax(-2 if slip == "over the parts" else -1)
+    weights = weights if slip == "NaN" else weights.nan_to_num(0.0)
+    return (weights[..., None, :] @ v).squeeze(-2), scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
+
+
+def _mixed(outs, shares):
+    """(*batch, splits, d_v) and (*batch, splits) → (*batch, 1, d_v)"""
+    return (shares[..., None] * outs).sum(-2, keepdim=True)
+
+
+def shared_by(q, k, v, splits, slip):
+    outs, lse, top, keys = _partials(q, k, v, splits, slip)
+    if slip == "averaged":
+        return outs.mean(-2, keepdim=True)
+    if slip == "averaged over the keys":
+        return _mixed(outs, keys / keys.sum())
+    if slip == "no maximum":
+        return _mixed(outs, torch.exp(lse)) / torch.exp(lse).sum(-1)[..., None, None]
+    if slip == "by logsumexp":
+        shares = lse.masked_fill(lse == -math.inf, 0.0)
+        return _mixed(outs, shares / shares.sum(-1, keepdim=True))
+    shares = {"added": torch.ones_like(lse), "by maximum": top.softmax(-1), "not normalised": torch.exp(lse - top.amax(-1, keepdim=True))}
+    if slip == "the largest alone":
+        return _mixed(outs, F.one_hot(lse.argmax(-1), lse.shape[-1]).to(outs))
+    return _mixed(outs, shares.get(slip, lse.softmax(-1)))
+
+
+def keys_at_the_end_lost(q, k, v, splits):
+    kept = max(k.shape[-2] // splits, 1) * splits
+    return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
+
+
+def part_after_part(q, k, v, splits):
+    outs, lses = [], []
+    size = -(-k.shape[-2] // splits)
+    for keys, values in zip(k.split(size, -2), v.split(size, -2)):
+        scores = q @ keys.mT / math.sqrt(q.shape[-1])
+        outs.append(scores.softmax(-1) @ values)
+        lses.append(scores.logsumexp(-1))
+    return _mixed(torch.cat(outs, dim=-2), torch.cat(lses, dim=-1).softmax(-1))
+
+
+def undivided(q, k, v, splits):
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def _outputs_of_parts(seen: Observation) -> int:
+    """How many numbers the outputs of all parts have together, empty ones left out."""
+    _, _, v, splits = seen.args
+    *batch, m, d_v = v.shape
+    return math.prod(batch) * math.ceil(m / math.ceil(m / splits)) * d_v
+
+
+def _never_in_parts(seen: Observation) -> bool:
+    return seen.largest < _outputs_of_parts(seen)
+
+
+def _one_after_the_other(seen: Observation) -> bool:
+    return sum(seen.operations.values()) > AT_ONCE
+
+
+class _InParts(CountedCheck):
+    """Attention as a whole gives the same output: so the outputs of all the parts must have been made, in one tensor."""
+
+    def _problem(self, seen: Observation, expected, case: Case) -> str:
+        problem = super()._problem(seen, expected, case)
+        if problem or not _never_in_parts(seen):
+            return problem
+        return "No tensor was large enough to hold the outputs of all parts side by side."
+
+
+def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
+    """One query whose scores climb by `step` a key."""
+    return _levelled((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
+
+
+flash_decoding = _InParts(
+    reference=flash.flash_decoding,
+    cases=[
+        sized("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
+        sized("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
+        sized("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
+        sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
+        given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
+        given("scores near −120, m = 9 in 2 parts", *_low(1, 9, 7), 2),
+        sized(f"m = 96 in 48 parts, in {AT_ONCE} operations", m=96, d=3, d_v=4, splits=48, max_operations=AT_ONCE),
+    ],
+    misconceptions=[
+        Misconception(
+            "one part after the other", part_after_part,
+            "The parts waited for each other. Give the keys an axis for the parts, so that one product serves all of "
+            "them: on a GPU they then run side by side.",
+            _one_after_the_other,
+        ),
+        Misconception(
+            "never split", undivided,
+            "One worker did it all. Each part of the keys has an output and a logsumexp of its own; only these few "
+            "numbers meet at the end.",
+            _never_in_parts,
+        ),
+        Misconception(
+            "the parts' outputs averaged", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
+            "A part that holds most of the attention must count more: its share is e^lse out of the sum of all e^lse.",
+        ),
+        Misconception(
+            "shares by the number of keys", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
+            "What counts is not how many keys a part has but how well they fit the query: e^lse.",
+        ),
+        Misconception(
+            "the parts' outputs added", lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
+            "The weights of each part sum to 1 already. Give every part its share before you add.",
+        ),
+        Misconception(
+            "shares in proportion to the logsumexps", lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
+            "A logsumexp is a logarithm. What is shared are the sums themselves, e^lse: a softmax of the logsumexps.",
+        ),
+        Misconception(
+            "shares by the parts' maxima", lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
+            "The maximum tells of a part's best key alone. Its logsumexp counts all of them.",
+        ),
+        Misconception(
+            "shares that don't sum to 1", lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
+            "You brought the parts to one maximum. Divide by the sum of the exponentials as well.",
+        ),
+        Misconception(
+            "shares without a maximum", lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
+            "e^400 is infinite and e^(−120) is 0, and both end in NaN. Take the largest logsumexp off first; a softmax does that by itself.",
+        ),
+        Misconception(
+            "the largest part alone", lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
+            "The softmax is soft: the other parts count too, each by its share.",
+        ),
+        Misconception(
+            "softmax over the parts", lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
+            "Inside a part the weights of its own keys sum to 1: the softmax runs along the keys of the part.",
+        ),
+        Misconception(
+            "padding that takes part", lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
+            "Keys of zeros that only fill up the last part have score 0, and e^0 = 1 takes a share. Their score must be −∞.",
+        ),
+        Misconception(
+            "empty parts that give NaN", lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
+            "A part without keys has only scores of −∞, and its softmax is 0/0. Its output is 0, and its logsumexp −∞ gives it no share.",
+        ),
+        Misconception(
+            "keys at the end lost", keys_at_the_end_lost,
+            "m need not be a multiple of the number of parts. Round the size of a part up, so that every key is in one.",
+        ),
+        Misconception(
+            "no scale", lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
+            "The scores are divided by √d, in every part.",
+        ),
+    ],
+    forbids=FUSED,
+    within=WITHIN,
+)  # fmt: skip

@@ -1,0 +1,839 @@
+"""Checks of kernels. The wrong answers are kernels too: one kernel an exercise, told by `SLIP` what to get wrong.
+
+Inputs are views with odd strides in larger tensors (see apart.py), lengths are no multiples of tiles, and each call
+has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+from torch.utils._pytree import tree_map
+
+from helpers.engine.cases import Case, sized
+from helpers.engine.check import NOT_ATTEMPTED, Check, Misconception, _in_float64
+from helpers.engine.observe import KERNEL, Observation, observe
+from helpers.engine.score import Item, Score
+from helpers.kernels import UNAVAILABLE, tl, triton
+
+from .. import flash_triton
+
+__all__ = ["triton_backward", "triton_forward", "triton_rows"]
+
+# ------------------------------------------------------------------------------------------------------- checking kernels
+
+IN_THE_LAUNCHER = ("matmul", "^mm$", "bmm", "addmm", "einsum", "softmax", "logsumexp", "scaled_dot_product", "tensordot")
+TAILS = {"UnmaskedRead": "tiles read without a mask", "UnmaskedWrite": "tiles written without a mask"}
+
+
+class KernelCheck(Check):
+    """A `Check` of a function that launches kernels.
+
+    oracle: the right answer in PyTorch, called in float64 (the reference is a kernel itself).
+    layouts: how the tensors that go in lie in memory, in order (see apart.py).
+    """
+
+    def __init__(self, reference, cases, misconceptions, *, oracle, layouts: tuple[str, ...], exercise: str = ""):
+        super().__init__(reference, cases, misconceptions, forbids=IN_THE_LAUNCHER, exercise=exercise)
+        self.oracle, self.layouts = oracle, layouts
+
+    def __call__(self, student, *, points: float, cases=(), seed: int | None = None) -> Score:
+        """As `Check`; 0 points and what to do where no kernel can run."""
+        if UNAVAILABLE:
+            return Score(0.0, exercise=self.exercise, points=points, diagnosis=NOT_ATTEMPTED, message=f"Not attempted here. {UNAVAILABLE}")
+        return super().__call__(student, points=points, cases=cases, seed=seed)
+
+    def observe(self, answer, args: tuple, gradient: bool = False) -> Observation:
+        """Misconceptions write nowhere but into their own outputs: they need no process of their own."""
+        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=self.is_misconception(answer))
+
+    def _expected(self, args: tuple):
+        return self.oracle(*tree_map(_in_float64, args))
+
+    def _problem(self, seen: Observation, expected, case: Case) -> str:
+        problem = super()._problem(seen, expected, case)
+        return problem or ("" if seen.operations[KERNEL] else "The values are right, but no kernel was launched.")
+
+    def _score(self, points: float, items: list[Item], trials: list) -> Score:
+        """A tail without a mask is known by what the guard says, whatever the size of the tiles."""
+        score = super()._score(points, items, trials)
+        errors = [trial.seen.error for trial in trials if trial.seen.error and trial.seen.error.kind in TAILS]
+        found = next((m for m in self.misconceptions if errors and m.name == TAILS[errors[0].kind]), None)
+        if score.diagnosis or not found:
+            return score
+        return Score(float(score), exercise=self.exercise, points=points, items=score.items, diagnosis=found.name,
+                     message=f"This looks like: {found.name}. {errors[0].message} {found.hint}", pictures=score.pictures)  # fmt: skip
+
+
+UNMASKED_READ = (
+    "The last tile reaches beyond the tensor, and what lies there is not yours: other numbers, or no memory at all. Give each load "
+    "the mask of the rows and columns that exist."
+)
+UNMASKED_WRITE = (
+    "The last tile reaches beyond the output and overwrites what lies there. A store needs the mask of the rows and columns that exist."
+)
+CONTIGUOUS = (
+    "A view need not lie in memory row by row: a transposed one doesn't, a slice doesn't. The tensor's own strides say how many "
+    "elements there are from a row to the next, and from a column to the next."
+)
+OWN_STRIDES = "Q, K and V may lie in memory in different ways. Each tensor is read with its own strides."
+
+
+def _room(shape, dtype, device):
+    """A new tensor with some room behind it, for kernels that write too far."""
+    size = math.prod(shape)
+    return torch.empty(size + 4096, dtype=dtype, device=device)[:size].view(shape)
+
+
+# -------------------------------------------------------------------------------------------------------- a first kernel
+
+
+@triton.jit
+def _rows_kernel(x_ptr, factor_ptr, out_ptr, x_strides, n, d, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if SLIP == "all the same":
+        rows = tl.arange(0, BLOCK)
+    if SLIP == "no tile size":
+        rows = tl.program_id(0) + tl.arange(0, BLOCK)
+    columns = tl.arange(0, WIDTH)
+    row_exists, column_exists = rows[:, None] < n, columns[None, :] < d
+    reads = row_exists & column_exists
+    if SLIP == "rows unmasked":
+        reads = column_exists & (rows[:, None] >= 0)
+    if SLIP == "columns unmasked":
+        reads = row_exists & (columns[None, :] >= 0)
+    if SLIP == "swapped":
+        x = tl.load(x_ptr + rows[:, None] * x_strides[1] + columns[None, :] * x_strides[0], mask=reads, other=0.0)
+    elif SLIP == "contiguous":
+        x = tl.load(x_ptr + rows[:, None] * d + columns[None, :], mask=reads, other=0.0)
+    else:
+        x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=reads, other=0.0)
+    if SLIP == "first factor":
+        factor = tl.load(factor_ptr + tl.program_id(0) * BLOCK + rows * 0, mask=rows < n, other=0.0)[:, None]
+    elif SLIP == "factor of the row in the tile":
+        factor = tl.load(factor_ptr + tl.arange(0, BLOCK), mask=tl.arange(0, BLOCK) < n, other=0.0)[:, None]
+    elif SLIP == "by columns":
+        factor = tl.load(factor_ptr + columns, mask=columns < n, other=0.0)[None, :]
+    else:
+        factor = tl.load(factor_ptr + rows, mask=rows < n, other=0.0)[:, None]
+    writes = row_exists & column_exists
+    if SLIP == "stores unmasked":
+        writes = (rows[:, None] >= 0) & column_exists
+    tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
+
+
+def _rows(x, factor, slip="", tail=True):
+    (n, d), out = x.shape, _room(x.shape, x.dtype, x.device)
+    programs = -(-n // 16) if tail else n // 16
+    _rows_kernel[(programs,)](x, factor, out, x.stride(), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d))
+    return out
+
+
+def rows_without_kernel(x, factor):
+    return x * factor[:, None]
+
+
+triton_rows = KernelCheck(
+    exercise="triton_rows",
+    reference=flash_triton.scale_rows,
+    oracle=rows_without_kernel,
+    layouts=("columns", "dense"),
+    cases=[
+        sized(n=37, d=5),
+        sized(n=48, d=12, label="n = 48, d = 12: whole tiles of rows"),
+        sized(n=21, d=16, label="n = 21, d = 16: whole tiles of columns"),
+        sized(n=7, d=24, label="n = 7, d = 24: more columns than rows"),
+        sized(n=100, d=33),
+    ],
+    misconceptions=[
+        Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ),
+        Misconception(
+            "columns beyond the width", lambda x, factor: _rows(x, factor, "columns unmasked"),
+            "A tile is a power of two wide, and x is not. A column exists only if it is less than d: the mask needs both conditions.",
+        ),
+        Misconception("tiles written without a mask", lambda x, factor: _rows(x, factor, "stores unmasked"), UNMASKED_WRITE),
+        Misconception("strides taken for granted", lambda x, factor: _rows(x, factor, "contiguous"), CONTIGUOUS),
+        Misconception(
+            "strides of rows and columns swapped", lambda x, factor: _rows(x, factor, "swapped"),
+            "The first stride is the way from a row to the next one, the second from a column to the next. Row numbers go with the first.",
+        ),
+        Misconception(
+            "every program takes the same rows", lambda x, factor: _rows(x, factor, "all the same"),
+            "All programs run the same code. Only `tl.program_id` tells them apart, so a program's rows must depend on it.",
+        ),
+        Misconception(
+            "tiles one row apart", lambda x, factor: _rows(x, factor, "no tile size"),
+            "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
+        ),
+        Misconception(
+            "the last tile not launched", lambda x, factor: _rows(x, factor, tail=False),
+            "n / BLOCK rounded down leaves the last rows without a program. `triton.cdiv` rounds up.",
+        ),
+        Misconception(
+            "one factor for the whole tile", lambda x, factor: _rows(x, factor, "first factor"),
+            "Each row has its own factor. Load as many factors as the tile has rows, and let them broadcast along the columns.",
+        ),
+        Misconception(
+            "the first factors in every tile", lambda x, factor: _rows(x, factor, "factor of the row in the tile"),
+            "Factors are counted through the whole tensor, as rows are. The program's number belongs into both offsets.",
+        ),
+        Misconception(
+            "factors along the columns", lambda x, factor: _rows(x, factor, "by columns"),
+            "`factor[None, :]` runs along the columns. Row i is multiplied by factor[i], so the factors stand in a column: `factor[:, None]`.",
+        ),
+        Misconception(
+            "no kernel at all", rows_without_kernel,
+            "PyTorch can do this, of course. Here the launcher makes room for the output, and a kernel fills it.",
+            lambda seen: not seen.operations[KERNEL],
+        ),
+    ],
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------------- forward
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp by PyTorch; a row that sees nothing gives 0 and −∞."""
+    n, m = q.shape[-2], k.shape[-2]
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(torch.arange(m) > torch.arange(n)[:, None] + (m - n), -math.inf)
+    lse = scores.logsumexp(-1)
+    return torch.exp(scores - lse.nan_to_num(neginf=0.0)[..., None]) @ v, lse
+
+
+@triton.jit
+def _forward_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, heads, n, m, d, scale,
+    CAUSAL: tl.constexpr, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    tile, pair = tl.program_id(0), tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    if SLIP == "one head":
+        h = 0
+    q_ptr += b * q_strides[0] + h * q_strides[1]
+    k_ptr += b * k_strides[0] + h * k_strides[1]
+    v_ptr += b * v_strides[0] + h * v_strides[1]
+    in_tile = tl.arange(0, BLOCK)
+    rows, columns = tile * BLOCK + in_tile, tl.arange(0, WIDTH)
+    if SLIP == "no tile size":
+        rows = tile + in_tile
+    exists = (rows[:, None] < n) & (columns[None, :] < d)
+    q = tl.load(q_ptr + rows[:, None] * q_strides[2] + columns[None, :] * q_strides[3], mask=exists, other=0.0)
+
+    m_i = tl.full((BLOCK,), float("-inf"), tl.float32)
+    if SLIP == "maximum 0" or SLIP == "no maximum":
+        m_i = tl.full((BLOCK,), 0.0, tl.float32)
+    l_i = tl.full((BLOCK,), 0.0, tl.float32)
+    acc = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
+    end = m
+    if SLIP == "whole tiles":
+        end = m // BLOCK * BLOCK
+    if SLIP == "first tile":
+        end = tl.minimum(m, BLOCK)
+    if CAUSAL and SLIP != "not causal" and SLIP != "backwards" and SLIP != "per tile" and SLIP != "wrong corner":
+        end = tl.minimum(end, (tile + 1) * BLOCK + (m - n))
+        if SLIP == "diagonal":
+            end = tl.minimum(end, tile * BLOCK + (m - n))
+    for start in range(0, end, BLOCK):
+        keys = start + in_tile
+        reads = (keys[:, None] < m) & (columns[None, :] < d)
+        if SLIP == "unmasked":
+            reads = (keys[:, None] >= 0) & (columns[None, :] < d)
+        k = tl.load(k_ptr + keys[:, None] * k_strides[2] + columns[None, :] * k_strides[3], mask=reads, other=0.0)
+        v = tl.load(v_ptr + keys[:, None] * v_strides[2] + columns[None, :] * v_strides[3], mask=reads, other=0.0)
+        if SLIP == "keys for values":
+            v = k
+        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        seen = (keys[None, :] < m) & (rows[:, None] >= 0)
+        if SLIP == "tail counts":
+            seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
+        if CAUSAL:
+            if SLIP == "per tile":
+                seen = seen & (in_tile[None, :] <= in_tile[:, None])
+            elif SLIP == "wrong corner":
+                seen = seen & (keys[None, :] <= rows[:, None])
+            elif SLIP == "strict":
+                seen = seen & (keys[None, :] < rows[:, None] + (m - n))
+            elif SLIP == "backwards":
+                seen = seen & (keys[None, :] >= rows[:, None] + (m - n))
+            elif SLIP != "not causal":
+                seen = seen & (keys[None, :] <= rows[:, None] + (m - n))
+        s = tl.where(seen, s, -1e9 if SLIP == "finite" else float("-inf"))
+
+        m_new = tl.maximum(m_i, tl.max(s, axis=1))
+        if SLIP == "maximum of the tile":
+            m_new = tl.max(s, axis=1)
+        if SLIP == "no maximum":
+            m_new = m_i
+        shift = tl.where(m_new == float("-inf"), 0.0, m_new)
+        if SLIP == "empty rows":
+            shift = m_new
+        p = tl.exp(s - shift[:, None])
+        if SLIP == "old maximum":
+            p = tl.exp(s - m_i[:, None])
+        rescale = tl.exp(m_i - shift)
+        if SLIP == "inverse":
+            rescale = tl.exp(shift - m_i)
+        if SLIP == "no rescale":
+            rescale = tl.full((BLOCK,), 1.0, tl.float32)
+        sum_rescale = rescale
+        if SLIP == "sum not rescaled":
+            sum_rescale = tl.full((BLOCK,), 1.0, tl.float32)
+        if SLIP == "acc not rescaled":
+            rescale = tl.full((BLOCK,), 1.0, tl.float32)
+        l_i = l_i * sum_rescale + tl.sum(p, axis=1)
+        if SLIP == "normalised per tile":
+            p = p / tl.where(tl.sum(p, axis=1) == 0.0, 1.0, tl.sum(p, axis=1))[:, None]
+            rescale = tl.full((BLOCK,), 1.0, tl.float32)
+        if SLIP != "weights in float32":
+            p = p.to(v.dtype)
+        if SLIP == "rescaled too late":
+            acc = (acc + tl.dot(p, v, input_precision="ieee")) * rescale[:, None]
+        else:
+            acc = acc * rescale[:, None] + tl.dot(p, v, input_precision="ieee")
+        m_i = m_new
+
+    divisor = tl.where(l_i == 0.0, 1.0, l_i)
+    if SLIP == "empty rows":
+        divisor = l_i
+    lse = m_i + tl.log(divisor)
+    if SLIP == "lse without maximum":
+        lse = tl.log(divisor)
+    if SLIP == "lse base 2":
+        lse = m_i + tl.log2(divisor)
+    if SLIP == "lse without log":
+        lse = m_i + l_i
+    if SLIP == "normalised per tile" or SLIP == "not normalised":
+        divisor = tl.full((BLOCK,), 1.0, tl.float32)
+    writes = exists
+    if SLIP == "stores unmasked":
+        writes = (rows[:, None] >= 0) & (columns[None, :] < d)
+    tl.store(out_ptr + (pair * n + rows[:, None]) * d + columns[None, :], acc / divisor[:, None], mask=writes)
+    tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
+
+
+def _dense_strides(x):
+    return x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1
+
+
+def _forward(q, k, v, causal, slip="", scale=None, strides=None):
+    (b, h, n, d), m = q.shape, k.shape[2]
+    out, lse = _room(q.shape, q.dtype, q.device), torch.empty((b, h, n), device=q.device)
+    _forward_kernel[(-(-n // 16), b * h)](
+        q, k, v, out, lse, *(strides or (q.stride(), k.stride(), v.stride())), h, n, m, d, d**-0.5 if scale is None else scale,
+        CAUSAL=causal, SLIP=slip, BLOCK=16, WIDTH=max(16, triton.next_power_of_2(d)),
+    )  # fmt: skip
+    return out, lse
+
+
+def forward_without_kernel(q, k, v, causal):
+    n, m = q.shape[2], k.shape[2]
+    scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1).double() / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(~torch.ones(n, m, dtype=torch.bool, device=q.device).tril(m - n), -math.inf)
+    peak = scores.amax(-1, keepdim=True).nan_to_num(neginf=0.0)
+    powers = (scores - peak).exp()
+    total = powers.sum(-1, keepdim=True)
+    out = (powers[..., None] * v[..., None, :, :]).sum(-2) / total.clamp(min=1e-300)
+    return out.to(q.dtype), (peak + total.log()).squeeze(-1).float()
+
+
+def _towards(first: float, last: float):
+    """Draws queries along one direction, and keys whose scores go from `first` to `last` along the sequence."""
+
+    def tensors(generator: Generator, n: int, m: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = (torch.randn(1, 1, length, d, generator=generator) / 4 for length in (n, m, m))
+        q[..., 0], k[..., 0] = 4.0, torch.linspace(first, last, m) * math.sqrt(d) / 4
+        return q, k, v * 4
+
+    return tensors
+
+
+def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal: bool) -> Case:
+    return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal))
+
+
+triton_forward = KernelCheck(
+    reference=flash_triton.triton_forward,
+    oracle=attention,
+    layouts=("gaps", "heads inside", "columns"),
+    cases=[
+        sized(b=1, h=1, n=20, m=41, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 41, d = 16"),
+        sized(b=1, h=1, n=40, m=25, d=20, causal=True, label="causal, n = 40, m = 25: the first rows see nothing"),
+        sized(b=2, h=3, n=14, m=7, d=16, causal=False, label="b = 2, h = 3, n = 14, m = 7"),
+        sized(b=1, h=1, n=16, m=48, d=32, causal=False, scale=2.0, label="n = 16, m = 48, d = 32: whole tiles"),
+        _slope("scores that grow along the keys", -20.0, 110.0, 19, 50, 16, False),
+        _slope("scores that fall, all far below 0", -150.0, -420.0, 17, 40, 16, False),
+        sized(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16, label="causal, h = 2, float16"),
+    ],
+    misconceptions=[
+        Misconception(
+            "the accumulator not rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "acc not rescaled"),
+            "What is in the accumulator was weighted with the old maximum. When the maximum rises, old parts shrink by exp(m_old − m_new).",
+        ),
+        Misconception(
+            "the sum not rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "sum not rescaled"),
+            "The running sum holds powers against the old maximum. It shrinks by the same factor as the accumulator.",
+        ),
+        Misconception(
+            "nothing rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "no rescale"),
+            "Each tile has its own maximum so far, and powers against different maxima can't be added. Sum and accumulator are brought "
+            "to the new one first.",
+        ),
+        Misconception(
+            "rescaled by the inverse", lambda q, k, v, causal: _forward(q, k, v, causal, "inverse"),
+            "The old parts were too large by exp(m_new − m_old) ≥ 1, so they are multiplied by exp(m_old − m_new). The first time that is "
+            "exp(−∞) = 0.",
+        ),
+        Misconception(
+            "rescaled after adding", lambda q, k, v, causal: _forward(q, k, v, causal, "rescaled too late"),
+            "Only what was there before is rescaled. The new tile's part is weighted with the new maximum already.",
+        ),
+        Misconception(
+            "the maximum of the tile alone", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum of the tile"),
+            "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
+        ),
+        Misconception(
+            "powers against the old maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "old maximum"),
+            "The tile's own scores may be larger than all before. Take the new maximum first, then the powers: exp(S − m_new).",
+        ),
+        Misconception(
+            "a running maximum that starts at 0", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum 0"),
+            "If all scores are far below 0, all powers against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
+        ),
+        Misconception(
+            "powers without a maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "no maximum"),
+            "exp(89) is more than float32 can hold. Subtract the running maximum, and no power is larger than 1.",
+        ),
+        Misconception(
+            "normalised tile by tile", lambda q, k, v, causal: _forward(q, k, v, causal, "normalised per tile"),
+            "A row has one softmax over all keys. Divide once, after the loop, by the sum over all tiles.",
+        ),
+        Misconception(
+            "never normalised", lambda q, k, v, causal: _forward(q, k, v, causal, "not normalised"),
+            "The accumulator holds powers times values. The weights sum to 1 only after a division by the running sum.",
+        ),
+        Misconception(
+            "no scale", lambda q, k, v, causal: _forward(q, k, v, causal, scale=1.0),
+            "Scores are divided by √d before the softmax, in a kernel too.",
+        ),
+        Misconception(
+            "scale by d", lambda q, k, v, causal: _forward(q, k, v, causal, scale=1 / q.shape[3]),
+            "The variance of a dot product grows with d, so its size grows with √d: divide by √d.",
+        ),
+        Misconception(
+            "missing keys with score 0", lambda q, k, v, causal: _forward(q, k, v, causal, "tail counts"),
+            "Keys beyond the end are loaded as zeros, so their scores are 0, and exp(0 − m) takes part in the sum. Give them −∞.",
+        ),
+        Misconception(
+            "the last keys left out", lambda q, k, v, causal: _forward(q, k, v, causal, "whole tiles"),
+            "m need not be a multiple of the tile. The loop must run on to the last, ragged tile.",
+        ),
+        Misconception(
+            "one tile of keys", lambda q, k, v, causal: _forward(q, k, v, causal, "first tile"),
+            "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
+        ),
+        Misconception("tiles read without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "unmasked"), UNMASKED_READ),
+        Misconception("tiles written without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "stores unmasked"), UNMASKED_WRITE),
+        Misconception(
+            "strides taken for granted",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
+        ),
+        Misconception(
+            "strides of the keys taken for granted",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), _dense_strides(k), v.stride())), CONTIGUOUS,
+        ),
+        Misconception(
+            "strides of the values taken for granted",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), _dense_strides(v))), CONTIGUOUS,
+        ),
+        Misconception(
+            "values read with the strides of the keys",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), k.stride())), OWN_STRIDES,
+        ),
+        Misconception(
+            "keys read with the strides of the queries",
+            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), q.stride(), v.stride())), OWN_STRIDES,
+        ),
+        Misconception(
+            "tiles one row apart", lambda q, k, v, causal: _forward(q, k, v, causal, "no tile size"),
+            "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
+        ),
+        Misconception(
+            "one head for all", lambda q, k, v, causal: _forward(q, k, v, causal, "one head"),
+            "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
+        ),
+        Misconception(
+            "keys in the place of values", lambda q, k, v, causal: _forward(q, k, v, causal, "keys for values"),
+            "Keys make the scores. What is mixed with the weights are the values.",
+        ),
+        Misconception(
+            "no causal mask", lambda q, k, v, causal: _forward(q, k, v, causal, "not causal"),
+            "With causal=True no query sees a later key. Where does your kernel use CAUSAL?",
+        ),
+        Misconception(
+            "a causal mask counted from each tile", lambda q, k, v, causal: _forward(q, k, v, causal, "per tile"),
+            "Positions are counted through the whole sequence. Compare rows with keys, both with the offsets of their tiles.",
+        ),
+        Misconception(
+            "a causal mask at the wrong corner", lambda q, k, v, causal: _forward(q, k, v, causal, "wrong corner"),
+            "The n queries are the last n of m positions: query i stands at i + (m − n), and that is the last key it sees.",
+        ),
+        Misconception(
+            "the own token hidden", lambda q, k, v, causal: _forward(q, k, v, causal, "strict"),
+            "A token sees itself too: the key at the query's own position counts.",
+        ),
+        Misconception(
+            "a causal mask turned round", lambda q, k, v, causal: _forward(q, k, v, causal, "backwards"),
+            "Your queries see the future and not the past. Allowed are keys that stand no later than the query.",
+        ),
+        Misconception(
+            "the diagonal tile skipped", lambda q, k, v, causal: _forward(q, k, v, causal, "diagonal"),
+            "The tile on the diagonal is half visible. The loop ends after it: at the key that the tile's last query sees.",
+        ),
+        Misconception(
+            "a large number for −∞", lambda q, k, v, causal: _forward(q, k, v, causal, "finite"),
+            "In a row that sees nothing all scores are the same large number, and the softmax of that is an average of what must not be "
+            "seen. With −∞ such a row is 0.",
+        ),
+        Misconception(
+            "NaN for a row that sees nothing", lambda q, k, v, causal: _forward(q, k, v, causal, "empty rows"),
+            "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
+        ),
+        Misconception(
+            "logsumexp without the maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without maximum"),
+            "The running sum holds powers against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
+        ),
+        Misconception(
+            "logsumexp in base 2", lambda q, k, v, causal: _forward(q, k, v, causal, "lse base 2"),
+            "The logsumexp is asked for in natural logarithms. If your powers are of 2, multiply by ln 2 at the end.",
+        ),
+        Misconception(
+            "logsumexp without the logarithm", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without log"),
+            "It is m + log ℓ: the sum ℓ comes in as its logarithm.",
+        ),
+        Misconception(
+            "weights of another dtype than the values", lambda q, k, v, causal: _forward(q, k, v, causal, "weights in float32"),
+            "The weights are float32, and the values may be float16. Both operands of `tl.dot` need one dtype: cast the weights.",
+        ),
+        Misconception(
+            "no kernel at all", forward_without_kernel,
+            "The values are right, and PyTorch made them. Launch your kernel and return what it wrote.",
+            lambda seen: not seen.operations[KERNEL],
+        ),
+    ],
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------------------- backward
+
+
+def gradients(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, ...]:
+    """dQ, dK and dV by PyTorch's own differentiation; what `out` and `lse` say is not used."""
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+        n, m = q.shape[-2], k.shape[-2]
+        scores = leaves[0] @ leaves[1].mT / math.sqrt(q.shape[-1])
+        seen = torch.arange(m) <= torch.arange(n)[:, None] + (m - n) if causal else torch.ones(n, m, dtype=torch.bool)
+        weights = scores.masked_fill(~seen, -1e30).softmax(-1) * seen.any(-1, keepdim=True)  # finite: no NaN in the derivative
+        return torch.autograd.grad(weights @ leaves[2], leaves, grad_out)
+
+
+@triton.jit
+def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.constexpr):
+    s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+    if SLIP == "P without scale":
+        s = s / scale
+    seen = (rows[:, None] < n) & (keys[None, :] < m)
+    if CAUSAL:
+        if SLIP == "wrong corner":
+            seen = seen & (keys[None, :] <= rows[:, None])
+        elif SLIP != "not causal":
+            seen = seen & (keys[None, :] <= rows[:, None] + (m - n))
+    if SLIP == "P without lse":
+        return tl.where(seen, tl.exp(s), 0.0)
+    if SLIP == "empty rows":
+        return tl.exp(tl.where(seen, s, float("-inf")) - lse[:, None])
+    return tl.where(seen, tl.exp(s - tl.where(lse == float("-inf"), 0.0, lse)[:, None]), 0.0)
+
+
+@triton.jit
+def _tile(ptr, strides, places, length, d, SLIP: tl.constexpr, WIDTH: tl.constexpr):
+    columns = tl.arange(0, WIDTH)
+    exists = (places[:, None] < length) & (columns[None, :] < d)
+    if SLIP == "unmasked":
+        exists = (places[:, None] >= 0) & (columns[None, :] < d)
+    return tl.load(ptr + places[:, None] * strides[2] + columns[None, :] * strides[3], mask=exists, other=0.0)
+
+
+@triton.jit
+def _keys_kernel(
+    q_ptr, k_ptr, v_ptr, grad_ptr, lse_ptr, delta_ptr, dk_ptr, dv_ptr, q_strides, k_strides, v_strides, grad_strides,
+    heads, n, m, d, scale, CAUSAL: tl.constexpr, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    tile, pair = tl.program_id(0), tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    keys, columns = tile * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    k = _tile(k_ptr + b * k_strides[0] + h * k_strides[1], k_strides, keys, m, d, SLIP, WIDTH)
+    v = _tile(v_ptr + b * v_strides[0] + h * v_strides[1], v_strides, keys, m, d, SLIP, WIDTH)
+    dk = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
+    dv = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
+    first, end = 0, n
+    if SLIP == "from the own tile":
+        first = tl.minimum(tile * BLOCK, n)
+    if SLIP == "whole tiles":
+        end = n // BLOCK * BLOCK
+    for start in range(first, end, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
+        q = _tile(q_ptr + b * q_strides[0] + h * q_strides[1], q_strides, rows, n, d, SLIP, WIDTH)
+        grad = _tile(grad_ptr + b * grad_strides[0] + h * grad_strides[1], grad_strides, rows, n, d, SLIP, WIDTH)
+        lse = tl.load(lse_ptr + pair * n + rows, mask=rows < n, other=0.0)
+        delta = tl.load(delta_ptr + pair * n + rows, mask=rows < n, other=0.0)
+        p = _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL, SLIP)
+        if SLIP == "dV of P not transposed":
+            dv += tl.dot(p.to(q.dtype), grad, input_precision="ieee")
+        elif SLIP == "dV of scores":
+            scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+            dv += tl.dot(tl.trans(scores.to(q.dtype)), grad, input_precision="ieee")
+        else:
+            dv += tl.dot(tl.trans(p.to(q.dtype)), grad, input_precision="ieee")
+        dp = tl.dot(grad, tl.trans(v), input_precision="ieee")
+        ds = p * (dp - delta[:, None])
+        if SLIP == "dK without D":
+            ds = p * dp
+        if SLIP == "dS without P":
+            ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
+        if SLIP == "dK not transposed":
+            dk += tl.dot(ds.to(q.dtype), q, input_precision="ieee")
+        else:
+            dk += tl.dot(tl.trans(ds.to(q.dtype)), q, input_precision="ieee")
+    if SLIP != "dK without scale" and SLIP != "no scale":
+        dk = dk * scale
+    exists = (keys[:, None] < m) & (columns[None, :] < d)
+    if SLIP == "stores unmasked":
+        exists = (keys[:, None] >= 0) & (columns[None, :] < d)
+    places = (pair * m + keys[:, None]) * d + columns[None, :]
+    tl.store(dk_ptr + places, dk, mask=exists)
+    tl.store(dv_ptr + places, dv, mask=exists)
+
+
+@triton.jit
+def _queries_kernel(
+    q_ptr, k_ptr, v_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, q_strides, k_strides, v_strides, grad_strides,
+    heads, n, m, d, scale, CAUSAL: tl.constexpr, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    tile, pair = tl.program_id(0), tl.program_id(1)
+    b, h = pair // heads, pair % heads
+    rows, columns = tile * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    q = _tile(q_ptr + b * q_strides[0] + h * q_strides[1], q_strides, rows, n, d, SLIP, WIDTH)
+    grad = _tile(grad_ptr + b * grad_strides[0] + h * grad_strides[1], grad_strides, rows, n, d, SLIP, WIDTH)
+    lse = tl.load(lse_ptr + pair * n + rows, mask=rows < n, other=0.0)
+    delta = tl.load(delta_ptr + pair * n + rows, mask=rows < n, other=0.0)
+    dq = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
+    for start in range(0, m, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        k = _tile(k_ptr + b * k_strides[0] + h * k_strides[1], k_strides, keys, m, d, SLIP, WIDTH)
+        v = _tile(v_ptr + b * v_strides[0] + h * v_strides[1], v_strides, keys, m, d, SLIP, WIDTH)
+        p = _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL, SLIP)
+        dp = tl.dot(grad, tl.trans(v), input_precision="ieee")
+        ds = p * (dp - delta[:, None])
+        if SLIP == "dQ without D":
+            ds = p * dp
+        if SLIP == "dS without P":
+            ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
+        if SLIP == "dQ transposed":
+            dq += tl.dot(tl.trans(ds.to(k.dtype)), k, input_precision="ieee")
+        elif SLIP == "dQ from values":
+            dq += tl.dot(ds.to(k.dtype), v, input_precision="ieee")
+        else:
+            dq += tl.dot(ds.to(k.dtype), k, input_precision="ieee")
+    if SLIP != "dQ without scale" and SLIP != "no scale":
+        dq = dq * scale
+    exists = (rows[:, None] < n) & (columns[None, :] < d)
+    tl.store(dq_ptr + (pair * n + rows[:, None]) * d + columns[None, :], dq, mask=exists)
+
+
+def _backward(q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None):
+    (b, h, n, d), m = q.shape, k.shape[2]
+    delta = (grad_out.float() * out.float()).sum(-1) if delta is None else delta
+    dq, dk, dv = (_room(x.shape, x.dtype, x.device) for x in (q, k, v))
+    common = (q, k, v, grad_out, lse.contiguous(), delta.contiguous())
+    sizes = (q.stride(), k.stride(), v.stride(), grad_strides or grad_out.stride(), h, n, m, d, d**-0.5)
+    options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": 16, "WIDTH": max(16, triton.next_power_of_2(d))}
+    _keys_kernel[(-(-m // 16), b * h)](*common, dk, dv, *sizes, **options)
+    _queries_kernel[(-(-n // 16), b * h)](*common, dq, *sizes, **options)
+    return dq, dk, dv
+
+
+def D_forgotten(q, k, v, out, lse, grad_out, causal):
+    return _backward(q, k, v, out, lse, grad_out, causal, delta=torch.zeros_like(lse))
+
+
+def D_added(q, k, v, out, lse, grad_out, causal):
+    return _backward(q, k, v, out, lse, grad_out, causal, delta=-(grad_out.float() * out.float()).sum(-1))
+
+
+def D_of_queries(q, k, v, out, lse, grad_out, causal):
+    return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * q.float()).sum(-1))
+
+
+def D_averaged(q, k, v, out, lse, grad_out, causal):
+    return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * out.float()).mean(-1))
+
+
+def grad_strides_of_out(q, k, v, out, lse, grad_out, causal):
+    return _backward(q, k, v, out, lse, grad_out, causal, grad_strides=_dense_strides(grad_out))
+
+
+def backward_without_kernel(q, k, v, out, lse, grad_out, causal):
+    n, m, scale = q.shape[2], k.shape[2], q.shape[3] ** -0.5
+    q, k, v, out, grad = (x.double() for x in (q, k, v, out, grad_out))
+    s = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) * scale
+    p = torch.exp(s - lse.double().nan_to_num(neginf=math.inf)[..., None])
+    p = p.tril(m - n) if causal else p
+    ds = p * ((grad[..., :, None, :] * v[..., None, :, :]).sum(-1) - (grad * out).sum(-1, keepdim=True)) * scale
+    dq, dk = (ds[..., None] * k[..., None, :, :]).sum(-2), (ds[..., None] * q[..., :, None, :]).sum(-3)
+    return dq.float(), dk.float(), (p[..., None] * grad[..., :, None, :]).sum(-3).float()
+
+
+def _backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
+    """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right."""
+    forward = sized(label, scale=scale, dtype=dtype, **sizes)
+
+    def draw(_, generator: Generator) -> tuple:
+        q, k, v, causal = forward.draw(flash_triton.triton_forward, generator)
+        out, lse = attention(q.double(), k.double(), v.double(), causal)
+        grad_out = torch.randn(q.shape, generator=generator).to(dtype)
+        return q, k, v, out.to(dtype), lse.float(), grad_out, causal
+
+    return Case(forward.label, draw)
+
+
+triton_backward = KernelCheck(
+    reference=flash_triton.triton_backward,
+    oracle=gradients,
+    layouts=("heads inside", "gaps", "columns", "gaps", "dense", "columns"),
+    cases=[
+        _backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
+        _backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
+        _backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
+        _backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
+    ],
+    misconceptions=[
+        Misconception(
+            "D forgotten", D_forgotten,
+            "The weights of a row sum to 1: if one grows, others shrink. That is the D in dS = P ∘ (dP − D), with D = rowsum(dO ∘ O).",
+        ),
+        Misconception(
+            "D forgotten in dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK without D"),
+            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
+        ),
+        Misconception(
+            "D forgotten in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ without D"),
+            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
+        ),
+        Misconception(
+            "D added", D_added,
+            "dS = P ∘ (dP − D): what a weight gains is measured against what the row gains on average.",
+        ),
+        Misconception(
+            "D from the queries", D_of_queries,
+            "D is the row sum of dO ∘ O, the gradient of the output times the output itself.",
+        ),
+        Misconception(
+            "D as a mean", D_averaged,
+            "D is the sum over the columns of dO ∘ O: a dot product, not a mean.",
+        ),
+        Misconception(
+            "no scale in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ without scale"),
+            "S = scale · Q Kᵀ, so the scale comes back in both gradients: dQ = scale · dS K.",
+        ),
+        Misconception(
+            "no scale in dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK without scale"),
+            "S = scale · Q Kᵀ, so the scale comes back in both gradients: dK = scale · dSᵀ Q.",
+        ),
+        Misconception(
+            "no scale in dQ and dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "no scale"),
+            "S = scale · Q Kᵀ: by the chain rule dQ and dK get the scale as a factor. (dV does not.)",
+        ),
+        Misconception(
+            "no scale where P is made again",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "P without scale"),
+            "The logsumexp is of the scaled scores. P = exp(scale · Q Kᵀ − L), or it is not the P of the forward pass.",
+        ),
+        Misconception(
+            "P without the logsumexp",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "P without lse"),
+            "exp(S) is not normalised yet. The logsumexp of each row was kept for this: P = exp(S − L).",
+        ),
+        Misconception(
+            "dS without P",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dS without P"),
+            "A weight that is almost 0 can hardly change: the derivative of the softmax has P as a factor.",
+        ),
+        Misconception(
+            "dK from dS, not from its transpose",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK not transposed"),
+            "dS has a row a query and dK a row a key: dK = dSᵀ Q. Square tiles hide the mistake, so look at the axes.",
+        ),
+        Misconception(
+            "dV from P, not from its transpose",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dV of P not transposed"),
+            "P has a row a query and dV a row a key: dV = Pᵀ dO. Square tiles hide the mistake, so look at the axes.",
+        ),
+        Misconception(
+            "dQ from the transpose of dS",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ transposed"),
+            "dQ has a row a query, as dS has: dQ = dS K, without a transpose.",
+        ),
+        Misconception(
+            "dQ from the values",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ from values"),
+            "Queries met the keys, not the values: S = Q Kᵀ, so dQ = dS K.",
+        ),
+        Misconception(
+            "dV from the scores",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dV of scores"),
+            "The output mixes the values with weights, not with scores: dV = Pᵀ dO.",
+        ),
+        Misconception(
+            "no causal mask", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "not causal"),
+            "P is made again, so it must be masked again: a pair that was hidden on the way forward has weight 0.",
+        ),
+        Misconception(
+            "a causal mask at the wrong corner",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "wrong corner"),
+            "The n queries are the last n of m positions: query i stands at i + (m − n), on the way back too.",
+        ),
+        Misconception(
+            "NaN for a row that saw nothing",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "empty rows"),
+            "Its logsumexp is −∞, and −∞ − (−∞) is NaN. Such a row has weights 0, and gives and gets no gradient.",
+        ),
+        Misconception(
+            "queries before the key's tile left out",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "from the own tile"),
+            "Which queries see a key depends on positions, not on numbers of tiles: without a causal mask all do, with one those from "
+            "j − (m − n) on.",
+        ),
+        Misconception(
+            "the last queries left out",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "whole tiles"),
+            "n need not be a multiple of the tile. The loop over queries must run on to the last, ragged tile.",
+        ),
+        Misconception(
+            "tiles read without a mask",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "unmasked"), UNMASKED_READ,
+        ),
+        Misconception(
+            "tiles written without a mask",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "stores unmasked"), UNMASKED_WRITE,
+        ),
+        Misconception("strides of dO taken for granted", grad_strides_of_out, CONTIGUOUS),
+        Misconception(
+            "no kernel at all", backward_without_kernel,
+            "The values are right, and PyTorch made them. Launch your kernels and return what they wrote.",
+            lambda seen: not seen.operations[KERNEL],
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,429 @@
+"""Checks of the online softmax and of merging two partial results. Rows grow, fall and hold −∞, so that every rescale shows."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.check import Check, Misconception
+from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.observe import Observation
+
+from .. import online
+
+__all__ = ["merge_partials", "online_softmax"]
+
+# ------------------------------------------------------------------------------------------- running maximum and sum
+
+
+def _rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
+    """Rows around `level` that climb by `slope` a step; the first `hidden` entries of each are −∞."""
+
+    def draw(generator: torch.Generator) -> torch.Tensor:
+        x = torch.randn(shape, generator=generator) + level + slope * torch.arange(shape[-1])
+        x[..., :hidden] = -math.inf
+        return x
+
+    return Drawn(draw)
+
+
+def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
+    """Three rows of 9, the middle one with nothing but −∞."""
+    x = torch.randn(3, 9, generator=generator)
+    x[1] = -math.inf
+    return x
+
+
+def _long_row(n: int, block: int, rows: int = 2) -> Case:
+    """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole."""
+    return bounded(given(f"n = {n}, block = {block}: no tensor of n elements, one pass", _rows(rows, n, slope=0.02), block),
+                   flops=0, elements=2 * rows * (block + 1))  # fmt: skip
+
+
+MAXIMA = ("max", "amax", "maximum", "fmax", "aminmax", "sort", "topk")
+
+
+def _too_few_maxima(seen: Observation) -> bool:
+    """Whether maxima were taken, but fewer than there are blocks: a whole row at once, before the pass over the blocks."""
+    x, block = seen.args
+    return 0 < sum(seen.operations[name] for name in MAXIMA) < math.ceil(x.shape[-1] / block)
+
+
+def _whole_row_made(seen: Observation) -> bool:
+    """Whether a tensor as large as the input was made, where a block is far smaller."""
+    x, block = seen.args
+    return seen.largest >= x.numel() and 4 * block < x.shape[-1]
+
+
+class _OnePass(CountedCheck):
+    """Besides the limits on the call: the maximum must be a running one. Reading the row twice is what the algorithm saves."""
+
+    def _problem(self, seen: Observation, expected, case: Case) -> str:
+        problem = super()._problem(seen, expected, case)
+        if problem or case.max_elements is None or not _too_few_maxima(seen):
+            return problem
+        return "The maximum of the whole row was taken before the sum: that reads the row twice."
+
+
+def _step(m_i, l_i, part):
+    """The right step from (m_i, l_i) over one block; scores of −∞ in it are no trouble."""
+    m_new = torch.maximum(m_i, part.amax(-1))
+    shift = m_new.masked_fill(m_new == -math.inf, 0.0)
+    return m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
+
+
+def _start(x, maximum=-math.inf):
+    return torch.full_like(x[..., 0], maximum), torch.zeros_like(x[..., 0])
+
+
+def _rescaled(x, block, factor):
+    """The running pass with another factor on the old sum: factor(old maximum, new maximum, maximum of the block)."""
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
+        l_i = torch.where(l_i > 0, factor(m_i, m_new, part.amax(-1)) * l_i, l_i) + added
+        m_i = m_new
+    return m_i, l_i
+
+
+def factor_upside_down(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
+        m_i, l_i = m_new, torch.exp(m_new - m_i) * l_i + added
+    return m_i, l_i
+
+
+def blocks_against_their_own_maximum(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new, own = torch.maximum(m_i, part.amax(-1)), _step(*_start(x), part)[1]
+        shift = m_new.masked_fill(m_new == -math.inf, 0.0)
+        m_i, l_i = m_new, torch.exp(m_i - shift) * l_i + own
+    return m_i, l_i
+
+
+def new_sum_rescaled_too(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
+        shift = m_new.masked_fill(m_new == -math.inf, 0.0)
+        m_i, l_i = m_new, torch.exp(m_i - shift) * (l_i + added)
+    return m_i, l_i
+
+
+def maximum_from_zero(x, block):
+    m_i, l_i = _start(x, 0.0)
+    for part in x.split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i, l_i
+
+
+def last_block_alone(x, block):
+    return _step(*_start(x), x.split(block, -1)[-1])
+
+
+def maximum_of_the_last_block(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        last = part.amax(-1)
+        shift = last.masked_fill(last == -math.inf, 0.0)
+        l_i = torch.where(l_i > 0, torch.exp(m_i - shift) * l_i, l_i) + torch.exp(part - shift[..., None]).sum(-1)
+        m_i = last
+    return m_i, l_i
+
+
+def short_block_lost(x, block):
+    m_i, l_i = _start(x)
+    for j in range(x.shape[-1] // block):
+        m_i, l_i = _step(m_i, l_i, x[..., j * block : (j + 1) * block])
+    return m_i, l_i
+
+
+def short_block_filled_with_zeros(x, block):
+    m_i, l_i = _start(x)
+    for part in F.pad(x, (0, -x.shape[-1] % block)).split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i, l_i
+
+
+def one_maximum_for_all_rows(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax().expand_as(m_i))
+        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
+        m_i = m_new
+    return m_i, l_i
+
+
+def nothing_subtracted(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_i, l_i = torch.maximum(m_i, part.amax(-1)), l_i + torch.exp(part).sum(-1)
+    return m_i, l_i
+
+
+def logarithm_of_the_sum(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i, m_i + torch.log(l_i)
+
+
+def infinity_minus_infinity(x, block):
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax(-1))
+        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
+        m_i = m_new
+    return m_i, l_i
+
+
+def whole_row_at_once(x, block):
+    return _step(*_start(x), x)
+
+
+def maximum_first(x, block):
+    m_i, l_i = x.amax(-1), torch.zeros_like(x[..., 0])
+    shift = m_i.masked_fill(m_i == -math.inf, 0.0)
+    for part in x.split(block, -1):
+        l_i = l_i + torch.exp(part - shift[..., None]).sum(-1)
+    return m_i, l_i
+
+
+online_softmax = _OnePass(
+    reference=online.online_softmax,
+    cases=[
+        given("n = 12, block = 4, scores that climb", _rows(12, slope=0.7), 4),
+        given("n = 11, block = 4, three rows, a short last block", _rows(3, 11, slope=0.5), 4),
+        given("n = 10, block = 3, 2×3 rows that fall", _rows(2, 3, 10, slope=-0.6), 3),
+        given("n = 10, block = 5, all scores below 0", _rows(4, 10, level=-9.0), 5),
+        given("n = 5, block = 8: one short block", _rows(2, 5), 8),
+        given("n = 9, block = 2, scores near 500", _rows(2, 9, slope=9.0, level=500.0), 2),
+        given("n = 9, block = 3, the first block all −∞", _rows(2, 9, hidden=3), 3),
+        given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
+        _long_row(600, 20),
+    ],
+    misconceptions=[
+        Misconception(
+            "no rescale", lambda x, block: _rescaled(x, block, lambda old, new, own: 1.0),
+            "The old sum was taken against the old maximum. When the maximum grows, every term of that sum must shrink by the same factor "
+            "before new terms are added. (If you do have a factor: is it computed before the maximum is overwritten?)",
+        ),
+        Misconception(
+            "rescaled by the wrong factor", factor_upside_down,
+            "Your factor is upside down. A larger maximum makes all old terms e^(x − m) smaller, so the factor is at most 1. In the first block "
+            "yours is e^∞, and ∞ · 0 is NaN.",
+        ),
+        Misconception(
+            "rescaled by the wrong factor from the second block on",
+            lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(new - old)),
+            "Your factor is upside down. A larger maximum makes all old terms e^(x − m) smaller, so the factor is at most 1.",
+        ),
+        Misconception(
+            "rescaled to the block's maximum", lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(old - own)),
+            "The old sum moves from the old running maximum to the new running maximum. The block's own maximum may be smaller than both.",
+        ),
+        Misconception(
+            "every block against its own maximum", blocks_against_their_own_maximum,
+            "Terms can be added only if the same maximum was subtracted in all of them. Subtract the running maximum in the new block too.",
+        ),
+        Misconception(
+            "the new terms rescaled as well", new_sum_rescaled_too,
+            "The new block's terms are taken against the new maximum already. The factor is for the old sum alone.",
+        ),
+        Misconception(
+            "initial maximum 0", maximum_from_zero,
+            "Where all scores are below 0, a maximum that starts at 0 is never replaced. Start below every number.",
+        ),
+        Misconception(
+            "the maximum of the last block", maximum_of_the_last_block,
+            "A running maximum never falls. Compare the block's maximum with the one you have, and keep the larger.",
+        ),
+        Misconception(
+            "only the last block counted", last_block_alone,
+            "The loop starts anew at every block. The maximum and the sum have to be carried from block to block.",
+        ),
+        Misconception(
+            "the last short block lost", short_block_lost,
+            "n need not be a multiple of the block. `x.split(block, dim=-1)` ends with a shorter block by itself.",
+        ),
+        Misconception(
+            "the last block filled up with zeros", short_block_filled_with_zeros,
+            "A score of 0 is no missing score: e^(0 − m) joins the sum. Fill with −∞, or let the last block be shorter.",
+        ),
+        Misconception(
+            "one maximum for all rows", one_maximum_for_all_rows,
+            "Every row has its own maximum and its own sum: reduce along the last axis alone.",
+        ),
+        Misconception(
+            "no maximum subtracted", nothing_subtracted,
+            "The sum wanted is Σ e^(x − max). Without the subtraction e^500 is infinite.",
+        ),
+        Misconception(
+            "the logsumexp in place of the sum", logarithm_of_the_sum,
+            "m + log l is where this leads. Asked for here is l itself, Σ e^(x − m).",
+        ),
+        Misconception(
+            "sum and maximum swapped", lambda x, block: (_step(*_start(x), x)[1], _step(*_start(x), x)[0]),
+            "Return the maximum first, then the sum.",
+        ),
+        Misconception(
+            "−∞ minus −∞", infinity_minus_infinity,
+            "As long as a row has only seen −∞, its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
+        ),
+        Misconception(
+            "the whole row at once", whole_row_at_once,
+            "A tensor as long as the row was made. Online means that a block, the maximum and the sum are all there is in memory.",
+            _whole_row_made,
+        ),
+        Misconception(
+            "the maximum of the row first", maximum_first,
+            "That is the ordinary stable softmax: one pass for the maximum, a second one for the sum. Here the sum is mended whenever the maximum "
+            "grows, and one pass is enough.",
+            _too_few_maxima,
+        ),
+    ],
+    forbids=["softmax", "logsumexp", "logcumsumexp"],
+)  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------- two parts into one
+
+
+def _lse(*shape: int, level: float = 0.0, dead: str = "") -> Drawn:
+    """Logsumexps around `level`. dead: "first" makes row 0 −∞, "all" every row."""
+
+    def draw(generator: torch.Generator) -> torch.Tensor:
+        lse = torch.randn(shape, generator=generator) + level
+        lse[..., : {"": 0, "first": 1, "all": shape[-1]}[dead]] = -math.inf
+        return lse
+
+    return Drawn(draw)
+
+
+def _out(*shape: int, dead: str = "") -> Drawn:
+    """Partial outputs to go with these: rows that saw nothing are 0."""
+
+    def draw(generator: torch.Generator) -> torch.Tensor:
+        out = torch.randn(shape, generator=generator)
+        out[..., : {"": 0, "first": 1, "all": shape[-2]}[dead], :] = 0.0
+        return out
+
+    return Drawn(draw)
+
+
+def _two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
+    """A case of `merge_partials`: parts a and b with their levels, and what is dead in each."""
+    parts = [(_out(*batch, n, d, dead=gone), _lse(*batch, n, level=high, dead=gone)) for high, gone in zip(level, dead)]
+    return given(label, *parts[0], *parts[1])
+
+
+def _merged(out_a, lse_a, out_b, lse_b, share):
+    """The right logsumexp, and the outputs with other shares: share(lse_a, lse_b) is what a gets of 1."""
+    a = share(lse_a, lse_b)[..., None]
+    return a * out_a + (1 - a) * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+def _share(lse_a, lse_b):
+    """What a gets, whatever the logsumexps."""
+    return torch.where(lse_a == lse_b, 0.5, torch.sigmoid(lse_a - lse_b))
+
+
+def weights_without_maximum(out_a, lse_a, out_b, lse_b):
+    a, b = torch.exp(lse_a)[..., None], torch.exp(lse_b)[..., None]
+    return (a * out_a + b * out_b) / (a + b), torch.log(a + b).squeeze(-1)
+
+
+def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b)
+    top = top.masked_fill(top == -math.inf, 0.0)
+    a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
+    return a[..., None] * out_a + b[..., None] * out_b, top + torch.log(a + b)
+
+
+def shares_over_the_rows(out_a, lse_a, out_b, lse_b):
+    a, b = (torch.softmax(lse, dim=-1).nan_to_num(0.0)[..., None] for lse in (lse_a, lse_b))
+    return a * out_a + b * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+def parts_minus_infinity(out_a, lse_a, out_b, lse_b):
+    top = torch.maximum(lse_a, lse_b)
+    a, b = torch.exp(lse_a - top)[..., None], torch.exp(lse_b - top)[..., None]
+    return (a * out_a + b * out_b) / (a + b), top + torch.log(a + b).squeeze(-1)
+
+
+def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse):
+    return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
+
+
+merge_partials = Check(
+    reference=online.merge_partials,
+    cases=[
+        sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
+        _two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
+        _two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
+        _two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
+        _two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
+        _two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
+        _two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
+    ],
+    misconceptions=[
+        Misconception(
+            "a plain average", lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: 0.5 + 0 * _share(a, b)),
+            "A part that holds most of the attention must count more. Its share is e^lse out of the sum of both e^lse.",
+        ),
+        Misconception(
+            "the outputs added", lambda out_a, lse_a, out_b, lse_b: (out_a + out_b, torch.logaddexp(lse_a, lse_b)),
+            "Each part's weights sum to 1 already, so after adding they sum to 2. Give each part its share first.",
+        ),
+        Misconception(
+            "weights without a maximum", weights_without_maximum,
+            "e^300 is infinite and e^(−300) is 0, and both end in NaN. Subtract the larger of the two logsumexps first: only their "
+            "difference matters.",
+        ),
+        Misconception(
+            "shares in proportion to the logsumexps",
+            lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: (a / (a + b)).nan_to_num(0.5)),
+            "A logsumexp is a logarithm. What can be added and shared are the sums themselves, e^lse.",
+        ),
+        Misconception(
+            "shares that don't sum to 1", shares_that_are_not_normalised,
+            "Both parts were brought to one maximum, but not divided by the sum of the two exponentials.",
+        ),
+        Misconception(
+            "shares swapped", lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: _share(b, a)),
+            "The larger logsumexp belongs to the part with more weight: its own output gets the larger share.",
+        ),
+        Misconception(
+            "the larger part alone",
+            lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: (a > b).to(a)),
+            "The softmax is soft: the smaller part counts too, by its share.",
+        ),
+        Misconception(
+            "shares taken over the rows", shares_over_the_rows,
+            "Rows are different queries and have nothing to share. The two parts of one row share: normalise a against b.",
+        ),
+        Misconception(
+            "the logsumexps added", lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse_a + lse_b),
+            "The output is right. Adding logarithms multiplies the sums; wanted is the logarithm of e^lse_a + e^lse_b.",
+        ),
+        Misconception(
+            "the larger logsumexp kept",
+            lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, torch.maximum(lse_a, lse_b)),
+            "The output is right. The merged part holds both sums, so its logsumexp is larger than either: log(e^lse_a + e^lse_b).",
+        ),
+        Misconception(
+            "the logsumexps averaged like the outputs",
+            lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
+                out_a, lse_a, out_b, lse_b, torch.logaddexp(lse_a, lse_b) - math.log(2)
+            ),
+            "The output is right. Outputs are averaged, but sums are added: log(e^lse_a + e^lse_b), with no division by 2.",
+        ),
+        Misconception(
+            "−∞ minus −∞", parts_minus_infinity,
+            "A row that neither part saw has logsumexp −∞ in both, and −∞ − (−∞) is NaN. There the output is 0 and the logsumexp stays −∞.",
+        ),
+    ],
+    within=(1e-3, 1e-4),  # at 300 a logsumexp in float32 has no more than 5 digits behind the point
+)  # fmt: skip

@@ -1,0 +1,339 @@
+"""Checks of the Hadamard matrix and of the rotation of queries and keys.
+
+Any Hadamard matrix will do, whatever the order of its rows, so properties decide. `rotate` is called twice: with signs, and
+with the signs flipped beforehand and none left to flip. Both must give the same.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+
+from .. import rotation as reference
+
+__all__ = ["incoherent_rotation"]
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+def _hadamard(d):
+    h = torch.ones(1, 1)
+    while len(h) < d:
+        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
+    return h / math.sqrt(d)
+
+
+# ------------------------------------------------------------------------------------------------------------ the matrix
+
+
+def _square(h: Tensor, d: int) -> bool:
+    return h.shape == (d, d) and h.is_floating_point()
+
+
+def _orthonormal(h: Tensor, d: int) -> bool:
+    h = h.double()
+    return torch.allclose(h @ h.mT, torch.eye(d, dtype=h.dtype), **CLOSE)
+
+
+def _flat(h: Tensor, d: int) -> bool:
+    return torch.allclose(h.double().abs(), torch.full((d, d), d**-0.5, dtype=torch.float64), **CLOSE)
+
+
+def _thrown(seen) -> bool:
+    """Signs without a plan: rows are neither orthogonal nor equal, but something in between."""
+    h, d = seen.output.double(), seen.args[0]
+    among = (h @ h.mT - torch.eye(d, dtype=h.dtype)).abs()
+    return d > 32 and _flat(h, d) and 0.5 / d < float(among.square().mean()) < 2 / d and float(among.max()) < 0.9
+
+
+def no_minus(d):
+    return torch.ones(d, d) / math.sqrt(d)
+
+
+def checkerboard(d):
+    i = torch.arange(d)
+    return (-1.0) ** (i[:, None] + i) / math.sqrt(d)
+
+
+def minus_twice(d):
+    h = torch.ones(1, 1)
+    while len(h) < d:
+        h = torch.cat([torch.cat([h, -h], 1), torch.cat([-h, h], 1)])
+    return h / math.sqrt(d)
+
+
+def minus_on_the_first_only(d):
+    h = torch.tensor([[1.0, 1.0], [1.0, -1.0]])[:d, :d]
+    while len(h) < d:
+        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, h], 1)])
+    return h / math.sqrt(d)
+
+
+def minus_below(d):
+    h = torch.ones(1, 1)
+    while len(h) < d:
+        h = torch.cat([torch.cat([h, h], 1), torch.cat([-h, -h], 1)])
+    return h / math.sqrt(d)
+
+
+def diagonal_blocks(d):
+    h = torch.ones(1, 1)
+    while len(h) < d:
+        nothing = torch.zeros_like(h)
+        h = torch.cat([torch.cat([h, nothing], 1), torch.cat([nothing, -h], 1)])
+    return h
+
+
+def random_rotation(d):
+    return torch.linalg.qr(torch.randn(d, d))[0]
+
+
+hadamard = Check(
+    reference=reference.hadamard,
+    cases=[given(f"d = {d}", d) for d in (1, 2, 4, 8, 64)],
+    compare=False,
+    properties=[
+        Property("a d × d matrix of floating-point numbers", _square, "It is not a d × d matrix of floating-point numbers."),
+        Property("rows of length 1 that are orthogonal: H Hᵀ = 1", _orthonormal, "H Hᵀ is not the unit matrix."),
+        Property("every entry is 1/√d or −1/√d", _flat, "Some entries are not ±1/√d."),
+    ],
+    misconceptions=[
+        Misconception(
+            "not divided by √d", lambda d: _hadamard(d) * math.sqrt(d),
+            "The rows are orthogonal, but each has the length √d. A rotation leaves lengths alone.",
+        ),
+        Misconception(
+            "divided by d", lambda d: _hadamard(d) / math.sqrt(d),
+            "The squares of the d entries of a row must sum to 1. So each square is 1/d.",
+        ),
+        Misconception(
+            "divided by √2 once", lambda d: _hadamard(d) * math.sqrt(d) / math.sqrt(min(d, 2)),
+            "Each doubling makes the rows longer by √2, and there are log₂ d of them.",
+        ),
+        Misconception(
+            "no minus sign", no_minus,
+            "All rows are the same, so nothing can be turned back. One of the four blocks has to change its sign.",
+        ),
+        Misconception(
+            "two blocks with a minus", minus_twice,
+            "The lower rows are the upper ones times −1. Of the four blocks exactly one differs in sign.",
+        ),
+        Misconception(
+            "the lower blocks both negative", minus_below,
+            "(H, H) and (−H, −H) point opposite ways. Rows are orthogonal if half of their products cancel: (H, H) and (H, −H).",
+        ),
+        Misconception(
+            "a minus at the first doubling only", minus_on_the_first_only,
+            "Every doubling needs its minus, not only the first: otherwise two rows take turns. (−1)^(i·j) gives the same.",
+        ),
+        Misconception(
+            "zeros off the diagonal", diagonal_blocks,
+            "That only flips signs. Every feature must reach every other: all four blocks hold H.",
+        ),
+        Misconception(
+            "the unit matrix", lambda d: torch.eye(d),
+            "It is orthogonal, but it turns nothing: an outlier stays where it is.",
+        ),
+        Misconception(
+            "a checkerboard of signs", checkerboard,
+            "All rows are then the same up to their sign. Entry (i, j) is minus where i and j have an odd number of binary ones in "
+            "common; doubling does that by itself.",
+        ),
+        Misconception(
+            "one doubling too many", lambda d: _hadamard(2 * d),
+            "Start from a 1 × 1 matrix and stop when it is d × d: log₂ d doublings.",
+        ),
+        Misconception(
+            "one doubling too few", lambda d: _hadamard(max(1, d // 2)),
+            "Start from a 1 × 1 matrix and stop when it is d × d: log₂ d doublings.",
+        ),
+        Misconception(
+            "signs thrown at random", lambda d: torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 / math.sqrt(d) - 1 / math.sqrt(d),
+            "Random rows are nearly orthogonal, and nearly is not enough: the scores would change. Build the signs by doubling.",
+            _thrown,
+        ),
+        Misconception(
+            "a random rotation", random_rotation,
+            "It is orthogonal, so scores stay, but its entries differ: some features still get more of an outlier than others. "
+            "(And it takes d² products, where Hadamard's matrix can do with d log d additions.)",
+            lambda seen: _orthonormal(seen.output, seen.args[0]) and not _flat(seen.output, seen.args[0])
+            and bool((seen.output != 0).all()),
+        ),
+    ],
+)  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------- the rotation
+
+
+def _twice(rotate, q, k, signs):
+    return rotate(q, k, signs), rotate(q * signs, k * signs, torch.ones_like(signs))
+
+
+def _shapes(output, q, k, signs) -> bool:
+    return all(isinstance(pair, (tuple, list)) and [x.shape for x in pair] == [q.shape, k.shape] for pair in output)
+
+
+def _scores_stay(output, q, k, signs) -> bool:
+    turned_q, turned_k = (x.double() for x in output[0])
+    scores = q.double() @ k.double().mT
+    return torch.allclose(turned_q @ turned_k.mT, scores, rtol=1e-4, atol=1e-5 * float(scores.abs().max()))
+
+
+def _shared_out(output, q, k, signs) -> bool:
+    return all(_evenly(turned, x) for turned, x in zip(output[0], (q, k), strict=True))
+
+
+def _evenly(turned: Tensor, x: Tensor) -> bool:
+    """Where a token is zero but for one feature, the rotated token has the same size in all features."""
+    alone = (x != 0).sum(dim=-1) == 1
+    size = x[alone].double().abs().sum(dim=-1, keepdim=True) / math.sqrt(x.shape[-1])
+    return torch.allclose(turned[alone].double().abs(), size.expand(-1, x.shape[-1]), rtol=1e-4)
+
+
+def _signs_first(output, q, k, signs) -> bool:
+    return all(torch.allclose(a.double(), b.double(), **CLOSE) for a, b in zip(*output, strict=True))
+
+
+def _tokens(*shape: int) -> Drawn:
+    """Ordinary tokens, but the first of each sequence is nothing but one outlier."""
+
+    def make(generator):
+        x = torch.randn(shape, generator=generator)
+        x[..., 0, :] = 0
+        x[..., 0, int(torch.randint(shape[-1], (), generator=generator))] = 50
+        return x
+
+    return Drawn(make)
+
+
+def _signs(d: int) -> Drawn:
+    """Half of them minus, in random order, and the first of both kinds known: never all equal."""
+
+    def make(generator):
+        signs = torch.ones(d)
+        signs[torch.randperm(d, generator=generator)[: d // 2]] = -1
+        return signs
+
+    return Drawn(make)
+
+
+def rotation_case(label: str, batch: tuple[int, ...], n: int, m: int, d: int) -> Case:
+    """Queries and keys with outliers, and signs of both kinds."""
+    return given(label, _tokens(*batch, n, d), _tokens(*batch, m, d), _signs(d))
+
+
+def over_tokens(q, k, signs):
+    return _hadamard(q.shape[-2]) @ (q * signs), _hadamard(k.shape[-2]) @ (k * signs)
+
+
+def fresh_rotation(q, k, signs):
+    turn = torch.linalg.qr(torch.randn(len(signs), len(signs)))[0]
+    return (q * signs) @ turn, (k * signs) @ turn
+
+
+def _another_rotation(seen) -> bool:
+    q, k = seen.args[:2]
+    turned = seen.output[0][0]
+    return _scores_stay(seen.output, *seen.args) and not _shared_out(seen.output, *seen.args) and bool((turned != 0).all())
+
+
+def scaled_down(q, k, signs):
+    turn = _hadamard(len(signs)) / math.sqrt(len(signs))
+    return (q * signs) @ turn, (k * signs) @ turn
+
+
+def not_scaled(q, k, signs):
+    turn = _hadamard(len(signs)) * math.sqrt(len(signs))
+    return (q * signs) @ turn, (k * signs) @ turn
+
+
+rotate = Check(
+    reference=reference.rotate,
+    cases=[
+        rotation_case("n = 5, m = 7, d = 8", (), 5, 7, 8),
+        rotation_case("two batch axes, d = 16", (2, 3), 6, 3, 16),
+        rotation_case("n = 4, m = 8, d = 32", (), 4, 8, 32),
+        rotation_case("one query, d = 64", (3,), 1, 9, 64),
+    ],
+    compare=False,
+    drive=_twice,
+    properties=[
+        Property("gives queries and keys back, in their shapes", _shapes, "It should return the queries and the keys, in their shapes."),
+        Property("scores stay as they were: q' k'ᵀ = q kᵀ", _scores_stay, "The scores q kᵀ have changed."),
+        Property("an outlier is shared out equally", _shared_out,
+                 "A token with a single feature of 50 should come out with 50/√d, plus or minus, in every feature."),
+        Property("the signs are flipped before the rotation", _signs_first,
+                 "Flipping the features' signs by hand, and then rotating without signs, gives something else."),
+    ],
+    misconceptions=[
+        Misconception(
+            "only the queries rotated", lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k),
+            "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
+        ),
+        Misconception(
+            "only the keys rotated", lambda q, k, signs: (q, (k * signs) @ _hadamard(len(signs))),
+            "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
+        ),
+        Misconception(
+            "signs for the queries only",
+            lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k @ _hadamard(len(signs))),
+            "The signs are part of the rotation, diag(signs) H. Keys need the same rotation as queries.",
+        ),
+        Misconception(
+            "keys rotated the other way", lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k @ _hadamard(len(signs)) * signs),
+            "Orthogonal means R Rᵀ = 1. In q R (k R)ᵀ = q R Rᵀ kᵀ the transpose appears by itself: both are multiplied by R.",
+        ),
+        Misconception(
+            "not orthogonal: H without 1/√d", not_scaled,
+            "Then every score is d times as large. The matrix must have rows of length 1.",
+        ),
+        Misconception(
+            "not orthogonal: H divided by d", scaled_down,
+            "Then every score is divided by d. Divide by √d, so that the rows have length 1; `hadamard` does it already.",
+        ),
+        Misconception(
+            "signs after the rotation",
+            lambda q, k, signs: (q @ _hadamard(len(signs)) * signs, k @ _hadamard(len(signs)) * signs),
+            "Scores stay, but nothing is gained: features that conspire have been added up by then. The signs have to break "
+            "the pattern before H mixes.",
+        ),
+        Misconception(
+            "signs not used", lambda q, k, signs: (q @ _hadamard(len(signs)), k @ _hadamard(len(signs))),
+            "H alone turns a token that is large everywhere into one huge feature. Random signs, flipped first, make that "
+            "unlikely for any token.",
+        ),
+        Misconception(
+            "signs flipped, nothing rotated", lambda q, k, signs: (q * signs, k * signs),
+            "Scores stay, and so do the outliers, each in its own feature. H is what shares them out.",
+        ),
+        Misconception(
+            "nothing done", lambda q, k, signs: (q, k),
+            "Scores stay, and so do the outliers. Flip the signs, then multiply by H.",
+        ),
+        Misconception(
+            "tokens mixed instead of features", over_tokens,
+            "H has to act on the features of each token, the last axis. Tokens of a causal model must not be mixed at all.",
+        ),
+        Misconception(
+            "another rotation than Hadamard's", fresh_rotation,
+            "Scores stay, but an outlier is not shared out equally, and everybody who needs the rotation again would have to be "
+            "sent the matrix. Use `hadamard` and the given signs.",
+            _another_rotation,
+        ),
+        Misconception(
+            "keys and queries in the wrong order",
+            lambda q, k, signs: ((k * signs) @ _hadamard(len(signs)), (q * signs) @ _hadamard(len(signs))),
+            "Return the queries first, then the keys.",
+        ),
+        Misconception(
+            "the scores returned",
+            lambda q, k, signs: (q * signs) @ _hadamard(len(signs)) @ ((k * signs) @ _hadamard(len(signs))).mT,
+            "Return the rotated queries and keys. Whoever rounds them to FP8 computes the scores afterwards.",
+        ),
+    ],
+)  # fmt: skip
+
+incoherent_rotation = CheckGroup("incoherent_rotation", hadamard, rotate)

@@ -1,0 +1,181 @@
+"""Checks of the bytes that attention moves: the standard way, and tile by tile."""
+
+import math
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+
+from .. import traffic as reference
+
+__all__ = ["hbm_traffic"]
+
+EXACT = (1e-6, 0.0)  # a formula is right or wrong; so little is for answers that come as float32
+
+standard_traffic = Check(
+    reference=reference.standard_traffic,
+    cases=[
+        sized("n = 6, d = 4, float32", n=6, d=4, itemsize=4),
+        sized("n = 100, d = 8, float64", n=100, d=8, itemsize=8),
+        sized("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "scores and weights written but not read back", lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
+            "What one step writes, the next one has to fetch again: the softmax reads S, and the last product reads P.",
+        ),
+        Misconception(
+            "one of four crossings forgotten", lambda n, d, itemsize: (3 * n * n + 4 * n * d) * itemsize,
+            "The first product writes S, the softmax reads it. The softmax writes P, the second product reads it.",
+        ),
+        Misconception(
+            "the n × n matrix moved once", lambda n, d, itemsize: (n * n + 4 * n * d) * itemsize,
+            "S is written and read, P is written and read. That is four crossings.",
+        ),
+        Misconception(
+            "inputs and output left out", lambda n, d, itemsize: 4 * n * n * itemsize,
+            "Q, K and V are read and O is written: n·d elements each. They are small beside n², but not nothing.",
+        ),
+        Misconception(
+            "the output not written", lambda n, d, itemsize: (4 * n * n + 3 * n * d) * itemsize,
+            "You have read Q, K and V. The result has to leave the chip too.",
+        ),
+        Misconception(
+            "queries and keys only", lambda n, d, itemsize: (4 * n * n + 2 * n * d) * itemsize,
+            "That is the first product. The second one reads V and writes O.",
+        ),
+        Misconception(
+            "n and d swapped", lambda n, d, itemsize: (4 * d * d + 4 * n * d) * itemsize,
+            "A score for every pair of tokens: the matrix is n × n, whatever the width.",
+        ),
+        Misconception(
+            "elements instead of bytes", lambda n, d, itemsize: 4 * n * n + 4 * n * d,
+            "The question is how many bytes: each element takes `itemsize` of them.",
+        ),
+        Misconception(
+            "bits instead of bytes", lambda n, d, itemsize: 8 * (4 * n * n + 4 * n * d) * itemsize,
+            "`itemsize` is in bytes already.",
+        ),
+        Misconception(
+            "FLOPs instead of bytes", lambda n, d, itemsize: 4 * n * n * d,
+            "That is the arithmetic of the two products. Here only what crosses between memory and chip counts, and each element "
+            "crosses once per step.",
+        ),
+        Misconception(
+            "operands fetched for every multiply-add", lambda n, d, itemsize: (4 * n * n * d + 3 * n * n + n * d) * itemsize,
+            "A good matrix product fetches each element once and uses it many times from the chip.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _tiles(n, rows):
+    return math.ceil(n / rows)
+
+
+def _rows(d, on_chip, itemsize, tiles=4):
+    return on_chip // (tiles * d * itemsize)
+
+
+def _bytes(n, d, passes, itemsize, *, q=1, kv=2, sums=1):
+    """Queries (q times) and outputs once, keys and values once a pass, and one number a row."""
+    return (q * n * d + n * d + sums * n + passes * kv * n * d) * itemsize
+
+
+tiled_traffic = Check(
+    reference=reference.tiled_traffic,
+    cases=[
+        sized("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2088, itemsize=4),
+        sized("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
+        sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
+        sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "keys and values read once", lambda n, d, on_chip, itemsize: _bytes(n, d, 1, itemsize),
+            "When the next tile of queries comes, the first keys have long been overwritten. Every tile of queries walks over all "
+            "keys and values again.",
+        ),
+        Misconception(
+            "the last, short tile left out",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, n // _rows(d, on_chip, itemsize), itemsize),
+            "If n is no multiple of the tile, a short tile is left over, and it needs all keys and values too: round up.",
+        ),
+        Misconception(
+            "a fraction of a tile", lambda n, d, on_chip, itemsize: _bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize),
+            "A short tile of queries reads as many keys as a full one: round the number of tiles up.",
+        ),
+        Misconception(
+            "one tile fills the chip",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize, 1)), itemsize),
+            "Four tiles are on the chip at the same time: queries, keys, values and the output. Each gets a quarter.",
+        ),
+        Misconception(
+            "no room for the output",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize, 3)), itemsize),
+            "The output grows on the chip while the keys go by. It is the fourth tile, beside those of Q, K and V.",
+        ),
+        Misconception(
+            "the chip measured in elements",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, 1)), itemsize),
+            "`on_chip` is in bytes. A row of a tile takes d · itemsize of them.",
+        ),
+        Misconception(
+            "values not read",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, kv=1),
+            "Each step needs a tile of keys for the scores and the tile of values that belongs to it.",
+        ),
+        Misconception(
+            "queries read in every pass",
+            lambda n, d, on_chip, itemsize: _bytes(
+                n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, q=_tiles(n, _rows(d, on_chip, itemsize))
+            ),
+            "A pass is one tile of queries that stays on the chip while the keys go by. So each query is read once in all.",
+        ),
+        Misconception(
+            "the loop over keys outside",
+            lambda n, d, on_chip, itemsize: (
+                2 * n * d + n + 3 * n * d * _tiles(n, _rows(d, on_chip, itemsize))
+            ) * itemsize,
+            "That is the order of the first FlashAttention: keys stay, and queries and half-done outputs come and go. Here the "
+            "queries stay (FlashAttention-2), so the output is written once and never read.",
+        ),
+        Misconception(
+            "the logsumexps forgotten",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=0),
+            "One number for each row is written beside the output. The backward pass will need it.",
+        ),
+        Misconception(
+            "maximum and sum of each row",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=2),
+            "The two are put into one number at the end, L = m + log ℓ. Only L is written.",
+        ),
+        Misconception(
+            "scores written as well",
+            lambda n, d, on_chip, itemsize: (
+                _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize) + n * n * itemsize
+            ),
+            "That is what the tiles are for: a tile of scores is used on the chip and forgotten.",
+        ),
+        Misconception(
+            "short tiles counted as full",
+            lambda n, d, on_chip, itemsize: (
+                2 * n * d + n + 2 * _tiles(n, _rows(d, on_chip, itemsize)) ** 2 * _rows(d, on_chip, itemsize) * d
+            ) * itemsize,
+            "Only rows that exist are read: each pass reads n keys and n values, not a multiple of the tile.",
+        ),
+        Misconception(
+            "the growth instead of the bytes",
+            lambda n, d, on_chip, itemsize: n * n * d * d * itemsize / on_chip,
+            "Θ(n²d²/M) says how the traffic grows, without constants and small terms. Count what is read and what is written.",
+        ),
+        Misconception(
+            "elements taken for bytes",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), 1),
+            "The question is how many bytes: each element takes `itemsize` of them.",
+        ),
+    ],
+)  # fmt: skip
+
+hbm_traffic = CheckGroup("hbm_traffic", standard_traffic, tiled_traffic)

@@ -1,0 +1,321 @@
+"""Checks of what a cache holds, and of the class that holds it."""
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import Stopped, call, choice, observe, unpack
+
+from .. import cache as reference
+
+__all__ = ["KVCache", "new_operations", "what_to_store"]
+
+what_to_store = Check(
+    reference=reference.what_to_store,
+    cases=[given("the letter of one choice")],
+    drive=choice,
+    misconceptions=[
+        Misconception(
+            "queries stored too", lambda: "a",
+            "Who will ever need an old query again? It was used once, for the output of its own token, and that output is done.",
+        ),
+        Misconception(
+            "attention weights stored", lambda: "b",
+            "The new token makes a new row of weights, from its own query. The old rows belong to old outputs, which are done.",
+        ),
+        Misconception(
+            "the last layer only", lambda: "d",
+            "The new token passes through every layer, and in every layer it attends to the old tokens: each needs its keys and values.",
+        ),
+        Misconception(
+            "outputs stored", lambda: "e",
+            "An output is what a token sends on to the next layer. What the new token reads of the old ones are their keys and values.",
+        ),
+    ],
+)  # fmt: skip
+
+new_operations = Check(
+    reference=reference.new_operations,
+    cases=[given("letters in their order")],
+    drive=choice,
+    misconceptions=[
+        Misconception(
+            "old tokens projected again", lambda: "dhgbfaec",
+            "The keys and values of old tokens lie in the cache. Not to compute them again is what the cache is for.",
+            lambda seen: "h" in seen.output,
+        ),
+        Misconception(
+            "old queries scored again", lambda: "dgbfjaec",
+            "Old tokens don't see the new one (the causal mask), so their scores with its key are never needed.",
+            lambda seen: "j" in seen.output,
+        ),
+        Misconception(
+            "a mask for one row", lambda: "dgbfiaec",
+            "The new token is the last one. Nothing in the cache lies in its future, so there is nothing to mask.",
+            lambda seen: "i" in seen.output,
+        ),
+        Misconception(
+            "appended after attending", lambda: "dgfaebc",
+            "The new token attends to itself as well, so its key and value must be in the cache before the scores are taken.",
+            lambda seen: seen.output.index("b") > seen.output.index("f"),
+        ),
+        Misconception(
+            "stored before it is turned", lambda: "dbgfaec",
+            "A key is turned by the position of its own token. Do it once, before it is stored; it will never change again.",
+            lambda seen: seen.output.index("b") < seen.output.index("g"),
+        ),
+        Misconception(
+            "the softmax after mixing", lambda: "dgbfeac",
+            "The values are mixed with weights that sum to 1, and the softmax makes these from the scores: it comes first.",
+            lambda seen: seen.output.index("e") < seen.output.index("a"),
+        ),
+        Misconception(
+            "a step left out", lambda: "dgbfae",
+            "Seven of the operations are needed. Walk through the layer once more: projections, position, cache, scores, weights, mixture, "
+            "output.",
+            lambda seen: len(seen.output) < 7,
+        ),
+    ],
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------- the class KVCache
+
+COPIES = {"cat", "stack", "constant_pad_nd"}  # operations that make a longer tensor by copying a shorter one
+
+
+def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool) -> tuple:
+    """Two caches, made first and then used in turn: what each append returns, the lengths, and (frugal) how it was done."""
+    caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
+    stored, told, manner = [0, 0], [], "an append copies nothing that is old"
+    for which, k, v in steps:
+        seen = observe(caches[which].append, (k, v))
+        fits = stored[which] + k.shape[2] <= sizes[2]
+        if seen.error and (fits or seen.error.kind == "NotImplementedError"):
+            raise Stopped(seen.error)
+        if fits:
+            if frugal and stored[which] and COPIES & seen.operations.keys():
+                manner = "an append joins the old tensor and the new, so it copies all that is old"
+            stored[which] += k.shape[2]
+        told += _pair(seen.output) if fits else [f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full"]
+    return (*told, *(cache.length for cache in caches), manner)
+
+
+def _pair(output) -> list:
+    keys, values = unpack(output, "keys", "values")
+    return [part.clone() if isinstance(part, Tensor) else part for part in (keys, values)]
+
+
+def _steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
+           frugal: bool = False) -> Case:  # fmt: skip
+    """chunks: (which cache, how many tokens). frugal: what is old may not be copied."""
+
+    def draw(generator: torch.Generator) -> list:
+        return [(which, *torch.randn(2, b, h, n, d_h, generator=generator, dtype=dtype)) for which, n in chunks]
+
+    return given(label, (b, h, capacity, d_h), Drawn(draw), frugal)
+
+
+class _Cache:
+    """Right, in small steps: each slip below changes one."""
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.capacity, self.length = capacity, 0
+        self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, capacity, d_h, dtype=dtype)
+
+    def append(self, k, v):
+        if self.is_full(k.shape[2]):
+            raise ValueError("The cache is full.")
+        self.write(self.keys, k)
+        self.write(self.values, v)
+        self.length += k.shape[2]
+        return self.read(self.keys), self.read(self.values)
+
+    def is_full(self, n):
+        return self.length + n > self.capacity
+
+    def write(self, room, new):
+        room[:, :, self.length : self.length + new.shape[2]] = new
+
+    def read(self, room):
+        return room[:, :, : self.length]
+
+
+class OverwritesTheFirst(_Cache):
+    def write(self, room, new):
+        room[:, :, : new.shape[2]] = new
+
+
+class ReturnsUnusedSlots(_Cache):
+    def read(self, room):
+        return room
+
+
+class ReturnsTheNewOnly(_Cache):
+    def append(self, k, v):
+        super().append(k, v)
+        return k, v
+
+
+class OneRoomForAll(_Cache):
+    rooms = {}
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.capacity, self.length = capacity, 0
+        size = (b, h, capacity, d_h, dtype)
+        if size not in self.rooms:
+            self.rooms[size] = torch.zeros(b, h, capacity, d_h, dtype=dtype), torch.zeros(b, h, capacity, d_h, dtype=dtype)
+        self.keys, self.values = self.rooms[size]
+
+
+class KeysAndValuesInOneRoom(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        super().__init__(b, h, capacity, d_h, dtype)
+        self.keys = self.values
+
+
+class OneStepAnAppend(_Cache):
+    def append(self, k, v):
+        before = self.length
+        super().append(k, v)
+        self.length = before + 1
+        return self.read(self.keys), self.read(self.values)
+
+
+class NewestFirst(_Cache):
+    def read(self, room):
+        return room[:, :, : self.length].flip(2)
+
+
+class Swapped(_Cache):
+    def append(self, k, v):
+        return super().append(v, k)
+
+
+class Joined(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.capacity, self.length = capacity, 0
+        self.keys, self.values = torch.zeros(2, b, h, 0, d_h, dtype=dtype)
+
+    def append(self, k, v):
+        if self.is_full(k.shape[2]):
+            raise ValueError("The cache is full.")
+        self.keys, self.values = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
+        self.length += k.shape[2]
+        return self.keys, self.values
+
+
+class JoinedAlongTheHeads(Joined):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self.capacity, self.length, self.keys = capacity, 0, None
+
+    def append(self, k, v):
+        if self.is_full(k.shape[2]):
+            raise ValueError("The cache is full.")
+        self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=1)
+        self.values = v if self.length == 0 else torch.cat([self.values, v], dim=1)
+        self.length += k.shape[2]
+        return self.keys, self.values
+
+
+class FullOneTooEarly(_Cache):
+    def is_full(self, n):
+        return self.length + n >= self.capacity
+
+
+class NoErrorOfItsOwn(_Cache):
+    def is_full(self, n):
+        return False
+
+
+class SilentlyFull(_Cache):
+    def append(self, k, v):
+        room = self.capacity - self.length
+        return super().append(k[:, :, :room], v[:, :, :room])
+
+
+class HalfStored(_Cache):
+    def append(self, k, v):
+        too_many = self.is_full(k.shape[2])
+        room = self.capacity - self.length
+        found = super().append(k[:, :, :room], v[:, :, :room])
+        if too_many:
+            raise ValueError("The cache is full.")
+        return found
+
+
+KVCache = Check(
+    reference=reference.KVCache,
+    drive=drive_cache,
+    cases=[
+        _steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
+        _steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
+        _steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
+        _steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
+        _steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
+        _steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
+    ],
+    misconceptions=[
+        Misconception(
+            "position 0 overwritten", OverwritesTheFirst,
+            "Each append writes at the front of the room. The new tokens belong behind the old ones: from `length` on.",
+        ),
+        Misconception(
+            "unused slots returned", ReturnsUnusedSlots,
+            "The room is larger than what is in it. An empty slot is a key of zeros: it scores 0 with every query and takes its share of "
+            "attention.",
+        ),
+        Misconception(
+            "only the new tokens returned", ReturnsTheNewOnly,
+            "The new token wants to attend to all tokens so far. Return everything that is stored.",
+        ),
+        Misconception(
+            "one room for all instances", OneRoomForAll,
+            "Every layer makes a cache of its own, and yours share their tensors (a class attribute, or a default argument, is made once). "
+            "Make them in `__init__`.",
+        ),
+        Misconception(
+            "keys and values in one room", KeysAndValuesInOneRoom,
+            "`a = b = torch.zeros(…)` gives one tensor two names: the values overwrite the keys. Make two.",
+        ),
+        Misconception(
+            "length grows by 1 an append", OneStepAnAppend,
+            "An append may bring a whole prompt. The length grows by as many tokens as came in.",
+        ),
+        Misconception(
+            "newest first", NewestFirst,
+            "Oldest first was asked for: the causal mask of a chunk counts columns in the order of the text.",
+        ),
+        Misconception(
+            "keys and values swapped", Swapped,
+            "Keys go to keys and values to values, and they come back in this order.",
+        ),
+        Misconception(
+            "joined along the wrong axis", JoinedAlongTheHeads,
+            "The axes are (b, h, n, d_h). Tokens are axis 2; along axis 1 you would get more heads, not more tokens.",
+        ),
+        Misconception(
+            "grown by concatenation", Joined,
+            "The values are right. But `torch.cat` makes a new tensor and copies all that is old, at every token: n²/2 copies for n tokens. "
+            "Make the room once and write into it.",
+        ),
+        Misconception(
+            "full one token too early", FullOneTooEarly,
+            "A cache with room for 9 tokens takes the ninth. Compare with > instead of ≥.",
+        ),
+        Misconception(
+            "no clear error when full", NoErrorOfItsOwn,
+            "PyTorch's complaint about two shapes doesn't tell anybody that the cache is full. Compare lengths first, and raise a ValueError "
+            "that says so.",
+        ),
+        Misconception(
+            "what doesn't fit is dropped in silence", SilentlyFull,
+            "The text would go on, and the model would never see these tokens. Raise a ValueError.",
+        ),
+        Misconception(
+            "an error after half of it was stored", HalfStored,
+            "After an error the cache should be as it was before, so that the caller can go on. Look whether the tokens fit before you write.",
+        ),
+    ],
+)  # fmt: skip

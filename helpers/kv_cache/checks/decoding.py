@@ -1,0 +1,585 @@
+"""Checks of writing token by token: a layer's step, grouped heads, the loop around a model, and what can't be cached."""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import call, unpack
+from helpers.transformer_lm.transformer import Config, DecoderLM
+
+from .. import decoding
+from ..cache import GrowingCache
+
+__all__ = ["bidirectional_cannot_cache", "decode_step", "generate_cached", "mqa_gqa_cache"]
+
+# ------------------------------------------------------------------------------------------------- one layer, one step
+
+
+def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int):
+    """The outputs of all tokens, fed chunk by chunk; each step gets the keys and values that the one before returned."""
+    keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
+    outputs = []
+    for chunk in x.split(chunks, dim=1):
+        out, keys, values = unpack(call(answer, chunk, keys, values, *weights), "outputs", "keys", "values")
+        outputs.append(out)
+    shapes = [(len(x), n, x.shape[-1]) for n in chunks]
+    right = all(isinstance(out, Tensor) and tuple(out.shape) == shape for out, shape in zip(outputs, shapes))
+    return torch.cat(outputs, dim=1) if right else tuple(outputs)
+
+
+def _fed(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+    d = h * d_h
+
+    def normal(*shape: int, scale: float = 1.0) -> Drawn:
+        return Drawn(lambda g: scale * torch.randn(shape, generator=g, dtype=dtype))
+
+    def weights(g: Generator) -> tuple[Tensor, ...]:
+        return tuple(s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5, 1.5, 1, 1))  # scores that matter
+
+    return given(label, normal(b, sum(chunks), d), chunks, Drawn(weights), h)
+
+
+def _turned(x, positions):
+    """RoPE: features (2i, 2i + 1) of the token at position t, turned by t · 10000^(−2i/d)."""
+    angles = positions[:, None] * 10_000.0 ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+def _heads(x, h):
+    return x.unflatten(-1, (h, -1)).transpose(1, 2)
+
+
+def _attend(q, keys, values, seen, scale):
+    scores = (q @ keys.mT * scale).masked_fill(~seen, -torch.inf)
+    return (scores.softmax(dim=-1) @ values).transpose(1, 2).flatten(2)
+
+
+def _step(inputs, start=None, q_start=None, v_start=None, seen=None, scale=None, front=False, again=False):
+    """A step with one thing changed: where positions start, what is seen, in which order new tokens are stored."""
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
+    q, k, v = _heads(x @ w_q, h), _heads(x @ w_k, h), _heads(x @ w_v, h)
+    start = m if start is None else start
+    q, k = _turned(q, torch.arange(n) + (start if q_start is None else q_start)), _turned(k, torch.arange(n) + start)
+    v = v if v_start is None else _turned(v, torch.arange(n) + v_start)
+    keys = torch.cat([k, keys] if front else [keys, k], dim=2)
+    keys = _turned(keys, torch.arange(m + n)) if again else keys
+    values = torch.cat([v, values] if front else [values, v], dim=2)
+    seen = torch.ones(n, m + n).tril(m) == 1 if seen is None else seen
+    return _attend(q, keys, values, seen, q.shape[-1] ** -0.5 if scale is None else scale) @ w_o, keys, values
+
+
+def _sizes(inputs):
+    return inputs[0].shape[1], inputs[1].shape[2]
+
+
+def appended_after_attending(*inputs):
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    _, all_keys, all_values = _step(inputs)
+    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
+    q = _turned(_heads(x @ w_q, h), torch.arange(m, m + n))
+    return _attend(q, keys, values, torch.ones(n, m) == 1, q.shape[-1] ** -0.5) @ w_o, all_keys, all_values
+
+
+def forgets_the_old(*inputs):
+    out, keys, values = _step(inputs)
+    m = inputs[1].shape[2]
+    return out, keys[:, :, m:], values[:, :, m:]
+
+
+def forgets_the_new(*inputs):
+    return _step(inputs)[0], inputs[1], inputs[2]
+
+
+def without_output_projection(*inputs):
+    return _step((*inputs[:-1], torch.eye(inputs[0].shape[-1], dtype=inputs[0].dtype)))
+
+
+def keys_not_turned(*inputs):
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
+    keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
+    q = _turned(_heads(x @ w_q, h), torch.arange(m, m + n))
+    return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
+
+
+def no_positions(*inputs):
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
+    keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
+    q = _heads(x @ w_q, h)
+    return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
+
+
+decode_step = Check(
+    reference=decoding.decode_step,
+    drive=drive_steps,
+    cases=[
+        _fed("5 tokens one by one", *[1] * 5),
+        _fed("a prompt of 4, then single tokens", 4, 1, 1),
+        _fed("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
+        _fed("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
+    ],
+    misconceptions=[
+        Misconception(
+            "position off by one", lambda *inputs: _step(inputs, start=max(0, inputs[1].shape[2] - 1)),
+            "Counting from 0, the token after m others stands at position m. Yours gets m − 1, which is taken by the last one in the cache.",
+        ),
+        Misconception(
+            "positions from 0 in every chunk", lambda *inputs: _step(inputs, start=0),
+            "The new tokens come after m others: their positions are m … m + n − 1. To a key at position 0 every one would look like the first.",
+        ),
+        Misconception(
+            "the query at position 0", lambda *inputs: _step(inputs, q_start=0),
+            "Query and key of a token stand at the same position. If the query stays at 0, all its distances are wrong.",
+        ),
+        Misconception(
+            "no positions at all", no_positions,
+            "Without the turn the layer doesn't know the order of its tokens. Turn queries and keys by their positions (`rotary_embedding`).",
+        ),
+        Misconception(
+            "keys that are not turned", keys_not_turned,
+            "The score depends on the distance only if both are turned, the query by its position and the key by its own.",
+        ),
+        Misconception(
+            "old keys turned again", lambda *inputs: _step(inputs, again=True),
+            "What you get in `keys` has been turned by the step that stored it. Turn the new keys alone.",
+        ),
+        Misconception(
+            "values turned too", lambda *inputs: _step(inputs, v_start=inputs[1].shape[2]),
+            "Positions belong into the scores. A value is what is handed over, and it is handed over as it is.",
+        ),
+        Misconception(
+            "the causal mask on the single row", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril() == 1),
+            "Row 0 of your mask is the first *new* token, and it may see all m old ones too. Shift the triangle by m: `tril(m)`. With one "
+            "new token nothing is masked.",
+        ),
+        Misconception(
+            "a chunk without a mask", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))) == 1),
+            "One new token needs no mask, but a chunk does: its first token must not see its last. A test with single tokens never notices.",
+        ),
+        Misconception(
+            "the own token hidden", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril(inputs[1].shape[2] - 1) == 1),
+            "A token attends to itself as well: row i sees the columns 0 … m + i.",
+        ),
+        Misconception(
+            "appended after attending", appended_after_attending,
+            "The new tokens attend to themselves and to each other, so their keys and values must be in before the scores are taken.",
+        ),
+        Misconception(
+            "new tokens put before the old", lambda *inputs: _step(inputs, front=True),
+            "The mask counts columns in the order of the text. Join [old, new], not [new, old].",
+        ),
+        Misconception(
+            "only the new tokens returned", forgets_the_old,
+            "The next step gets what you return. Without the old keys and values it starts from scratch.",
+        ),
+        Misconception(
+            "the new tokens not stored", forgets_the_new,
+            "You return the cache as it came. The next token will not see these ones.",
+        ),
+        Misconception(
+            "scaled by √d instead of √d_h", lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
+            "A dot product within one head has d_h terms: divide by the root of d_h.",
+        ),
+        Misconception(
+            "no output projection", without_output_projection,
+            "The heads lie side by side, and W_O mixes them: the last step of the layer.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- grouped heads
+
+
+def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]):
+    """All outputs, and how many numbers the cache holds in the end."""
+    keys = values = k[:, :, :0]
+    outputs = []
+    for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
+        out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
+        outputs.append(out)
+    right = all(isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2)))
+    return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
+
+
+def _grouped(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
+    def normal(heads: int, scale: float = 1.0) -> Drawn:
+        return Drawn(lambda g: scale * torch.randn(b, heads, sum(chunks), d_h, generator=g, dtype=dtype))
+
+    return given(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
+
+
+def _grouped_step(inputs, spread, masked=True):
+    """spread: makes h heads of h_kv."""
+    q, k, v, keys, values = inputs
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+    n, m = q.shape[2], keys.shape[2]
+    seen = torch.ones(n, m).tril(m - n if masked else m) == 1
+    scores = (q @ spread(keys, q.shape[1]).mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -torch.inf)
+    return scores.softmax(dim=-1) @ spread(values, q.shape[1]), keys, values
+
+
+def _in_groups(t, h):
+    return t.repeat_interleave(h // t.shape[1], dim=1)
+
+
+def _in_turn(t, h):
+    return t.repeat(1, h // t.shape[1], 1, 1)
+
+
+def _first_for_all(t, h):
+    return t[:, :1].expand(-1, h, -1, -1)
+
+
+def _mean_for_all(t, h):
+    return t.mean(dim=1, keepdim=True).expand(-1, h, -1, -1)
+
+
+def _reversed_groups(t, h):
+    return t.flip(1).repeat_interleave(h // t.shape[1], dim=1)
+
+
+def stores_all_heads(q, k, v, keys, values):
+    keys, values = (_in_groups(t, q.shape[1]) for t in (keys, values))
+    return _grouped_step((q, _in_groups(k, q.shape[1]), _in_groups(v, q.shape[1]), keys, values), _in_groups)
+
+
+def one_query_a_group(q, k, v, keys, values):
+    return _grouped_step((q[:, :: q.shape[1] // k.shape[1]], k, v, keys, values), _in_groups)
+
+
+mqa_gqa_cache = Check(
+    exercise="mqa_gqa_cache",
+    reference=decoding.grouped_decode_step,
+    drive=drive_groups,
+    cases=[
+        _grouped("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
+        _grouped("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
+        _grouped("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
+        _grouped("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
+    ],
+    misconceptions=[
+        Misconception(
+            "key/value heads in turn", lambda *inputs: _grouped_step(inputs, _in_turn),
+            "Neighbouring query heads form a group: with 6 and 2, heads 0, 1, 2 read key/value head 0. `repeat` deals them out in turn; "
+            "`repeat_interleave` keeps groups together.",
+        ),
+        Misconception(
+            "the first key/value head for all", lambda *inputs: _grouped_step(inputs, _first_for_all),
+            "That is right for multi-query attention, where there is one. Query head i reads head i // (h / h_kv).",
+        ),
+        Misconception(
+            "the mean of the key/value heads", lambda *inputs: _grouped_step(inputs, _mean_for_all),
+            "A model is made from another by averaging its heads, once, before training goes on. In the step every group reads its own head.",
+        ),
+        Misconception(
+            "the groups the wrong way round", lambda *inputs: _grouped_step(inputs, _reversed_groups),
+            "The first group of query heads reads the first key/value head.",
+        ),
+        Misconception(
+            "all h heads stored", stores_all_heads,
+            "The outputs are right, and the cache is as large as without groups. Store the h_kv heads, and repeat them when you read.",
+        ),
+        Misconception(
+            "one query head a group", one_query_a_group,
+            "Only keys and values are shared. There are still h query heads, and h outputs.",
+        ),
+        Misconception(
+            "a chunk without a mask", lambda *inputs: _grouped_step(inputs, _in_groups, masked=False),
+            "The first token of a chunk must not see its last. Shift the triangle by the m old tokens.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------ the loop around a model
+
+
+def drive_generation(answer, model, prompt: Tensor, n: int):
+    """The tokens, and how often the model was asked to read."""
+    calls, read = 0, 0
+
+    def counted(tokens, start, cache):
+        nonlocal calls, read
+        calls, read = calls + 1, read + tokens.shape[1]
+        return model(tokens, start, cache)
+
+    counted.__qualname__ = "model"  # what an error message calls it
+    tokens, p = call(answer, counted, prompt, n), prompt.shape[1]
+    if read > p + n:
+        return tokens, f"{read} tokens read, and {p + n - 1} are enough"
+    return tokens, f"{calls} calls, and {n} are enough" if calls > n + 1 else "every token read once"
+
+
+def _riddle(v: int) -> Drawn:
+    """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
+
+    def model(tokens, start, cache):
+        positions = (start + torch.arange(tokens.shape[1])).expand(tokens.shape)
+        new = (tokens + 2) * (positions + 3) % v  # (b, n)
+        cache = new if cache is None else torch.cat([cache, new], dim=1)
+        order = torch.arange(1, cache.shape[1] + 1)
+        mixed = ((cache + order) ** 2 * order).cumsum(dim=1)[:, -tokens.shape[1] :] % v
+        return torch.nn.functional.one_hot(mixed, v).float(), cache
+
+    return Drawn(lambda _: model)
+
+
+def _transformer(generator: Generator):
+    """A small DecoderLM with drawn weights; the cache is a list with a pair of tensors for each layer."""
+    lm = DecoderLM(Config(vocabulary=31, d=24, h=3, h_kv=3, layers=2)).requires_grad_(False)
+    for parameter in lm.parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=generator) * 2 / math.sqrt(parameter.shape[-1]))
+
+    def model(tokens, start, cache):
+        layers = [GrowingCache() for _ in lm.blocks]
+        for layer, (keys, values) in zip(layers, cache or []):
+            layer.append(keys, values)
+        return lm(tokens, cache=layers), [(layer.keys, layer.values) for layer in layers]
+
+    return model
+
+
+def _prompt(b: int, p: int, v: int) -> Drawn:
+    return Drawn(lambda g: torch.randint(v, (b, p), generator=g))
+
+
+def _best(logits):
+    return logits[:, -1:].argmax(dim=-1)
+
+
+def _written(model, prompt, n, *, start=0, late=0, row=-1, first=None):
+    logits, cache = model(prompt, start, None)
+    tokens = [logits[:, row].argmax(dim=-1, keepdim=True)]
+    if first is not None:
+        tokens = [first]
+    for step in range(n - 1):
+        logits, cache = model(tokens[-1], prompt.shape[1] + step + late, cache)
+        tokens.append(_best(logits))
+    return torch.cat(tokens, dim=1)
+
+
+def without_a_cache(model, prompt, n):
+    tokens = prompt
+    for _ in range(n):
+        tokens = torch.cat([tokens, _best(model(tokens, 0, None)[0])], dim=1)
+    return tokens[:, prompt.shape[1] :]
+
+
+def everything_again(model, prompt, n):
+    tokens, cache = prompt, None
+    for _ in range(n):
+        logits, cache = model(tokens, 0, cache)
+        tokens = torch.cat([tokens, _best(logits)], dim=1)
+    return tokens[:, prompt.shape[1] :]
+
+
+def prompt_by_tokens(model, prompt, n):
+    cache = None
+    for place in range(prompt.shape[1]):
+        logits, cache = model(prompt[:, place : place + 1], place, cache)
+    tokens = [_best(logits)]
+    for step in range(n - 1):
+        logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
+        tokens.append(_best(logits))
+    return torch.cat(tokens, dim=1)
+
+
+def prompt_backwards(model, prompt, n):
+    return _written(model, prompt.flip(1), n)
+
+
+def forgets_the_cache(model, prompt, n):
+    token, tokens = _best(model(prompt, 0, None)[0]), []
+    for step in range(n):
+        tokens.append(token)
+        token = _best(model(token, prompt.shape[1] + step, None)[0])
+    return torch.cat(tokens, dim=1)
+
+
+def old_cache_for_ever(model, prompt, n):
+    logits, cache = model(prompt, 0, None)
+    tokens = [_best(logits)]
+    for step in range(n - 1):
+        logits, _ = model(tokens[-1], prompt.shape[1] + step, cache)
+        tokens.append(_best(logits))
+    return torch.cat(tokens, dim=1)
+
+
+def last_prompt_token_twice(model, prompt, n):
+    _, cache = model(prompt, 0, None)
+    token, tokens = prompt[:, -1:], []
+    for step in range(n):
+        logits, cache = model(token, prompt.shape[1] + step, cache)
+        token = _best(logits)
+        tokens.append(token)
+    return torch.cat(tokens, dim=1)
+
+
+def start_stays(model, prompt, n):
+    logits, cache = model(prompt, 0, None)
+    tokens = [_best(logits)]
+    for _ in range(n - 1):
+        logits, cache = model(tokens[-1], prompt.shape[1], cache)
+        tokens.append(_best(logits))
+    return torch.cat(tokens, dim=1)
+
+
+def start_at_zero(model, prompt, n):
+    logits, cache = model(prompt, 0, None)
+    tokens = [_best(logits)]
+    for step in range(n - 1):
+        logits, cache = model(tokens[-1], step, cache)
+        tokens.append(_best(logits))
+    return torch.cat(tokens, dim=1)
+
+
+generate_cached = Check(
+    reference=decoding.generate_cached,
+    drive=drive_generation,
+    cases=[
+        given("a prompt of 4, 6 new tokens", _riddle(101), _prompt(2, 4, 101), 6),
+        given("a prompt of 1, 4 new tokens", _riddle(97), _prompt(3, 1, 97), 4),
+        given("a prompt of 7, 3 new tokens", _riddle(89), _prompt(1, 7, 89), 3),
+        given("a small Transformer", Drawn(_transformer), _prompt(2, 5, 31), 5),
+    ],
+    misconceptions=[
+        Misconception(
+            "no cache at all", without_a_cache,
+            "The tokens are right, and the model reads everything again for each of them. Hand the cache back in, and let it read the newest "
+            "token alone.",
+        ),
+        Misconception(
+            "everything read again into the cache", everything_again,
+            "The old tokens are in the cache already. Read again, they stand in it twice.",
+        ),
+        Misconception(
+            "the prompt read token by token", prompt_by_tokens,
+            "The tokens are right, but a prompt is known as a whole: one call reads it, in one pass of matrix products.",
+        ),
+        Misconception(
+            "the prompt backwards", prompt_backwards,
+            "Feed the prompt in the order in which it is written.",
+        ),
+        Misconception(
+            "the cache not handed back in", forgets_the_cache,
+            "A model that gets one token and no cache knows one token. Pass on what the last call returned.",
+        ),
+        Misconception(
+            "the prompt's cache for ever", old_cache_for_ever,
+            "Every call returns the cache with the new token in it. Keep that one; otherwise the written tokens are never seen.",
+        ),
+        Misconception(
+            "the last prompt token read twice", last_prompt_token_twice,
+            "Reading the prompt gives the first new token already: it is in the last row of those logits. Only then goes a *new* token in.",
+        ),
+        Misconception(
+            "position off by one", lambda model, prompt, n: _written(model, prompt, n, late=1),
+            "Positions count from 0: a prompt of p tokens fills 0 … p − 1, and the first new token stands at p.",
+        ),
+        Misconception(
+            "a position that stays", start_stays,
+            "Every new token stands one further on than the last.",
+        ),
+        Misconception(
+            "positions that begin again after the prompt", start_at_zero,
+            "The text goes on where the prompt ended. The first new token stands at position p.",
+        ),
+        Misconception(
+            "the first row of the logits", lambda model, prompt, n: _written(model, prompt, n, row=0),
+            "Row i of the logits is about the token after token i. What comes after the prompt stands in the last row.",
+        ),
+        Misconception(
+            "the first new token left out", lambda model, prompt, n: _written(model, prompt, n + 1)[:, 1:],
+            "The logits of the prompt give the first new token. It belongs into the answer.",
+        ),
+        Misconception(
+            "the prompt returned too", lambda model, prompt, n: torch.cat([prompt, _written(model, prompt, n)], dim=1),
+            "Return the n new tokens alone.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------- what can't be cached
+
+
+def _attention(d: int, generator: Generator, causal: bool):
+    weights = [torch.randn(d, d, generator=generator) / math.sqrt(d) for _ in range(3)]
+
+    def layer(x: Tensor) -> Tensor:
+        q, k, v = (x @ w.to(x) for w in weights)
+        scores = q @ k.mT / math.sqrt(d)
+        later = torch.ones(scores.shape, dtype=torch.bool).triu(1)
+        return (scores.masked_fill(later, -torch.inf) if causal else scores).softmax(dim=-1) @ v
+
+    return layer
+
+
+def _causal(d: int) -> Drawn:
+    return Drawn(lambda g: _attention(d, g, causal=True))
+
+
+def _bidirectional(d: int) -> Drawn:
+    return Drawn(lambda g: _attention(d, g, causal=False))
+
+
+def _one_later_layer(d: int) -> Drawn:
+    """Causal, then bidirectional: one layer that looks ahead is enough."""
+
+    def make(generator: Generator):
+        first, second = _attention(d, generator, True), _attention(d, generator, False)
+        return lambda x: second(first(x))
+
+    return Drawn(make)
+
+
+def _last_sees_less(d: int) -> Drawn:
+    """Token t mixes itself with token t + 2: of the old tokens only one changes, and it isn't the last."""
+    return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
+
+
+def _tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
+    return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda g: torch.randn(1, d, generator=g))
+
+
+bidirectional_cannot_cache = Check(
+    exercise="bidirectional_cannot_cache",
+    reference=decoding.change_of_old_outputs,
+    cases=[
+        given("causal attention, n = 5, d = 4", _causal(4), *_tokens(5, 4)),
+        given("bidirectional attention, n = 5, d = 4", _bidirectional(4), *_tokens(5, 4)),
+        given("a causal layer, then a bidirectional one", _one_later_layer(3), *_tokens(6, 3)),
+        given("every token looks two ahead", _last_sees_less(3), *_tokens(4, 3)),
+    ],
+    misconceptions=[
+        Misconception(
+            "the new token in front", lambda layer, x, new: (layer(torch.cat([new, x]))[: len(x)] - layer(x)).abs().max(),
+            "New text comes at the end: join [x, new].",
+        ),
+        Misconception(
+            "the last n outputs compared", lambda layer, x, new: (layer(torch.cat([x, new]))[1:] - layer(x)).abs().max(),
+            "The old tokens keep their places 0 … n − 1. The last row belongs to the new token: leave that one out.",
+        ),
+        Misconception(
+            "differences with their signs", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).sum(),
+            "Differences up and down cancel. Take absolute values, then the largest.",
+        ),
+        Misconception(
+            "the mean difference", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().mean(),
+            "The largest difference is asked for: a mean hides one token that changes.",
+        ),
+        Misconception(
+            "the last old token only", lambda layer, x, new: (layer(torch.cat([x, new]))[len(x) - 1] - layer(x)[-1]).abs().max(),
+            "Any old token may change, not only the one beside the new. Compare all of them.",
+        ),
+        Misconception(
+            "the new output compared with the last", lambda layer, x, new: (layer(torch.cat([x, new]))[-1] - layer(x)[-1]).abs().max(),
+            "The new token has an output of its own, which nobody has seen before. The question is what happens to the *old* ones.",
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,188 @@
+"""Checks of the formulas: work that is done again, the cost of a token, the size of a cache."""
+
+from helpers.engine.cases import given, sized
+from helpers.engine.check import Check, Misconception
+
+from .. import decoding_cost as reference
+from ..published import MODELS
+
+__all__ = ["cache_bytes", "decode_cost", "redundant_projections"]
+
+EXACT = (0.0, 0.0)
+
+redundant_projections = Check(
+    reference=reference.redundant_projections,
+    cases=[sized(n=5, layers=1), sized(n=12, layers=3), sized(n=1, layers=4), sized(n=1000, layers=12)],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "the necessary ones counted too", lambda n, layers: layers * n * (n + 1) // 2,
+            "This is how many are computed. One per token and layer is new each time and would be needed with a cache too: take these n away.",
+        ),
+        Misconception(
+            "all n tokens in every step", lambda n, layers: layers * n * n,
+            "Step t reads t tokens, not n: at the beginning there is little to repeat.",
+        ),
+        Misconception(
+            "twice as many", lambda n, layers: layers * n * (n - 1),
+            "0 + 1 + … + (n − 1) is half of n(n − 1). (Key and value of a token count as one here.)",
+        ),
+        Misconception(
+            "one layer only", lambda n, layers: n * (n - 1) // 2,
+            "Every layer has keys and values of its own.",
+            lambda seen: seen.args[1] > 1 and seen.output == seen.args[0] * (seen.args[0] - 1) // 2,
+        ),
+        Misconception(
+            "the last step only", lambda n, layers: layers * (n - 1),
+            "The last step repeats n − 1 tokens, the one before n − 2, and so on. Add up all steps.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _sum_of_steps(n, d, step):
+    return sum(step(t, d) for t in range(1, n + 1))
+
+
+def _totals(n, d, with_cache, without):
+    """The four answers that follow from two costs of a step."""
+    return with_cache(n, d), without(n, d), _sum_of_steps(n, d, with_cache), _sum_of_steps(n, d, without)
+
+
+def no_output_projection(n, d):
+    return _totals(n, d, lambda t, d: 6 * d * d + 4 * t * d, lambda t, d: 6 * t * d * d + 4 * t * t * d)
+
+
+def no_mixing(n, d):
+    return _totals(n, d, lambda t, d: 8 * d * d + 2 * t * d, lambda t, d: 8 * t * d * d + 2 * t * t * d)
+
+
+def all_scores_with_cache(n, d):
+    return _totals(n, d, lambda t, d: 8 * d * d + 4 * t * t * d, lambda t, d: 8 * t * d * d + 4 * t * t * d)
+
+
+def all_projections_with_cache(n, d):
+    return _totals(n, d, lambda t, d: 8 * t * d * d + 4 * t * d, lambda t, d: 8 * t * d * d + 4 * t * t * d)
+
+
+def itself_not_seen(n, d):
+    return _totals(n, d, lambda t, d: 8 * d * d + 4 * (t - 1) * d, lambda t, d: 8 * t * d * d + 4 * t * t * d)
+
+
+def half_the_scores(n, d):
+    return _totals(n, d, lambda t, d: 8 * d * d + 4 * t * d, lambda t, d: 8 * t * d * d + 2 * t * (t + 1) * d)
+
+
+def multiply_adds(n, d):
+    return tuple(flops // 2 for flops in _totals(n, d, lambda t, d: 8 * d * d + 4 * t * d, lambda t, d: 8 * t * d * d + 4 * t * t * d))
+
+
+def n_times_the_last(n, d):
+    with_cache, without = 8 * d * d + 4 * n * d, 8 * n * d * d + 4 * n * n * d
+    return with_cache, without, n * with_cache, n * without
+
+
+def one_pass_without(n, d):
+    with_cache, without = 8 * d * d + 4 * n * d, 8 * n * d * d + 4 * n * n * d
+    return with_cache, without, 8 * n * d * d + 2 * n * (n + 1) * d, without
+
+
+def totals_swapped(n, d):
+    with_cache, without = 8 * d * d + 4 * n * d, 8 * n * d * d + 4 * n * n * d
+    all_with = 8 * n * d * d + 2 * n * (n + 1) * d
+    return without, with_cache, 4 * n * (n + 1) * d * d + 2 * n * (n + 1) * (2 * n + 1) * d // 3, all_with
+
+
+decode_cost = Check(
+    reference=reference.decode_cost,
+    cases=[sized(n=7, d=8), sized(n=3, d=64), sized(n=200, d=16), sized(n=1, d=5, label="the very first token, d = 5")],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "one FLOP per multiply-add", multiply_adds,
+            "A multiplication and an addition are 2 FLOPs: a product (a, b) @ (b, c) costs 2abc.",
+        ),
+        Misconception(
+            "three projections instead of four", no_output_projection,
+            "Queries, keys and values, and the output projection W_O: four products with a d × d matrix.",
+        ),
+        Misconception(
+            "scores without the mixing", no_mixing,
+            "The scores cost 2nd for one query against n keys. Mixing n values costs as much again.",
+        ),
+        Misconception(
+            "all n² scores in spite of the cache", all_scores_with_cache,
+            "With a cache one query meets n keys: a row of scores, not a square.",
+        ),
+        Misconception(
+            "all tokens projected in spite of the cache", all_projections_with_cache,
+            "With a cache only the new token is multiplied by the weights: the old keys and values lie there.",
+        ),
+        Misconception(
+            "the token itself not counted", itself_not_seen,
+            "Step n has n keys: those of n − 1 old tokens and its own.",
+        ),
+        Misconception(
+            "the masked half left out", half_the_scores,
+            "The plain matrix form computes all n² scores and throws the masked ones away afterwards. Count what is really computed.",
+        ),
+        Misconception(
+            "n times the last step", n_times_the_last,
+            "Early steps are cheaper: step t has t tokens. Sum over t = 1 … n.",
+        ),
+        Misconception(
+            "one pass instead of n steps", one_pass_without,
+            "One pass over n tokens is what training does. To *write* n tokens without a cache takes n passes, over 1, 2, …, n tokens.",
+        ),
+        Misconception(
+            "with and without swapped", totals_swapped,
+            "The order is: with a cache, without one; first for step n, then for all steps.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _published(name: str, n: int, b: int, size: int):
+    model = MODELS[name]
+    return given(f"{name}, {n:,} tokens, batch {b}", model.layers, model.h, model.h_kv, model.d, n, b, size)
+
+
+cache_bytes = Check(
+    reference=reference.cache_bytes,
+    cases=[
+        sized(layers=3, h=6, h_kv=2, d=48, n=7, b=5, size=4, label="a small one, in float32"),
+        _published("GPT-2 XL", 1024, 1, 2), _published("Llama 2 7B", 4096, 1, 2),
+        _published("Mistral 7B", 8192, 4, 2), _published("Llama 3 70B", 8192, 16, 1),
+    ],
+    within=EXACT,
+    misconceptions=[
+        Misconception(
+            "no factor 2", lambda layers, h, h_kv, d, n, b, size: layers * b * n * h_kv * (d // h) * size,
+            "Keys *and* values are stored.",
+        ),
+        Misconception(
+            "queries stored too", lambda layers, h, h_kv, d, n, b, size: 3 * layers * b * n * h_kv * (d // h) * size,
+            "Keys and values are stored, two tensors. An old query is never used again.",
+        ),
+        Misconception(
+            "one layer only", lambda layers, h, h_kv, d, n, b, size: 2 * b * n * h_kv * (d // h) * size,
+            "Every layer has a cache of its own.",
+        ),
+        Misconception(
+            "h heads instead of h_kv", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
+            "Only the h_kv key/value heads are stored, and there may be fewer of them than query heads. Each has width d_h = d / h.",
+        ),
+        Misconception(
+            "heads of width d", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,
+            "A head has width d_h = d / h.",
+        ),
+        Misconception(
+            "one sequence only", lambda layers, h, h_kv, d, n, b, size: 2 * layers * n * h_kv * (d // h) * size,
+            "Every sequence of the batch has its own tokens, and so its own keys and values.",
+        ),
+        Misconception(
+            "numbers instead of bytes", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * (d // h),
+            "Each number takes `size` bytes: 4 in float32, 2 in float16, 1 in int8.",
+        ),
+    ],
+)  # fmt: skip

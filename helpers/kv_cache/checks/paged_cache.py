@@ -1,0 +1,273 @@
+"""Checks of the paged cache: a story of appends, forks and frees, and what is left after each."""
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.driving import Stopped, call, observe
+
+from .. import paged_cache as reference
+
+__all__ = ["paged_cache"]
+
+
+def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
+    """After each step: what was read, or how many pages are free; "ValueError" where there was no page left."""
+    rows = next(step[2] for step in steps if step[0] == "append")
+    cache = call(cls, pages, page_size, rows.shape[1], rows.dtype)
+    told = []
+    for action, *args in steps:
+        seen = observe(getattr(cache, action), tuple(args))
+        if seen.error and seen.error.kind != "ValueError":
+            raise Stopped(seen.error)
+        told.append(seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen))
+    return tuple(told)
+
+
+def _count(cache, seen):
+    return "ValueError" if seen.error else cache.free_pages
+
+
+def _truth(pages: int, page_size: int, steps: list[tuple]) -> tuple:
+    return drive_pages(reference.PagedCache, pages, page_size, steps)
+
+
+def _reads_its_own(output, *inputs) -> bool:
+    wanted = _truth(*inputs)
+    return all(got.shape == want.shape and torch.equal(got, want) for got, want in zip(output, wanted) if isinstance(want, Tensor))
+
+
+def _counts(output, *inputs) -> bool:
+    return all(got == want for got, want in zip(output, _truth(*inputs)) if not isinstance(want, Tensor))
+
+
+def _story(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
+    """Steps with a number of rows where rows are to be drawn."""
+
+    def draw(generator: torch.Generator) -> list[tuple]:
+        def rows(n: int) -> Tensor:
+            return torch.randn(n, d, generator=generator)
+
+        return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
+
+    return given(label, pages, page_size, Drawn(draw))
+
+
+class _Paged:
+    """Right, in small steps: each slip below changes one."""
+
+    def __init__(self, pages, page_size, d, dtype=torch.float32):
+        self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
+        self.users = [0] * pages
+        self.table, self.length = {}, {}
+        self.free_pages = pages
+
+    def append(self, name, rows):
+        self.table.setdefault(name, [])
+        self.length.setdefault(name, 0)
+        for row in rows:
+            page, slot = divmod(self.length[name], self.pool.shape[1])
+            self.make_room(name, page, slot)
+            self.pool[self.table[name][page], slot] = row
+            self.length[name] += 1
+
+    def make_room(self, name, page, slot):
+        if slot == 0:
+            self.table[name].append(self.take())
+        elif self.users[self.table[name][page]] > 1:
+            self.part(name, page)
+
+    def part(self, name, page):
+        shared = self.table[name][page]
+        self.table[name][page] = self.take()
+        self.pool[self.table[name][page]] = self.pool[shared]
+        self.release(shared)
+
+    def take(self):
+        if self.free_pages == 0:
+            raise ValueError("All pages are in use.")
+        page = self.users.index(0)
+        self.users[page] = 1
+        self.free_pages = self.users.count(0)
+        return page
+
+    def release(self, page):
+        self.users[page] -= 1
+        self.free_pages = self.users.count(0)
+
+    def read(self, name):
+        return self.pool[self.table[name]].flatten(0, 1)[: self.length[name]]
+
+    def fork(self, name, new):
+        self.table[new], self.length[new] = list(self.table[name]), self.length[name]
+        for page in self.table[new]:
+            self.users[page] += 1
+
+    def free(self, name):
+        for page in self.table.pop(name):
+            self.release(page)
+        del self.length[name]
+
+
+class FreedWhileShared(_Paged):
+    def free(self, name):
+        for page in self.table.pop(name):
+            self.users[page] = 0
+        self.free_pages = self.users.count(0)
+        del self.length[name]
+
+
+class NoCopyOnWrite(_Paged):
+    def part(self, name, page):
+        pass
+
+
+class NothingGivenBack(_Paged):
+    def free(self, name):
+        del self.table[name], self.length[name]
+
+
+class OldPageNotReleased(_Paged):
+    def part(self, name, page):
+        shared = self.table[name][page]
+        self.table[name][page] = self.take()
+        self.pool[self.table[name][page]] = self.pool[shared]
+
+
+class ForkCopies(_Paged):
+    def fork(self, name, new):
+        self.append(new, self.read(name))
+
+
+class ForkSharesTheTable(_Paged):
+    def fork(self, name, new):
+        self.table[new], self.length[new] = self.table[name], self.length[name]
+        for page in self.table[new]:
+            self.users[page] += 1
+
+
+class WholePagesRead(_Paged):
+    def read(self, name):
+        return self.pool[self.table[name]].flatten(0, 1)
+
+
+class ReadInOrderOfNumbers(_Paged):
+    def read(self, name):
+        return self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
+
+
+class CopyStartsEmpty(_Paged):
+    def part(self, name, page):
+        shared = self.table[name][page]
+        self.table[name][page] = self.take()
+        self.release(shared)
+
+
+class PageTooEarly(_Paged):
+    def append(self, name, rows):
+        super().append(name, rows)
+        if self.length[name] % self.pool.shape[1] == 0:
+            self.table[name].append(self.take())
+
+    def make_room(self, name, page, slot):
+        if page == len(self.table[name]):
+            self.table[name].append(self.take())
+        elif self.users[self.table[name][page]] > 1:
+            self.part(name, page)
+
+
+class CopiesAllShared(_Paged):
+    def make_room(self, name, page, slot):
+        if slot == 0:
+            self.table[name].append(self.take())
+        elif self.users[self.table[name][page]] > 1:
+            for index in range(page + 1):
+                if self.users[self.table[name][index]] > 1:
+                    self.part(name, index)
+
+
+class TakesFromOthers(_Paged):
+    def take(self):
+        page = self.users.index(0) if 0 in self.users else 0
+        self.users[page] += 1
+        self.free_pages = self.users.count(0)
+        return page
+
+
+paged_cache = Check(
+    exercise="paged_cache",
+    reference=reference.PagedCache,
+    drive=drive_pages,
+    cases=[
+        _story("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
+               ("append", "a", 1), ("read", "a")),
+        _story("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
+               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b")),
+        _story("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
+               ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
+               ("free", "a"), ("read", "b"), ("free", "b")),
+        _story("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
+               ("free", "a"), ("append", "c", 4), ("read", "b"), ("append", "b", 2), ("read", "b"), ("read", "c"), ("free", "b"), ("free", "c")),
+        _story("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
+               ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
+        _story("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
+    ],
+    properties=[
+        Property("every sequence reads its own rows", _reads_its_own),
+        Property("pages are neither lost nor wasted", _counts),
+    ],
+    misconceptions=[
+        Misconception(
+            "a page freed while it is shared", FreedWhileShared,
+            "Another sequence still reads this page, and the next append will write over it. Count the users of a page: it is free when "
+            "there are none left.",
+        ),
+        Misconception(
+            "written into a shared page", NoCopyOnWrite,
+            "Two sequences share the page, and the row that one of them adds lands in the text of the other. Copy the page before you write "
+            "(copy on write).",
+        ),
+        Misconception(
+            "freed pages leak", NothingGivenBack,
+            "Forgetting the table does not free its pages: nobody will ever use them again. Count the users down.",
+        ),
+        Misconception(
+            "a copied page keeps its old user", OldPageNotReleased,
+            "Who moves to a copy no longer uses the original. Count its users down, or it will never be free again.",
+        ),
+        Misconception(
+            "a fork that copies", ForkCopies,
+            "The new sequence gets the same page numbers, not the same numbers on new pages. A thousand answers to one prompt can share it.",
+        ),
+        Misconception(
+            "a fork that shares the table itself", ForkSharesTheTable,
+            "`table[new] = table[name]` makes one list with two names: a page that one sequence adds appears in the other. Copy the list (the "
+            "page numbers, not the pages).",
+        ),
+        Misconception(
+            "whole pages read", WholePagesRead,
+            "The last page may be half empty. Return the rows of this sequence and no more.",
+        ),
+        Misconception(
+            "pages read in the order of their numbers", ReadInOrderOfNumbers,
+            "A freed page with a low number may hold the *end* of a later text. The table gives the order.",
+        ),
+        Misconception(
+            "a copy without its contents", CopyStartsEmpty,
+            "The rows that stand on the shared page belong to both sequences. Copy them to the new page before you write behind them.",
+        ),
+        Misconception(
+            "a page taken before it is needed", PageTooEarly,
+            "A page that is just full needs no successor yet. Take one when there is a row to write.",
+        ),
+        Misconception(
+            "all shared pages copied", CopiesAllShared,
+            "Only the page that is written to must be copied. Full pages of the common beginning are never written again: they stay shared.",
+        ),
+        Misconception(
+            "a page taken from others when none is free", TakesFromOthers,
+            "With no page left something has to give, and it can't be another sequence's text. Raise a ValueError and let the caller decide.",
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,223 @@
+"""Checks of int8 keys and values. A rounding may go either way, so properties decide, not single codes."""
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+
+from .. import quantized_cache as reference
+
+__all__ = ["quantized_cache"]
+
+
+def _codes_are_int8(output, x) -> bool:
+    return output[0].dtype == torch.int8 and output[0].shape == x.shape
+
+
+def _restored(output) -> Tensor:
+    codes, scale = output
+    return codes.double() * scale.double()
+
+
+def _half_a_step(output, x) -> bool:
+    gap = (_restored(output) - x.double()).abs()
+    return bool((gap <= output[1].double() / 2 * 1.001 + 1e-9).all())
+
+
+def _range_is_used(output, x, dim: int) -> bool:
+    """The largest entry has the code ±127 (±128 may pass), so the steps are as fine as they can be."""
+    codes = output[0].double().abs().amax(dim=dim)
+    return bool((codes[x.abs().amax(dim=dim) > 0] >= 126).all())
+
+
+def _scale_shape(axis_kept: int):
+    """One scale for each entry of the axis that is kept (−1: a channel, −2: a token)."""
+    reduced = -2 if axis_kept == -1 else -1
+
+    def holds(output, x) -> bool:
+        return output[1].shape == x.amax(dim=reduced, keepdim=True).shape
+
+    return holds
+
+
+def _properties(axis_kept: int, what: str) -> list[Property]:
+    reduced = -2 if axis_kept == -1 else -1
+    return [
+        Property("codes are int8", _codes_are_int8, "Return codes of dtype torch.int8 in the shape of the input."),
+        Property(f"one scale for each {what}", _scale_shape(axis_kept), f"There should be one scale for each {what}, with the axis kept."),
+        Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere."),
+        Property("the whole range is used", lambda output, x: _range_is_used(output, x, reduced),
+                 "The largest entry should get the code 127: with larger steps than needed, precision is lost."),
+    ]  # fmt: skip
+
+
+def _cached(label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32) -> Case:
+    """loud: an axis along which the entries differ in size. still: a channel and a token of zeros."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        x = torch.randn(b, h, n, d_h, generator=generator, dtype=dtype)
+        if loud == "channels":
+            x *= 10 ** torch.linspace(-2, 2, d_h)[torch.randperm(d_h, generator=generator)]
+        if loud == "tokens":
+            x *= 10 ** torch.linspace(-2, 2, n)[torch.randperm(n, generator=generator), None]
+        if still:
+            x[:, 0, :, 1] = 0
+            x[0, -1, 2] = 0
+        return x.to(dtype)
+
+    return given(label, Drawn(draw))
+
+
+def _rounded(x, scale):
+    return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
+
+
+def _by(x, dim, largest=127):
+    return (x.abs().amax(dim=dim, keepdim=True) / largest).clamp_min(1e-12)
+
+
+def zero_range(x, dim):
+    scale = x.abs().amax(dim=dim, keepdim=True) / 127
+    codes = torch.round(x / scale)
+    return (codes if codes.isfinite().all() else codes * torch.nan), scale
+
+
+def _scale_not_divided(x, dim):
+    scale = x.abs().amax(dim=dim, keepdim=True).clamp_min(1e-12)
+    return torch.round(x / scale).to(torch.int8), scale
+
+
+def _truncated(x, dim):
+    scale = _by(x, dim)
+    return (x / scale).to(torch.int8), scale
+
+
+def _signed_maximum(x, dim):
+    scale = x.amax(dim=dim, keepdim=True) / 127
+    scale = torch.where(scale.abs() < 1e-12, torch.full_like(scale, 1e-12), scale)
+    return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
+
+
+def _wrapped(x, dim):
+    scale = _by(x, dim, 255)
+    return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
+
+
+def _codes_as_floats(x, dim):
+    scale = _by(x, dim)
+    return torch.round(x / scale), scale
+
+
+def _inverse(x, dim):
+    scale = _by(x, dim)
+    return torch.round(x / scale).to(torch.int8), 1 / scale
+
+
+SLIPS = {
+    "zero range": "A channel or token in which all is 0 has the scale 0, and 0/0 is NaN. Any step will do there: give it another divisor.",
+    "no 127": "The codes of your entries are −1, 0 and 1 only. There are 127 steps on either side: the step is the largest entry divided by 127.",
+    "truncated": "A conversion to int8 cuts off towards 0, so you may be a whole step off. Round first.",
+    "signed": "The largest *absolute* value sets the range. A negative entry may be further from 0 than the largest positive one.",
+    "wrapped": "int8 goes from −128 to 127. With steps of max/255 the codes go up to 255 and wrap round to negative numbers.",
+    "floats": "The codes are whole numbers, but they still take 4 bytes each. Convert them to `torch.int8`.",
+    "inverse": "The scale is what a code is multiplied by to get back: x ≈ codes · scale. You return its inverse.",
+}
+
+quantize_keys = Check(
+    reference=reference.quantize_keys,
+    cases=[
+        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("channels that differ in size", 1, 2, 9, 6, loud="channels"),
+        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
+    ],
+    compare=False,
+    properties=_properties(-1, "channel"),
+    misconceptions=[
+        Misconception(
+            "a scale for each token", lambda k: _rounded(k, _by(k, -1)),
+            "Some channels of keys are much larger than others. With one scale a token the large ones set the step, and the small ones all "
+            "round to 0. Take the maximum over the *tokens*: one scale a channel.",
+        ),
+        Misconception(
+            "one scale for everything", lambda k: _rounded(k, k.abs().max().expand(len(k), k.shape[1], 1, k.shape[3]).clamp_min(1e-12) / 127),
+            "One loud channel in one head makes the steps coarse for all. Each channel of each head has a scale of its own.",
+        ),
+        Misconception(
+            "one scale for all heads", lambda k: _rounded(k, _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1)),
+            "Channel 3 of head 0 and channel 3 of head 1 have nothing to do with each other. Reduce over the tokens alone.",
+        ),
+        Misconception(
+            "one scale for all sequences", lambda k: _rounded(k, _by(k, (0, 2)).expand(len(k), -1, -1, -1)),
+            "What stands in one sequence of the batch must not change how another is stored. Reduce over the tokens alone.",
+        ),
+        Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"]),
+        Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"]),
+        Misconception("cut off instead of rounded", lambda k: _truncated(k, -2), SLIPS["truncated"]),
+        Misconception("the largest value without its sign forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
+        Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"]),
+        Misconception("codes that are still floats", lambda k: _codes_as_floats(k, -2), SLIPS["floats"]),
+        Misconception("the inverse of the scale", lambda k: _inverse(k, -2), SLIPS["inverse"]),
+    ],
+)  # fmt: skip
+
+quantize_values = Check(
+    reference=reference.quantize_values,
+    cases=[
+        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
+        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
+    ],
+    compare=False,
+    properties=_properties(-2, "token"),
+    misconceptions=[
+        Misconception(
+            "a scale for each channel", lambda v: _rounded(v, _by(v, -2)),
+            "A value is mixed as a whole, token by token, and a new token must not change the codes of the old ones. Take the maximum over the "
+            "features: one scale a token.",
+        ),
+        Misconception(
+            "one scale for all heads", lambda v: _rounded(v, _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1)),
+            "Each head has values of its own size. Reduce over the features of the head alone.",
+        ),
+        Misconception(
+            "one scale for everything", lambda v: _rounded(v, v.abs().max().expand(*v.shape[:3], 1).clamp_min(1e-12) / 127),
+            "One loud token makes the steps coarse for all. Each token of each head has a scale of its own.",
+        ),
+        Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"]),
+        Misconception("cut off instead of rounded", lambda v: _truncated(v, -1), SLIPS["truncated"]),
+        Misconception("the largest value without its sign forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
+    ],
+)  # fmt: skip
+
+quantized_bytes = Check(
+    reference=reference.quantized_bytes,
+    cases=[sized(b=2, h=3, n=100, d_h=16, size=4), sized(b=1, h=8, n=4096, d_h=128, size=2), sized(b=3, h=2, n=5, d_h=7, size=2)],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "scales forgotten", lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
+            "Without their scales the codes mean nothing. They are stored too.",
+        ),
+        Misconception(
+            "one byte a scale", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
+            "Only the codes are int8. A scale is a floating-point number of `size` bytes.",
+        ),
+        Misconception(
+            "a scale a token for both", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
+            "The keys have one scale a *channel*: d_h of them for each head, whatever n is.",
+        ),
+        Misconception(
+            "a scale a channel for both", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
+            "The values have one scale a *token*: n of them for each head.",
+        ),
+        Misconception(
+            "codes of keys only", lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
+            "Keys and values each have a code for every number: 2·b·h·n·d_h bytes.",
+        ),
+        Misconception(
+            "scales shared by all sequences and heads", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),
+            "Each head of each sequence has scales of its own.",
+        ),
+    ],
+)  # fmt: skip
+
+quantized_cache = CheckGroup("quantized_cache", quantize_keys, quantize_values, quantized_bytes)

@@ -1,0 +1,158 @@
+"""Checks of batches with prompts of different lengths: padding on the left, and what positions and masks make of it."""
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.driving import call, unpack
+
+from .. import ragged as reference
+
+__all__ = ["ragged_batch"]
+
+
+def drive_padding(answer, prompts: list[Tensor]):
+    """What stands in the padding doesn't matter: it is set to 0."""
+    tokens, real = output = unpack(call(answer, prompts), "tokens", "mask")
+    comparable = isinstance(tokens, Tensor) and isinstance(real, Tensor) and tokens.shape == real.shape and real.dtype == torch.bool
+    return (tokens * real, real) if comparable else output
+
+
+def _prompts(*lengths: int) -> Drawn:
+    return Drawn(lambda g: [torch.randint(4, (n,), generator=g) for n in lengths])  # token 0 is a token like others
+
+
+def _padded(prompts, make):
+    m = max(len(prompt) for prompt in prompts)
+    rows = [make(prompt, m - len(prompt)) for prompt in prompts]
+    return torch.stack([tokens for tokens, _ in rows]), torch.stack([real for _, real in rows])
+
+
+def _left(prompt, gap):
+    zeros = torch.zeros(gap, dtype=torch.long)
+    return torch.cat([zeros, prompt]), torch.arange(gap + len(prompt)) >= gap
+
+
+def _right(prompt, gap):
+    zeros = torch.zeros(gap, dtype=torch.long)
+    return torch.cat([prompt, zeros]), torch.arange(gap + len(prompt)) < len(prompt)
+
+
+def padding_is_real(prompts):
+    tokens, real = _padded(prompts, _left)
+    return tokens, ~real
+
+
+def real_where_not_zero(prompts):
+    tokens, _ = _padded(prompts, _left)
+    return tokens, tokens != 0
+
+
+def cut_to_the_shortest(prompts):
+    m = min(len(prompt) for prompt in prompts)
+    return torch.stack([prompt[-m:] for prompt in prompts]), torch.ones(len(prompts), m) == 1
+
+
+def mask_of_the_right(prompts):
+    return _padded(prompts, _left)[0], _padded(prompts, _right)[1]
+
+
+pad_left = Check(
+    reference=reference.pad_left,
+    drive=drive_padding,
+    cases=[
+        given("lengths 3, 5, 2", _prompts(3, 5, 2)), given("lengths 4, 1", _prompts(4, 1)), given("lengths 9, 6, 9, 7", _prompts(9, 6, 9, 7)),
+    ],
+    misconceptions=[
+        Misconception(
+            "padded on the right", lambda prompts: _padded(prompts, _right),
+            "Then the short prompts end before the others, and their next token would stand in the middle of the row. On the left, all end in "
+            "the same column.",
+        ),
+        Misconception(
+            "a mask of the padding", padding_is_real,
+            "True means: this is a token. Yours is True where there is none.",
+        ),
+        Misconception(
+            "zeros taken for padding", real_where_not_zero,
+            "Token number 0 may be a word of the prompt. What is padding follows from the lengths, not from the tokens.",
+        ),
+        Misconception(
+            "cut to the shortest", cut_to_the_shortest,
+            "Nothing of a prompt may be lost. Pad the short ones to the length of the longest.",
+        ),
+        Misconception(
+            "a mask for padding on the right", mask_of_the_right,
+            "The tokens stand on the right, and your mask says that they stand on the left.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def drive_rows(answer, real: Tensor, n: int):
+    """What a padded token's own row and position say doesn't matter: they are set to 0."""
+    positions, mask = output = unpack(call(answer, real, n), "positions", "mask")
+    newest, shape = real[:, real.shape[1] - n :], (*real[:, :n].shape, real.shape[1])
+    comparable = isinstance(positions, Tensor) and positions.shape == newest.shape and isinstance(mask, Tensor) and mask.shape == shape
+    return (positions * newest, mask & newest[:, :, None]) if comparable and mask.dtype == torch.bool else output
+
+
+def _real(label: str, *lengths: int, written: int = 0, n: int) -> Case:
+    """Prompts of these lengths, then `written` tokens in every row; the newest n are asked for."""
+    m = max(lengths) + written
+    return given(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
+
+
+def _causal(real, n, shift=None):
+    m = real.shape[1]
+    return (torch.ones(n, m).tril(m - n if shift is None else shift) == 1).expand(len(real), -1, -1)
+
+
+def _places(real, n):
+    return (real.cumsum(dim=1) - 1).clamp_min(0)[:, real.shape[1] - n :]
+
+
+def _from_the_padding(real, n):
+    return torch.arange(real.shape[1])[real.shape[1] - n :].expand(len(real), -1)
+
+
+positions_and_mask = Check(
+    reference=reference.positions_and_mask,
+    drive=drive_rows,
+    cases=[
+        _real("prompts of 3, 5, 2", 3, 5, 2, n=5),
+        _real("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
+        _real("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
+        _real("no padding at all", 4, 4, n=4),
+    ],
+    misconceptions=[
+        Misconception(
+            "positions counted from the padding", lambda real, n: (_from_the_padding(real, n), _causal(real, n) & real[:, None]),
+            "A prompt says the same whether it is padded or not, so its first real token stands at position 0. Count real tokens: `cumsum`.",
+        ),
+        Misconception(
+            "padding attended", lambda real, n: (_places(real, n), _causal(real, n)),
+            "The causal mask alone lets tokens look at the padding to their left. Hide the *columns* of padding from everybody: a key must be "
+            "real as well. (What a padded token itself sees doesn't matter.)",
+        ),
+        Misconception(
+            "the future visible", lambda real, n: (_places(real, n), real[:, None].expand(-1, n, -1)),
+            "In a chunk the first token must not see the last. The mask is causal *and* hides padding.",
+        ),
+        Misconception(
+            "the triangle not shifted", lambda real, n: (_places(real, n), _causal(real, n, shift=0) & real[:, None]),
+            "Row 0 is the first of the newest n tokens: it sees the m − n before it as well.",
+        ),
+        Misconception(
+            "positions that begin again", lambda real, n: (torch.arange(n).expand(len(real), -1), _causal(real, n) & real[:, None]),
+            "The newest tokens come after those in the cache. Count the real tokens from the beginning of the row, then take the last n.",
+        ),
+        Misconception(
+            "positions from 1", lambda real, n: (_places(real, n) + 1, _causal(real, n) & real[:, None]),
+            "The first real token stands at position 0: take 1 from the running count.",
+        ),
+    ],
+)  # fmt: skip
+
+ragged_batch = CheckGroup("ragged_batch", pad_left, positions_and_mask)

@@ -1,0 +1,210 @@
+"""Checks of the ring buffer: a window of tokens in room for a window of tokens."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import call
+
+from .. import sliding_cache as reference
+
+__all__ = ["sliding_cache"]
+
+
+def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
+    """All outputs, chunk by chunk, and whether the cache ever held more than a window."""
+    b, h, _, d_h = k.shape
+    cache = call(cls, b, h, window, d_h, k.dtype)
+    outputs, room, held = [], b * h * window * d_h, "never more than a window is kept"
+    for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
+        outputs.append(call(cache.attend, *parts))
+        kept = max(cache.keys.numel(), cache.values.numel())
+        if kept > room:
+            held = f"{kept} numbers kept, where {room} are enough"
+    return *outputs, held
+
+
+def _window(label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+    def normal(scale: float) -> Drawn:
+        return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
+
+    return given(label, window, normal(2.0), normal(1.0), normal(1.0), chunks)
+
+
+class _Sliding:
+    """Right, in small steps: each slip below changes one."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = window, 0
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        slots = self.slots()
+        keys, values = torch.cat([self.keys[:, :, slots], k], 2), torch.cat([self.values[:, :, slots], v], 2)
+        n, m = k.shape[2], keys.shape[2]
+        age = torch.arange(m - n, m)[:, None] - torch.arange(m)
+        scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
+        self.store(k, v)
+        return scores.softmax(dim=-1) @ values
+
+    def slots(self):
+        return torch.arange(max(0, self.length - self.window), self.length) % self.window
+
+    def seen(self, age):
+        return (age >= 0) & (age < self.window)
+
+    def store(self, k, v):
+        for place in range(k.shape[2]):
+            self.put(self.length % self.window, k[:, :, place], v[:, :, place])
+            self.length += 1
+
+    def put(self, slot, k, v):
+        self.keys[:, :, slot], self.values[:, :, slot] = k, v
+
+
+class OneTooMany(_Sliding):
+    def seen(self, age):
+        return (age >= 0) & (age <= self.window)
+
+
+class OneTooFew(_Sliding):
+    def seen(self, age):
+        return (age >= 0) & (age < max(1, self.window - 1))
+
+
+class ChunkUnmasked(_Sliding):
+    def seen(self, age):
+        return age < self.window
+
+
+class ChunkWithoutWindow(_Sliding):
+    def seen(self, age):
+        return age >= 0
+
+
+class SlotOrder(_Sliding):
+    def slots(self):
+        return torch.arange(min(self.length, self.window))
+
+
+class UnusedSlots(_Sliding):
+    def slots(self):
+        return (torch.arange(self.window) + self.length) % self.window
+
+
+class StoredFirst(_Sliding):
+    def attend(self, q, k, v):
+        n = k.shape[2]
+        self.store(k, v)
+        slots = self.slots()
+        keys, values = self.keys[:, :, slots], self.values[:, :, slots]
+        age = torch.arange(self.length - n, self.length)[:, None] - torch.arange(self.length - len(slots), self.length)
+        scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
+        return scores.softmax(dim=-1) @ values
+
+
+class NothingDropped(_Sliding):
+    def slots(self):
+        return torch.arange(self.length)
+
+    def store(self, k, v):
+        self.keys = torch.cat([self.keys[:, :, : self.length], k], 2)
+        self.values = torch.cat([self.values[:, :, : self.length], v], 2)
+        self.length += k.shape[2]
+
+
+class FullAndStopped(_Sliding):
+    def store(self, k, v):
+        room = self.window - self.length
+        for place in range(min(room, k.shape[2])):
+            self.put(self.length, k[:, :, place], v[:, :, place])
+            self.length += 1
+
+
+class OneStepAChunk(_Sliding):
+    def store(self, k, v):
+        before = self.length
+        super().store(k, v)
+        self.length = before + 1
+
+
+class StartOfTheChunkKept(_Sliding):
+    def store(self, k, v):
+        n = k.shape[2]
+        super().store(k[:, :, : self.window], v[:, :, : self.window])
+        self.length += n - min(n, self.window)
+
+
+class KeysOnly(_Sliding):
+    def put(self, slot, k, v):
+        self.keys[:, :, slot] = k
+        self.values[:, :, min(self.length, self.window - 1)] = v
+
+
+sliding_cache = Check(
+    exercise="sliding_cache",
+    reference=reference.SlidingCache,
+    drive=drive_window,
+    cases=[
+        _window("window 3, 6 tokens one by one", 3, *[1] * 6),
+        _window("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
+        _window("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
+        _window("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
+    ],
+    misconceptions=[
+        Misconception(
+            "a window one token too wide", OneTooMany,
+            "The token itself counts: it and window − 1 before it. The ring holds `window` old tokens, and the oldest of them is out of reach "
+            "as soon as a new one comes.",
+        ),
+        Misconception(
+            "a window one token too narrow", OneTooFew,
+            "A token sees itself and window − 1 others: ages 0 … window − 1.",
+        ),
+        Misconception(
+            "a chunk without a mask", ChunkUnmasked,
+            "The first token of a chunk must not see the later ones: age ≥ 0 as well as age < window.",
+        ),
+        Misconception(
+            "a chunk without a window", ChunkWithoutWindow,
+            "In a chunk the tokens have different windows. The last one of them no longer sees all that the first one sees.",
+        ),
+        Misconception(
+            "the ring read in the order of its slots", SlotOrder,
+            "Once the ring has wrapped round, slot 0 holds a newer token than slot 1, and the mask hides the wrong ones. Token t lies in slot "
+            "t mod window: read from the oldest on.",
+        ),
+        Misconception(
+            "unused slots attended", UnusedSlots,
+            "Until `window` tokens have come, some slots are empty. A key of zeros scores 0, and takes its share of attention.",
+        ),
+        Misconception(
+            "stored before attending", StoredFirst,
+            "The end of a chunk overwrites old tokens that the beginning of the chunk still wants to see. Attend first, then store.",
+        ),
+        Misconception(
+            "nothing is ever dropped", NothingDropped,
+            "The outputs are right, but the cache grows with the text. What no later token can see need not be kept: overwrite it.",
+        ),
+        Misconception(
+            "full, and then nothing new stored", FullAndStopped,
+            "When the ring is full the oldest token makes room for the newest.",
+        ),
+        Misconception(
+            "one step a chunk", OneStepAChunk,
+            "`length` counts tokens. It grows by as many as the chunk brings.",
+        ),
+        Misconception(
+            "the start of a long chunk kept", StartOfTheChunkKept,
+            "Of a chunk that is longer than the window only the *last* `window` tokens can still be seen later.",
+        ),
+        Misconception(
+            "keys and values in different slots", KeysOnly,
+            "Key and value of a token belong in the same slot, t mod window, of their two rings.",
+        ),
+    ],
+)  # fmt: skip

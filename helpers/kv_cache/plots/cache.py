@@ -1,0 +1,142 @@
+"""Pictures of unit 08: what is computed again, what lies where, and who sees whom."""
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.patches import Patch, Rectangle
+from torch import Tensor
+
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+
+__all__ = [
+    "changed_outputs",
+    "decoding_step",
+    "page_tables",
+    "ragged_masks",
+    "repeated_work",
+    "ring",
+    "rounding_errors",
+]
+
+SEQUENCES = (QUERY, KEY, VALUE, WEIGHT)
+
+
+def repeated_work(n: int) -> None:
+    """A square for every key and value that is computed while n tokens are read one by one, without and with a cache."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
+    for axis, cached in zip(axes, (False, True)):
+        for step in range(n):
+            for token in range(step + 1):
+                new = token == step
+                if new or not cached:
+                    _cell(axis, token, step, KEY if new else OUTPUT, 0.8 if new else 0.3)
+        axis.set(xlim=(0, n), ylim=(n, 0), aspect="equal", xlabel="token", title=f"{'with' if cached else 'without'} a cache")
+        axis.set_xticks([i + 0.5 for i in range(n)], range(1, n + 1))
+        axis.set_yticks([i + 0.5 for i in range(n)], range(1, n + 1))
+    axes[0].set_ylabel("step")
+    axes[1].legend(handles=[Patch(color=KEY, alpha=0.8, label="computed for the first time"),
+                            Patch(color=OUTPUT, alpha=0.3, label="computed again")], frameon=False, loc="upper right",
+                   bbox_to_anchor=(1.35, 1.0), fontsize=9)  # fmt: skip
+    plt.show()
+
+
+def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -> None:
+    axis.add_patch(Rectangle((x, y), 1, 1, facecolor=colour, alpha=alpha, edgecolor="white", lw=1.5))
+    if text:
+        axis.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9)
+
+
+def decoding_step(m: int, d: int) -> None:
+    """One step with a cache: the new row of each matrix in full colour, what lies in the cache in pale."""
+    figure, axis = plt.subplots(figsize=(9.5, 2.9))
+    blocks = [("q", 1, d, QUERY, 0), ("Kᵀ", d, m + 1, KEY, "column"), ("scores", 1, m + 1, OUTPUT, 0), ("weights", 1, m + 1, WEIGHT, 0),
+              ("V", m + 1, d, VALUE, "row"), ("output", 1, d, QUERY, 0)]  # fmt: skip
+    x = 0.0
+    for (name, rows, columns, colour, old), sign in zip(blocks, ("×", "/√d =", "→", "×", "=", "")):
+        for row in range(rows):
+            for column in range(columns):
+                cached = (old == "column" and column < m) or (old == "row" and row < m)
+                _cell(axis, x + column, row - rows / 2, colour, 0.2 if cached else 0.75)
+        axis.text(x + columns / 2, -rows / 2 - 0.2, f"{name}  {rows}×{columns}", ha="center", va="bottom", fontsize=10)
+        axis.text(x + columns + 1.1, 0, sign, ha="center", va="center", fontsize=11)
+        x += columns + 2.2
+    axis.text(x / 2, (m + 1) / 2 + 0.5, "pale: from the cache · full colour: new in this step", ha="center", va="top", fontsize=9, color=OUTPUT)
+    axis.set(xlim=(-0.2, x - 1.8), ylim=((m + 1) / 2 + 1.4, -(m + 1) / 2 - 1.4), aspect="equal")
+    axis.axis("off")
+    plt.show()
+
+
+@waits_for("exercise 8.7, what a new token changes")
+def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
+    """How much the outputs of the old tokens change when one more comes, at every length."""
+    figure, axis = plt.subplots(figsize=(7, 2.4))
+    lengths = range(1, len(x))
+    for (name, layer), colour in zip(layers.items(), (QUERY, KEY)):
+        changes = torch.tensor([float(change(layer, x[:n], x[n : n + 1])) for n in lengths])
+        axis.plot(lengths, changes.clamp_min(1e-9), "o-", color=colour, label=name)
+    axis.axhspan(1e-10, 2e-6, color=OUTPUT, alpha=0.12, lw=0)
+    axis.text(1, 1.2e-6, "rounding of float32", va="top", fontsize=8, color=OUTPUT)
+    axis.set(yscale="log", xlabel="old tokens", ylabel="largest change", ylim=(5e-10, 10), xticks=list(lengths))
+    axis.legend(frameon=False, loc=(0.75, 0.5))
+    plt.show()
+
+
+def ring(window: int, n: int) -> None:
+    """What lies in the slots of a ring buffer after each of n tokens; the newest is framed."""
+    figure, axis = plt.subplots(figsize=(0.62 * n + 1.6, 0.5 * window + 1.1))
+    for step in range(n):
+        for slot in range(window):
+            token = step - (step - slot) % window  # the last token up to `step` that belongs in this slot
+            if token >= 0:
+                _cell(axis, step, slot, KEY, 0.75 if token == step else 0.25, str(token))
+    axis.set(xlim=(0, n), ylim=(window, 0), aspect="equal", xlabel="after token", ylabel="slot", title=f"a ring of {window} slots")
+    axis.set_xticks([step + 0.5 for step in range(n)], range(n))
+    axis.set_yticks([slot + 0.5 for slot in range(window)], range(window))
+    plt.show()
+
+
+def page_tables(moments: dict[str, tuple[dict[str, Sequence[int]], dict[str, int]]], pages: int, page_size: int) -> None:
+    """The pool of pages at several moments: {title: (table of each sequence, length of each)}. A shared page has both colours."""
+    colours = dict(zip(sorted({name for tables, _ in moments.values() for name in tables}), SEQUENCES))
+    figure, axes = plt.subplots(len(moments), 1, figsize=(8, 1.25 * len(moments)))
+    for axis, (title, (tables, lengths)) in zip(axes, moments.items()):
+        for page in range(pages):
+            axis.add_patch(Rectangle((page * (page_size + 1), 0), page_size, 1, facecolor="white", edgecolor=OUTPUT, lw=1))
+            axis.text(page * (page_size + 1) + page_size / 2, -0.12, f"page {page}", ha="center", va="top", fontsize=8, color=OUTPUT)
+        for name, table in tables.items():
+            users = [[other for other in tables if page in tables[other]] for page in table]
+            for token in range(lengths[name]):
+                sharing = users[token // page_size]
+                x, height = table[token // page_size] * (page_size + 1) + token % page_size, 1 / len(sharing)
+                axis.add_patch(Rectangle((x, sharing.index(name) * height), 1, height, facecolor=colours[name], alpha=0.55, edgecolor="white"))
+        words = ", ".join(f"{name}: pages {', '.join(map(str, table))}" for name, table in tables.items())
+        axis.set_title(f"{title}   ({words})", fontsize=9, loc="left")
+        axis.set(xlim=(-0.2, pages * (page_size + 1)), ylim=(-0.55, 1.05))
+        axis.axis("off")
+    plt.show()
+
+
+@waits_for("exercise 8.12, keys and values as int8")
+def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Tensor) -> None:
+    """Keys with two loud channels, and what is left of them in int8 with a scale a channel and with a scale a token."""
+    restored = {"a scale a channel": quantize_keys(keys), "a scale a token": quantize_values(keys)}
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3))
+    heatmap(axes[0], keys[0, 0].abs().log10(), "keys: log₁₀ |k|", rows="token", columns="channel", cmap="Oranges", vmin=-2, vmax=2)
+    for axis, (name, (codes, scale)) in zip(axes[1:], restored.items()):
+        error = (codes * scale - keys)[0, 0].abs() / keys[0, 0].abs().amax(dim=0)
+        heatmap(axis, error, f"{name}\nlargest error {100 * error.max():.1f} % of a channel", columns="channel", vmin=0, vmax=0.12)
+    plt.show()
+
+
+@waits_for("exercise 8.14, positions and masks of a ragged batch")
+def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
+    """The mask of each row of a padded batch; the positions stand beside the queries."""
+    positions, mask = positions_and_mask(real, real.shape[1])
+    figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
+    for axis, places, allowed, present in zip(axes, positions, mask, real):
+        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap="Greens",
+                vmin=0, vmax=1.4)  # fmt: skip
+        axis.set_yticks(range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8)
+        axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
+    plt.show()

@@ -1,0 +1,98 @@
+"""Pictures of unit 08: what one more token costs, counted and measured, and how large a cache gets."""
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+
+from ..generation import TokenCost, cost_with_cache, cost_without_cache, growth, small_model, throughput
+from ..published import MODELS
+
+__all__ = ["cache_over_context", "cost_per_token", "counted_steps", "tokens_per_second"]
+
+GB = 1e9
+
+
+@waits_for("exercise 8.4, the class KVCache")
+def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512, 1024)) -> None:
+    """Run a small Transformer with a cache of this class and without any; count FLOPs, take times, plot, and print the exponents."""
+    model = small_model()
+    cost_with_cache(model, cache, lengths[:1])  # the first run of a process is slow: it starts threads
+    costs = {"with a cache": cost_with_cache(model, cache, lengths), "without": cost_without_cache(model, lengths)}
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3))
+    for (name, found), colour in zip(costs.items(), (QUERY, KEY)):
+        axes[0].plot(lengths, [cost.weights_flops for cost in found], "o-", color=colour, label=f"weights, {name}")
+        axes[0].plot(lengths, [cost.attention_flops for cost in found], "o:", color=colour, label=f"attention, {name}")
+        axes[1].plot(lengths, [1000 * cost.seconds for cost in found], "o-", color=colour, label=name)
+        axes[2].plot(lengths, [cost.bytes / 1e6 for cost in found], "o-", color=colour)
+        _say_growth(name, lengths, found)
+    for axis, title in zip(axes, ("FLOPs of one token, counted", "milliseconds of one token", "MB: the cache, or the largest tensor")):
+        axis.set(xscale="log", yscale="log", xlabel="tokens so far", title=title)
+        axis.title.set_fontsize(9)
+        axis.set_xticks(lengths, lengths)
+        axis.tick_params(which="minor", bottom=False, labelbottom=False)
+    axes[0].set_ylim(top=200 * axes[0].get_ylim()[1])  # room for the legend
+    axes[0].legend(frameon=False, fontsize=7, loc="upper left")
+    axes[1].legend(frameon=False, fontsize=8)
+    plt.show()
+
+
+def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -> None:
+    weights, attention, seconds = (
+        growth(lengths, [getattr(cost, what) for cost in costs]) for what in ("weights_flops", "attention_flops", "seconds")
+    )
+    print(f"{name:>12}: products with weights grow like n^{abs(weights):.2f}, attention like n^{attention:.2f}, seconds like n^{seconds:.2f}")
+
+
+@waits_for("exercises 8.5 and 8.8, the step and its price")
+def counted_steps(step: Callable, cost: Callable, n: int, d: int, h: int) -> None:
+    """Step n of one layer with a cache and without: the FLOPs that torch counts, and those that the formula predicts."""
+    from torch.utils.flop_counter import FlopCounterMode  # imports triton where there is one
+
+    x, weights = torch.randn(1, n, d), [torch.randn(d, d) for _ in range(4)]
+    empty, old = torch.zeros(1, h, 0, d // h), torch.zeros(1, h, n - 1, d // h)
+    inputs = {"with a cache": (x[:, -1:], old, old), "without": (x, empty, empty)}
+    for (name, given), predicted in zip(inputs.items(), cost(n, d)):
+        with FlopCounterMode(display=False) as counter:
+            step(*given, *weights)
+        print(f"{name:>12}: counted {counter.get_total_flops():>11,}, predicted {predicted:>11,}")
+
+
+@waits_for("exercise 8.4, the class KVCache")
+def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> None:
+    """Tokens per second against the size of the batch, with a cache of this class and without; and how large the caches are."""
+    model = small_model()
+    figure, (speed, memory) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[1.4, 1])
+    for name, kind, colour, sizes in (("with a cache", cache, QUERY, batches), ("without", None, KEY, batches[:4])):
+        speed.plot(sizes, throughput(model, kind, n, sizes), "o-", color=colour, label=name)
+    speed.set(xscale="log", yscale="log", xlabel="sequences in the batch", title=f"tokens per second, {n} tokens behind each")
+    speed.set_xticks(batches, batches)
+    speed.tick_params(which="minor", bottom=False)
+    speed.legend(frameon=False)
+    c = model.config
+    sizes = [2 * c.layers * b * n * c.h_kv * c.d_h * 4 / 1e6 for b in batches]
+    memory.bar_label(memory.bar([str(b) for b in batches], sizes, color=QUERY), fmt="%.1f", fontsize=8)
+    memory.set(xlabel="sequences in the batch", yticks=[], title="MB of their caches together")
+    plt.show()
+
+
+@waits_for("exercise 8.9, the bytes of a cache")
+def cache_over_context(cache_bytes: Callable) -> None:
+    """The cache of four published models against the length of the context, one sequence in 16 bits."""
+    lengths = 2 ** torch.arange(10, 18)
+    figure, axis = plt.subplots(figsize=(7.5, 3.4))
+    for (name, shape), colour in zip(MODELS.items(), (OUTPUT, KEY, VALUE, QUERY)):
+        sizes = [cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, int(n), 1, 2) / GB for n in lengths]
+        inside = [size for size, n in zip(sizes, lengths.tolist()) if n <= shape.context]
+        axis.plot(lengths, sizes, ":", color=colour)
+        axis.plot(lengths[: len(inside)], inside, "o-", color=colour, label=f"{name} (released for {shape.context:,})")
+    for memory, device in ((16, "T4: 16 GB"), (80, "H100: 80 GB")):
+        axis.axhline(memory, color=WEIGHT, lw=0.8)
+        axis.text(1024, memory * 1.1, device, color=WEIGHT, fontsize=8)
+    axis.set(xscale="log", yscale="log", xlabel="tokens in the cache", ylabel="GB a sequence", xticks=lengths)
+    axis.set_xticks(lengths.tolist(), [f"{n // 1024}k" for n in lengths.tolist()])
+    axis.minorticks_off()
+    axis.legend(frameon=False, fontsize=8)
+    plt.show()

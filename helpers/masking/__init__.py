@@ -1,0 +1,1 @@
+"""Unit 03: masks, masked attention, and models that peek."""

@@ -1,0 +1,208 @@
+"""The check of the leak detector: models that peek and models that don't, and a verdict on each."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+
+from .. import leaks, peekers
+
+__all__ = ["leaks_future"]
+
+# A detector that says the same of everything finds every leak, or clears every sound model: two controls rule that out.
+
+
+def _token_alone(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+def _reversed(x: Tensor) -> Tensor:
+    return x.flip(0)
+
+
+def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
+    """The detector's answer; in words, if it says the same of a model that sees nothing but its own token and of a reversal."""
+    answer, peeks, sound = (_plain(detector(tried, x)) for tried in (model, _reversed, _token_alone))
+    return f"{answer}, whatever the model" if peeks == sound else answer
+
+
+def _plain(answer: Any) -> Any:
+    """tensor(True) and NumPy's True are as good as True."""
+    return answer.item() if hasattr(answer, "item") else answer
+
+
+def planted(label: str, make: Callable, n: int = 9, d: int = 4) -> Case:
+    """A case with a model made by `make` and tokens to try it on."""
+    tokens = Drawn(lambda generator: torch.randn(n, d, generator=generator))
+    return given(label, Drawn(lambda generator: make(d, generator)), tokens)
+
+
+def _new(x):
+    return torch.randn_like(x)
+
+
+def _differs(a, b, tolerance=1e-5):
+    return a.numel() > 0 and (a - b).abs().max().item() > tolerance
+
+
+def one_fixed_position(model, x):
+    t = len(x) // 2
+    probe = torch.cat([x[: t + 1], _new(x[t + 1 :])])
+    return _differs(model(probe)[: t + 1], model(x)[: t + 1])
+
+
+def last_token_only(model, x):
+    probe = torch.cat([x[:-1], _new(x[-1:])])
+    return _differs(model(probe)[:-1], model(x)[:-1])
+
+
+def first_output_only(model, x):
+    return _differs(model(torch.cat([x[:1], _new(x[1:])]))[:1], model(x)[:1])
+
+
+def _any_cut(model, x, probe_after, tolerance=1e-5):
+    """Whether some output up to t changes when what comes after t is replaced by `probe_after(x, t)`."""
+    before = model(x)
+    probes = (torch.cat([x[: t + 1], probe_after(x, t)]) for t in range(len(x) - 1))
+    return any(_differs(model(probe)[: t + 1], before[: t + 1], tolerance) for t, probe in enumerate(probes))
+
+
+def loose_tolerance(model, x):
+    return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=2e-2)
+
+
+def bit_for_bit(model, x):
+    return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=0.0)
+
+
+def same_number_for_all(model, x):
+    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1.0)
+
+
+def reordered(model, x):
+    return _any_cut(model, x, lambda x, t: x[t + 1 :].flip(0))
+
+
+def one_feature(model, x):
+    return _any_cut(model, x, lambda x, t: torch.cat([_new(x[t + 1 :, :1]), x[t + 1 :, 1:]], dim=1))
+
+
+def faint_nudge(model, x):
+    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-7 * _new(x[t + 1 :]))
+
+
+def nan_as_probe(model, x):
+    cuts = range(len(x) - 1)
+    return any(model(torch.cat([x[: t + 1], x[t + 1 :] * float("nan")]))[: t + 1].isnan().any().item() for t in cuts)
+
+
+def past_changed(model, x):
+    before = model(x)
+    cuts = range(1, len(x))
+    return any(_differs(model(torch.cat([_new(x[:t]), x[t:]]))[t:], before[t:]) for t in cuts)
+
+
+def own_output_compared(model, x):
+    before = model(x)
+    cuts = range(len(x))
+    return any(_differs(model(torch.cat([x[:t], _new(x[t:])]))[: t + 1], before[: t + 1]) for t in cuts)
+
+
+def next_neighbour_only(model, x):
+    before = model(x)
+
+    def neighbour(t):
+        return model(torch.cat([x[: t + 1], _new(x[t + 1 : t + 2]), x[t + 2 :]]))
+
+    return any(_differs(neighbour(t)[t], before[t]) for t in range(len(x) - 1))
+
+
+leaks_future = Check(
+    reference=leaks.leaks_future,
+    drive=_verdict,
+    cases=[
+        planted("peeks: mask off by one", peekers.off_by_one),
+        planted("peeks: mean over all tokens", peekers.mean_of_all),
+        planted("peeks: normalised over time", peekers.normalised_over_time),
+        planted("peeks: softmax over the wrong axis", peekers.softmax_over_queries),
+        planted("peeks: reads from right to left", peekers.right_to_left),
+        planted("peeks: very faintly", peekers.faint),
+        planted("peeks: at the last position but one", peekers.late_only),
+        planted("peeks: at the first position", peekers.first_only),
+        planted("peeks: at even positions", peekers.even_only),
+        planted("peeks: three tokens ahead", peekers.three_ahead),
+        planted("peeks: at one feature", peekers.last_feature),
+        planted("peeks: at the next token, centred", peekers.centred_next),
+        planted("sound: causal attention", peekers.causal_attention),
+        planted("sound: running mean", peekers.running_mean),
+        planted("sound: RNN", peekers.recurrent),
+        planted("sound: token by token", peekers.token_by_token),
+        planted("sound: depends on the past, strongly", peekers.steep_sum),
+        planted("sound: the past without the token itself", peekers.strictly_past),
+        planted("sound: a sum with rounding noise", peekers.rounding_sum),
+    ],
+    misconceptions=[
+        Misconception(
+            "one position only", one_fixed_position,
+            "A leak may sit at a single position. Cut the text after every t: change what follows, compare what came before.",
+        ),
+        Misconception(
+            "the last token only", last_token_only,
+            "A model may look one token ahead and never reach the last one. Cut the text after every t, not only before its end.",
+        ),
+        Misconception(
+            "the first output only", first_output_only,
+            "Output 0 can be clean while a later one is not. Compare all outputs up to the cut, for every cut.",
+        ),
+        Misconception(
+            "a tolerance that is too loose", loose_tolerance,
+            "A leak can be faint, and training finds it all the same. Rounding stays below 10⁻⁵ here: everything above is a leak.",
+        ),
+        Misconception(
+            "compared bit for bit", bit_for_bit,
+            "Floating-point sums round, so a sound model may change in the last digit. Allow differences up to 10⁻⁵.",
+        ),
+        Misconception(
+            "every model accused", lambda model, x: True,
+            "Even a model that looks at nothing but its own token is guilty for you. Which outputs may change when token t is changed, "
+            "and do you compare these too?",
+        ),
+        Misconception(
+            "the wrong direction", past_changed,
+            "You changed the past and watched the future, which may depend on it: that is what a model is for. Change the future, watch the past.",
+        ),
+        Misconception(
+            "outputs compared that may change", own_output_compared,
+            "Output t may depend on token t. If tokens t + 1, t + 2, … are changed, the outputs 0 … t must stay, and no others.",
+        ),
+        Misconception(
+            "a nudge that is too small", faint_nudge,
+            "Your detector finds nothing, in any model: a tiny change moves the outputs by less than rounding does. Replace the future by "
+            "something quite different.",
+        ),
+        Misconception(
+            "the next neighbour only", next_neighbour_only,
+            "A model may look further ahead than one token. Change all that follows the cut.",
+        ),
+        Misconception(
+            "the same number added everywhere", same_number_for_all,
+            "A model that centres each token first can't see a number that is added to all its features. Use random changes.",
+        ),
+        Misconception(
+            "the future only reordered", reordered,
+            "A mean over all tokens doesn't notice their order. Put other tokens there.",
+        ),
+        Misconception(
+            "one feature changed", one_feature,
+            "The leak may be in another feature. Change whole tokens.",
+        ),
+        Misconception(
+            "NaN as the probe", nan_as_probe,
+            "0 · NaN is NaN: attention with an honest weight of 0 on the future looks guilty. Use ordinary numbers.",
+        ),
+    ],
+)  # fmt: skip

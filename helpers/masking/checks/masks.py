@@ -1,0 +1,433 @@
+"""Checks of masks: who may attend to whom, and how many pairs that makes."""
+
+import torch
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+
+from .. import masks
+
+__all__ = ["causal_mask", "combine_masks", "mask_zoo", "padding_mask", "which_positions"]
+
+
+def _ones(n, m):
+    return torch.ones(n, m, dtype=torch.bool)
+
+
+causal_mask = Check(
+    reference=masks.causal_mask,
+    cases=[
+        given("n = 5", 5),
+        given("n = 3 queries, the last of m = 7", 3, 7),
+        given("n = 1 query, the last of m = 4", 1, 4),
+        given("n = m = 4", 4, 4),
+    ],
+    misconceptions=[
+        Misconception(
+            "its own token hidden", lambda n, m=None: _ones(n, m or n).tril((m or n) - n - 1),
+            "Token i predicts token i + 1, so it may use itself: j ≤ i, not j < i. With j < i the first token would have nothing to look at.",
+        ),
+        Misconception(
+            "the upper triangle", lambda n, m=None: _ones(n, m or n).triu((m or n) - n),
+            "Row i is a query, column j a key. Row 0 must see key 0 alone, and your row 0 sees everything: the past is to the left, so the "
+            "lower triangle is allowed.",
+        ),
+        Misconception(
+            "True where attention is forbidden", lambda n, m=None: _ones(n, m or n).triu((m or n) - n + 1),
+            "Here True means may attend, as in `F.scaled_dot_product_attention`. (`nn.MultiheadAttention` means the opposite, which has "
+            "cost many an afternoon.)",
+        ),
+        Misconception(
+            "aligned to the wrong corner", lambda n, m=None: _ones(n, m or n).tril(),
+            "The queries are the last n of the m positions: the last query sees all m keys. Row 0 of your mask belongs to position 0, "
+            "and it should belong to position m − n.",
+        ),
+        Misconception(
+            "numbers instead of True and False", lambda n, m=None: torch.ones(n, m or n).tril((m or n) - n),
+            "The ones are in the right place, but the mask is boolean: `torch.ones(…, dtype=torch.bool)`, or a comparison of positions.",
+        ),
+        Misconception(
+            "0 and −∞, to be added", lambda n, m=None: torch.full((n, m or n), -torch.inf).triu((m or n) - n + 1),
+            "That is a mask for adding to the scores. Here masks are boolean, True = may attend: they can be combined and counted.",
+        ),
+        Misconception(
+            "m is ignored", lambda n, m=None: _ones(n, n).tril(),
+            "The mask has a row for each query and a column for each key: n × m. With m > n there are m − n earlier positions that all "
+            "queries may see.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------ padding, combining
+
+
+def padded_queries(lengths, n, m):
+    real = torch.arange(n) < lengths[:, None]
+    return real[:, None, :, None].expand(-1, 1, n, m)
+
+
+def padded_on_both_sides(lengths, n, m):
+    queries, keys = torch.arange(n) < lengths[:, None], torch.arange(m) < lengths[:, None]
+    return (queries[:, :, None] & keys[:, None, :])[:, None]
+
+
+def _keys_as_mask(keys, n):
+    return keys[:, None, None, :].expand(-1, 1, n, -1)
+
+
+padding_mask = Check(
+    reference=masks.padding_mask,
+    cases=[
+        given("lengths 3, 5, 1, n = 4, m = 6", torch.tensor([3, 5, 1]), 4, 6),
+        given("one sequence without padding", torch.tensor([7, 2]), 5, 7),
+        given("n = m = 4, lengths 4, 1, 3", torch.tensor([4, 1, 3]), 4, 4),
+    ],
+    misconceptions=[
+        Misconception(
+            "the queries masked instead of the keys", padded_queries,
+            "Padding must not be looked at, so columns are hidden. A row of a padded query may hold anything: nobody reads its output.",
+        ),
+        Misconception(
+            "queries and keys masked", padded_on_both_sides,
+            "A row with nothing allowed is where NaNs come from, and it is not needed: the output at padding is never used. Hide columns only.",
+        ),
+        Misconception(
+            "True where the padding is", lambda lengths, n, m: _keys_as_mask(torch.arange(m) >= lengths[:, None], n),
+            "True means may attend. Keys 0 … length − 1 are real, the rest is padding.",
+        ),
+        Misconception(
+            "one key too many", lambda lengths, n, m: _keys_as_mask(torch.arange(m) <= lengths[:, None], n),
+            "Positions count from 0: a sequence of length 3 has the keys 0, 1, 2.",
+        ),
+        Misconception(
+            "padding expected on the left", lambda lengths, n, m: _keys_as_mask(torch.arange(m) >= m - lengths[:, None], n),
+            "Here the real tokens come first and the padding stands on the right. (Left padding exists too: unit 08.)",
+        ),
+        Misconception(
+            "no axis for the heads", lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[:, None, :].expand(-1, n, m),
+            "Scores have the shape (b, h, n, m). A mask (b, n, m) would put its batch axis on the heads: it needs a 1 there, (b, 1, n, m).",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _mask(*shape):
+    return Drawn(lambda generator: torch.rand(shape, generator=generator) < 0.6)
+
+
+def any_of_them(*masks):
+    together = masks[0]
+    for mask in masks[1:]:
+        together = together | mask
+    return together
+
+
+def an_odd_number_of_them(*masks):
+    together = masks[0]
+    for mask in masks[1:]:
+        together = together ^ mask
+    return together
+
+
+def their_product_as_numbers(*masks):
+    product = 1
+    for mask in masks:
+        product = product * mask.long()
+    return product
+
+
+combine_masks = Check(
+    exercise="combine_masks",
+    reference=masks.combine_masks,
+    cases=[
+        given("padding 3×1×4×6 and causal 4×6", _mask(3, 1, 4, 6), _mask(4, 6)),
+        given("three masks", _mask(2, 1, 5, 6), _mask(5, 6), _mask(2, 3, 5, 6)),
+        given("one for each head: 4×5×5 and 5×5", _mask(4, 5, 5), _mask(5, 5)),
+    ],
+    misconceptions=[
+        Misconception(
+            "`or` for `and`", any_of_them,
+            "A key must be allowed by every mask: one that is real but in the future stays hidden, and so does padding in the past.",
+        ),
+        Misconception(
+            "allowed where the masks disagree", an_odd_number_of_them,
+            "`^` and `!=` are True where exactly one of two masks is True. You want both.",
+        ),
+        Misconception(
+            "numbers instead of True and False", their_product_as_numbers,
+            "The product of zeros and ones is an `and`, but the result must be boolean again. `&` does it directly.",
+        ),
+        Misconception(
+            "the first two masks only", lambda *masks: masks[0] & masks[1],
+            "There may be any number of masks: padding, causal, window, documents. Go through all of them.",
+        ),
+        Misconception(
+            "the first mask only", lambda *masks: masks[0] & torch.ones_like(masks[0] & masks[1]),
+            "The other masks count too: a pair is allowed if all masks allow it.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------ the zoo
+
+
+def _band(n):
+    """i − j for all pairs: how far key j lies behind query i."""
+    place = torch.arange(n)
+    return place[:, None] - place
+
+
+def _triangle(n):
+    return n * (n + 1) // 2
+
+
+def _pairs_of_window(n, w):
+    return sum(min(i + 1, w) for i in range(n))
+
+
+def _zoo(reference, cases, misconceptions):
+    """Counts are exact, and come from a formula: adding the mask up is out of bounds."""
+    return Check(reference, cases, misconceptions, forbids=["sum", "count_nonzero"], within=(0.0, 0.0))
+
+
+encoder_mask = _zoo(
+    masks.encoder_mask,
+    [sized(n=5), sized(n=3), sized(n=8)],
+    [
+        Misconception(
+            "the encoder made causal", lambda n: (_band(n) >= 0, _triangle(n)),
+            "An encoder reads a text that is all there. Nothing is predicted from left to right, so every token may see every token.",
+        ),
+        Misconception(
+            "its own token left out", lambda n: (_band(n) != 0, n * (n - 1)),
+            "A token may look at itself: the diagonal is allowed, and there are n² pairs.",
+        ),
+        Misconception(
+            "the right mask, pairs counted once", lambda n: (_ones(n, n), _triangle(n)),
+            "\"i looks at j\" and \"j looks at i\" are two different entries of the mask: n rows of n.",
+        ),
+    ],
+)  # fmt: skip
+
+decoder_mask = _zoo(
+    masks.decoder_mask,
+    [sized(n=5), sized(n=3), sized(n=8)],
+    [
+        Misconception(
+            "its own token hidden", lambda n: (_band(n) > 0, n * (n - 1) // 2),
+            "Token i sees i + 1 tokens: those before it and itself. With its own token hidden the first row would be empty.",
+        ),
+        Misconception(
+            "the right mask, half of n² as count", lambda n: (_band(n) >= 0, n * n // 2),
+            "The diagonal is allowed too: 1 + 2 + … + n is a little more than half of n².",
+        ),
+        Misconception(
+            "the decoder sees everything", lambda n: (_ones(n, n), n * n),
+            "A decoder learns to predict the next token at every position at once. It must not see it: j ≤ i.",
+        ),
+    ],
+)  # fmt: skip
+
+cross_mask = _zoo(
+    masks.cross_mask,
+    [sized(n=3, m=5), sized(n=6, m=4), sized(n=4, m=4)],
+    [
+        Misconception(
+            "cross-attention made causal", lambda n, m: (_ones(n, m).tril(), sum(min(i + 1, m) for i in range(n))),
+            "The decoder's token i and the encoder's token i have nothing to do with each other. The source text is finished: all of it may be seen.",
+        ),
+        Misconception(
+            "queries and keys swapped", lambda n, m: (_ones(m, n), n * m),
+            "Queries are rows and come from the decoder (n), keys are columns and come from the encoder (m): n × m.",
+        ),
+        Misconception(
+            "m is ignored", lambda n, m: (_ones(n, n), n * n),
+            "The keys come from another sequence, of its own length m: the mask is n × m.",
+        ),
+    ],
+)  # fmt: skip
+
+prefix_mask = _zoo(
+    masks.prefix_mask,
+    [sized(n=6, p=3), sized(n=5, p=1), sized(n=8, p=5), sized(n=4, p=4)],
+    [
+        Misconception(
+            "the prefix causal like the rest", lambda n, p: (_band(n) >= 0, _triangle(n)),
+            "The prefix is given, not predicted: its tokens may see each other both ways.",
+        ),
+        Misconception(
+            "a prefix that sees the whole text", lambda n, p: ((_band(n) >= 0) | (torch.arange(n)[:, None] < p), _triangle(n) + sum(range(n - p, n))),
+            "The prefix may see the prefix, not what is to be predicted after it: information would flow back through it in the next layer. "
+            "The keys are what must lie in the prefix.",
+        ),
+        Misconception(
+            "a prefix one token too long",
+            lambda n, p: ((_band(n) >= 0) | (torch.arange(n) <= p), _triangle(n) + min(p + 1, n) * (min(p + 1, n) - 1) // 2),
+            "The prefix is the keys 0 … p − 1. Key p is the first token to be predicted.",
+        ),
+        Misconception(
+            "a prefix that is seen from inside only",
+            lambda n, p: (torch.where(torch.arange(n)[:, None] < p, torch.arange(n) < p, (_band(n) >= 0) & (torch.arange(n) >= p)),
+                          p * p + _triangle(n - p)),
+            "What comes after the prefix is written from it, so it sees the prefix as well: all of the past stays allowed.",
+        ),
+        Misconception(
+            "the right mask, prefix pairs counted twice",
+            lambda n, p: ((_band(n) >= 0) | (torch.arange(n) < p), _triangle(n) + p * p),
+            "Of the p² pairs in the prefix, the causal triangle holds p(p + 1)/2 already. Only p(p − 1)/2 are new.",
+        ),
+    ],
+)  # fmt: skip
+
+sliding_window_mask = _zoo(
+    masks.sliding_window_mask,
+    [sized(n=7, w=3), sized(n=5, w=1), sized(n=4, w=6, label="a window longer than the text"), sized(n=9, w=4)],
+    [
+        Misconception(
+            "a window one token too wide", lambda n, w: ((_band(n) >= 0) & (_band(n) <= w), _pairs_of_window(n, w + 1)),
+            "w counts the token itself: it sees itself and the w − 1 before it. With w = 1 a token sees only itself.",
+        ),
+        Misconception(
+            "its own token hidden", lambda n, w: ((_band(n) >= 1) & (_band(n) <= w), _pairs_of_window(n, w + 1) - n),
+            "The window ends at the token: it sees itself and the w − 1 before it.",
+        ),
+        Misconception(
+            "a window to both sides", lambda n, w: (_band(n).abs() < w, 2 * _pairs_of_window(n, w) - n),
+            "This window is causal: it reaches back and not ahead. i − j must not be negative.",
+        ),
+        Misconception(
+            "no causal mask", lambda n, w: (_band(n) < w, n * n - sum(max(i + 1 - w, 0) for i in range(n))),
+            "i − j < w is true of all later keys as well, since there i − j is negative. Ask for j ≤ i too.",
+        ),
+        Misconception(
+            "the right mask, n·w as count", lambda n, w: ((_band(n) >= 0) & (_band(n) < w), n * w),
+            "The first w − 1 tokens have fewer than w tokens to see. Take w(w − 1)/2 off, and mind a window that is longer than the text.",
+        ),
+        Misconception(
+            "the right mask, a count for short windows only",
+            lambda n, w: ((_band(n) >= 0) & (_band(n) < w), n * w - w * (w - 1) // 2),
+            "The formula holds for w ≤ n. A longer window sees no more than the whole past: put min(n, w) in.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _is_global(n, g):
+    return torch.arange(n) < g
+
+
+def _pairs_of_band(n, r):
+    return sum(min(i + r, n - 1) - max(i - r, 0) + 1 for i in range(n))
+
+
+global_tokens_mask = _zoo(
+    masks.global_tokens_mask,
+    [sized(n=8, r=1, g=2), sized(n=7, r=2, g=1), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text")],
+    [
+        Misconception(
+            "global tokens that are seen but don't see",
+            lambda n, r, g: ((_band(n).abs() <= r) | _is_global(n, g),
+                             _pairs_of_band(n, r) + sum(max(i - r, 0) if i - r < g else g for i in range(n))),
+            "Global works both ways: all tokens see the first g, and the first g see all. Your rows 0 … g − 1 have only the band.",
+        ),
+        Misconception(
+            "global tokens that see but are not seen",
+            lambda n, r, g: ((_band(n).abs() <= r) | _is_global(n, g)[:, None],
+                             _pairs_of_band(n, r) + sum(max(i - r, 0) if i - r < g else g for i in range(n))),
+            "Global works both ways: the first g see all, and all tokens see the first g. Your columns 0 … g − 1 have only the band.",
+        ),
+        Misconception(
+            "a band that looks back only",
+            lambda n, r, g: (((_band(n) >= 0) & (_band(n) <= r)) | _is_global(n, g) | _is_global(n, g)[:, None],
+                             _pairs_of_window(n - g, r + 1) + 2 * g * n - g * g),
+            "This is an encoder's mask: the band reaches r tokens to either side.",
+        ),
+        Misconception(
+            "the right mask, global pairs counted twice",
+            lambda n, r, g: ((_band(n).abs() <= r) | _is_global(n, g) | _is_global(n, g)[:, None], _pairs_of_band(n, r) + 2 * g * n),
+            "g rows and g columns overlap in g² pairs, and both overlap with the band. Count the band among the n − g other tokens, then add "
+            "2gn − g².",
+        ),
+        Misconception(
+            "the right mask, a band without its ends",
+            lambda n, r, g: ((_band(n).abs() <= r) | _is_global(n, g) | _is_global(n, g)[:, None],
+                             (n - g) * (2 * r + 1) + 2 * g * n - g * g),
+            "The first and the last r tokens of a band have fewer than 2r + 1 neighbours. Together r(r + 1) pairs are missing, if r is smaller "
+            "than the number of tokens.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _document(lengths):
+    return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+
+
+def _same_document(lengths):
+    return _document(lengths)[:, None] == _document(lengths)
+
+
+packed_mask = _zoo(
+    masks.packed_mask,
+    [given("lengths 3, 2, 4", (3, 2, 4)), given("lengths 1, 5", (1, 5)), given("lengths 2, 2, 1, 3", (2, 2, 1, 3))],
+    [
+        Misconception(
+            "documents that leak into each other", lambda lengths: (_band(sum(lengths)) >= 0, _triangle(sum(lengths))),
+            "The mask is causal, but token 0 of the second document sees the whole first one. Two texts that only share a sequence must not "
+            "see each other.",
+        ),
+        Misconception(
+            "documents apart, but not causal", lambda lengths: (_same_document(lengths), sum(size * size for size in lengths)),
+            "The documents are apart, as they should be. Within each the mask must still be causal.",
+        ),
+        Misconception(
+            "each document begins one token late",
+            lambda lengths: ((_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(_document(lengths).roll(1).clamp_max(_document(lengths))),
+                             sum(size * (size + 1) // 2 for size in (lengths[0] + 1, *lengths[1:-1], lengths[-1] - 1) if size > 0)),
+            "The first token of a document still belongs to the one before in your mask. Lengths 3 and 2 mean tokens 0–2 and tokens 3–4.",
+        ),
+        Misconception(
+            "the right mask, the whole triangle as count",
+            lambda lengths: ((_band(sum(lengths)) >= 0) & _same_document(lengths), _triangle(sum(lengths))),
+            "The pairs across documents are hidden. Add up the triangles of the documents, each from its own length.",
+        ),
+        Misconception(
+            "each document sees the others alone", lambda lengths: (
+                (_band(sum(lengths)) >= 0) & ~_same_document(lengths),
+                _triangle(sum(lengths)) - sum(size * (size + 1) // 2 for size in lengths),
+            ),
+            "The comparison is the wrong way round: a pair is allowed if query and key are of the same document.",
+        ),
+    ],
+)  # fmt: skip
+
+mask_zoo = CheckGroup(
+    "mask_zoo", encoder_mask, decoder_mask, cross_mask, prefix_mask, sliding_window_mask, global_tokens_mask, packed_mask
+)
+
+which_positions = Check(
+    reference=masks.which_positions,
+    cases=[given("the positions, in rising order")],
+    misconceptions=[
+        Misconception(
+            "a document that leaks", lambda: (4, 5, 6, 7),
+            "That is the window of four tokens. Position 4 belongs to the first document: all masks must allow a pair.",
+        ),
+        Misconception(
+            "its own token hidden", lambda: (5, 6),
+            "Query 7 may see itself.",
+        ),
+        Misconception(
+            "the future seen", lambda: (5, 6, 7, 8),
+            "Position 8 comes after query 7: causal.",
+        ),
+        Misconception(
+            "one row too far", lambda: (5, 6, 7, 8, 9),
+            "Positions count from 0: nine tokens have the positions 0 … 8, and query 7 is not the last.",
+        ),
+        Misconception(
+            "the window alone, one too wide", lambda: (3, 4, 5, 6, 7),
+            "A window of 4 holds the token itself and three before it, and the document begins at 5.",
+        ),
+    ],
+)  # fmt: skip

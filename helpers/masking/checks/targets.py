@@ -1,0 +1,214 @@
+"""Checks of next-token targets and of the loss over them."""
+
+import math
+
+import torch
+from torch import Generator
+
+from helpers.engine.cases import Drawn, given
+from helpers.engine.check import Check, Misconception
+
+from .. import targets
+
+__all__ = ["copy_without_mask", "shift_targets"]
+
+
+def _tokens(b: int, n: int) -> Drawn:
+    """Random tokens everywhere: nothing but `lengths` says what is padding."""
+    return Drawn(lambda generator: torch.randint(1, 40, (b, n), generator=generator))
+
+
+def _inputs(tokens, end):
+    return torch.cat([torch.full_like(tokens[:, :1], end), tokens], dim=1)
+
+
+def _place(tokens):
+    return torch.arange(tokens.shape[1] + 1)
+
+
+def _ended(tokens, lengths, end):
+    """The tokens with `end` after the last real one; padding as it was."""
+    edge = torch.full_like(tokens[:, :1], end)
+    return torch.cat([tokens, edge], dim=1).masked_fill(_place(tokens) == lengths[:, None], end)
+
+
+def unshifted(tokens, lengths, end):
+    inputs = _inputs(tokens, end)
+    return inputs, inputs.masked_fill(_place(tokens) > lengths[:, None], -100)
+
+
+def shifted_back(tokens, lengths, end):
+    inputs = _inputs(tokens, end)
+    return inputs, inputs.roll(1, dims=1).masked_fill(_place(tokens) > lengths[:, None], -100)
+
+
+def two_ahead(tokens, lengths, end):
+    ahead = torch.cat([_ended(tokens, lengths, end)[:, 1:], torch.full_like(tokens[:, :1], -100)], dim=1)
+    return _inputs(tokens, end), ahead.masked_fill(_place(tokens) >= lengths[:, None], -100)
+
+
+def without_end(tokens, lengths, end):
+    ended = _ended(tokens, lengths, end)
+    return _inputs(tokens, end), ended.masked_fill(_place(tokens) >= lengths[:, None], -100)
+
+
+def padding_kept(tokens, lengths, end):
+    return _inputs(tokens, end), _ended(tokens, lengths, end)
+
+
+def end_in_the_last_column(tokens, lengths, end):
+    inputs = _inputs(tokens, end)
+    return inputs, inputs.roll(-1, dims=1)
+
+
+def padding_marked_with_zero(tokens, lengths, end):
+    return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], 0)
+
+
+def end_repeated(tokens, lengths, end):
+    return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], end)
+
+
+def inputs_without_start(tokens, lengths, end):
+    ended = _ended(tokens, lengths, end)
+    return ended, ended.masked_fill(_place(tokens) > lengths[:, None], -100)
+
+
+shift_targets = Check(
+    reference=targets.shift_targets,
+    cases=[
+        given("3 sequences, lengths 4, 6, 2", _tokens(3, 6), torch.tensor([4, 6, 2]), 50),
+        given("2 sequences, lengths 5, 1, end = 0", _tokens(2, 5), torch.tensor([5, 1]), 0),
+        given("no padding at all", _tokens(2, 4), torch.tensor([4, 4]), 41),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "targets that are not shifted", unshifted,
+            "Your model is asked for the token that it is given. At position i it must predict what comes next.",
+        ),
+        Misconception(
+            "shifted the wrong way", shifted_back,
+            "Your targets are the tokens before the inputs: the model learns to remember, not to predict. The target at i is the input at i + 1.",
+        ),
+        Misconception(
+            "shifted twice", two_ahead,
+            "The extra first input is a shift already. Targets are simply the tokens, with the end token after them.",
+        ),
+        Misconception(
+            "no end token among the targets", without_end,
+            "After the last real token comes `end`. A model that never has to say it doesn't learn to stop.",
+        ),
+        Misconception(
+            "loss over padding", padding_kept,
+            "What stands after the end token is padding. Mark it with −100, or the model is trained to predict it.",
+        ),
+        Misconception(
+            "the end token in the last column", end_in_the_last_column,
+            "`roll` puts the end token where the longest sequence ends. Each sequence ends after its own length, and padding follows.",
+        ),
+        Misconception(
+            "padding marked with 0", padding_marked_with_zero,
+            "0 is a token like any other, and would be trained. The loss ignores −100, PyTorch's `ignore_index`.",
+        ),
+        Misconception(
+            "end tokens over all the padding", end_repeated,
+            "One end token is enough. Further ones are easy to predict: they make the loss look better than it is.",
+        ),
+        Misconception(
+            "inputs equal to the targets", inputs_without_start,
+            "The inputs begin with `end` (it marks both edges), then come the tokens. In this way input i is what stands before target i.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
+    return Drawn(lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype))
+
+
+def _targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
+    def draw(generator: Generator):
+        drawn = torch.randint(vocabulary, (len(lengths), n), generator=generator)
+        return drawn.masked_fill(torch.arange(n) >= torch.tensor(lengths)[:, None], -100)
+
+    return Drawn(draw)
+
+
+def _picked(values, targets):
+    return values.gather(-1, targets.clamp_min(0)[..., None])[..., 0]
+
+
+def _mean(values, targets):
+    return (values * (targets != -100)).sum() / (targets != -100).sum()
+
+
+def _loss_of_log_softmax(logits, targets, axis=-1):
+    return -_mean(_picked(logits.log_softmax(axis), targets), targets)
+
+
+def mean_of_means(logits, targets):
+    kept, losses = targets != -100, -_picked(logits.log_softmax(-1), targets)
+    return ((losses * kept).sum(-1) / kept.sum(-1)).mean()
+
+
+def without_maximum(logits, targets):
+    powers = torch.exp(logits)
+    return -_mean(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
+
+
+copy_without_mask = Check(
+    exercise="copy_without_mask",
+    reference=targets.next_token_loss,
+    cases=[
+        given("lengths 4, 2, 5 of n = 5", _logits(3, 5, 7), _targets((4, 2, 5), 5, 7)),
+        given("no padding", _logits(2, 4, 9, scale=2.0), _targets((4, 4), 4, 9)),
+        given("logits in the hundreds", _logits(2, 6, 5, scale=300.0), _targets((6, 1), 6, 5)),
+        given("gradients, in float64", _logits(2, 4, 6, dtype=torch.float64), _targets((3, 1), 4, 6), gradient=True),
+    ],
+    misconceptions=[
+        Misconception(
+            "divided by all positions, padding too", lambda logits, targets: -(
+                _picked(logits.log_softmax(-1), targets) * (targets != -100)
+            ).sum() / targets.numel(),
+            "The ignored positions add nothing to the sum, and must not count in the mean either: the more padding, the smaller your loss.",
+        ),
+        Misconception(
+            "padding taken for token 0", lambda logits, targets: -_picked(logits.log_softmax(-1), targets).mean(),
+            "−100 is no token. After `clamp` it points at token 0, and the model is trained to say token 0 at padding.",
+        ),
+        Misconception(
+            "the sum instead of the mean", lambda logits, targets: -(_picked(logits.log_softmax(-1), targets) * (targets != -100)).sum(),
+            "A sum grows with the length of the texts and with the batch. Divide by the number of positions that count.",
+        ),
+        Misconception(
+            "a mean of the sequences' means", mean_of_means,
+            "That makes a token in a short sequence count more. Every position that isn't ignored has the same weight.",
+        ),
+        Misconception(
+            "logits without a softmax", lambda logits, targets: -_mean(_picked(logits, targets), targets),
+            "Logits are no log-probabilities yet. Subtract the logarithm of the sum of their powers: `log_softmax`.",
+        ),
+        Misconception(
+            "the probability instead of its logarithm", lambda logits, targets: -_mean(_picked(logits.softmax(-1), targets), targets),
+            "The loss is −log p. It grows without bound when the right token gets next to nothing.",
+        ),
+        Misconception(
+            "softmax over the positions", lambda logits, targets: _loss_of_log_softmax(logits, targets, 1),
+            "At each position the probabilities of all words sum to 1: the softmax runs along the vocabulary, the last axis.",
+        ),
+        Misconception(
+            "no maximum is subtracted", without_maximum,
+            "e^300 overflows, and log 0 is −∞. `log_softmax` (or `logsumexp`) subtracts the maximum first.",
+        ),
+        Misconception(
+            "bits instead of nats", lambda logits, targets: _loss_of_log_softmax(logits, targets) / math.log(2),
+            "This is the loss in base 2. PyTorch and the papers use the natural logarithm.",
+        ),
+        Misconception(
+            "shifted once more", lambda logits, targets: _loss_of_log_softmax(logits[:, :-1], targets[:, 1:]),
+            "The targets are shifted already (3.11). Shifted again, the model is asked for the word after the next.",
+        ),
+    ],
+    forbids=["cross_entropy", "nll_loss"],
+)  # fmt: skip

@@ -1,0 +1,152 @@
+"""Pictures of unit 03: masks, what they do to a row of scores, and what the targets of a language model are."""
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.colors import ListedColormap
+from torch import Tensor
+
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+
+__all__ = [
+    "causal_steps",
+    "mask_grids",
+    "mask_zoo",
+    "masking_a_row",
+    "padding_and_causal",
+    "renormalising_error",
+    "shifted_rows",
+]
+
+HIDDEN = "#eceef1"
+
+
+def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, size: float = 2.0) -> None:
+    """Masks side by side: a row a query, a column a key, purple where attention is allowed."""
+    figure, axes = plt.subplots(1, len(named), figsize=(size * len(named) + 0.4, size + 0.7), squeeze=False)
+    for axis, (name, mask) in zip(axes[0], named.items(), strict=True):
+        _grid(axis, mask, name)
+        axis.set(xlabel="key", ylabel="query" if axis is axes[0, 0] else "")
+        if labels:
+            axis.set_xticks(range(mask.shape[1]), labels[-mask.shape[1] :], rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+            axis.set_yticks(range(mask.shape[0]), labels[-mask.shape[0] :], fontsize=8)
+    plt.show()
+
+
+def _grid(axis, mask: Tensor, title: str, colour: str = WEIGHT) -> None:
+    axis.imshow(mask.to(torch.float), cmap=ListedColormap([HIDDEN, colour]), vmin=0, vmax=1, aspect="equal")
+    axis.set_xticks([x - 0.5 for x in range(1, mask.shape[1])], minor=True)
+    axis.set_yticks([y - 0.5 for y in range(1, mask.shape[0])], minor=True)
+    axis.grid(which="minor", color="white", lw=1.2)
+    axis.tick_params(which="both", length=0)
+    axis.spines[:].set_visible(False)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_title(title, fontsize=10)
+
+
+def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
+    """One query's scores, the same with −∞, their powers and their shares: as bars, hidden keys in grey."""
+    scores, allowed = torch.tensor(scores), torch.tensor(allowed)
+    hidden = scores.masked_fill(~allowed, -torch.inf)
+    steps = {"scores": scores, "hidden keys at −∞": hidden, "exp(score − max)": (hidden - hidden.max()).exp(), "weights": hidden.softmax(0)}
+    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
+    for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
+        colours = [colour if keep else "#c9ccd1" for keep in allowed.tolist()]
+        bars = axis.bar(range(len(values)), values.clamp_min(-3), color=colours)
+        axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
+        axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
+        axis.axhline(0, color=OUTPUT, lw=0.6)
+    plt.show()
+
+
+def _brief(value: float) -> str:
+    return "−∞" if value == -torch.inf else f"{value:.2g}".replace("-", "−")
+
+
+@waits_for("exercise 3.5, mask, then renormalise")
+def renormalising_error(renormalise: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], dtypes: Sequence[torch.dtype]) -> None:
+    """Relative error of masking after the softmax, while one hidden score rises above the allowed ones."""
+    figure, axis = plt.subplots(figsize=(7.5, 3))
+    allowed = torch.tensor([0.3, -0.2, 0.9, 0.0], dtype=torch.float64)
+    mask, exact = torch.tensor([[True] * 4 + [False]]), allowed.softmax(0)
+    rises = torch.arange(0, 131, dtype=torch.float64)
+    for dtype, colour in zip(dtypes, (KEY, QUERY, VALUE), strict=False):
+        rows = [torch.cat([allowed, rise[None]])[None].to(dtype) for rise in rises]
+        errors = [((renormalise(row, mask)[0][0, :4].double() - exact) / exact).abs().max() for row in rows]
+        errors = torch.stack(errors)
+        broken = int((~errors.isfinite()).nonzero()[0]) if (~errors.isfinite()).any() else len(errors)
+        axis.plot(rises[:broken], errors[:broken].clamp_min(1e-17), color=colour, label=str(dtype).removeprefix("torch."))
+        if broken < len(errors):
+            axis.plot(rises[broken - 1], errors[broken - 1].clamp_min(1e-17), "X", color=colour, ms=9)
+            axis.annotate("0/0", (float(rises[broken - 1]), float(errors[broken - 1])), xytext=(7, -3), textcoords="offset points", color=colour)
+    axis.set(yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error")
+    axis.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.17))
+    plt.show()
+
+
+@waits_for("exercise 3.6, causal attention")
+def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
+    """The three results of causal attention on drawn queries, keys and values."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v = (1.5 * torch.randn(len(words), d, generator=generator) for _ in range(3))
+    scores, weights, output = attention(q, k, v[:, :3])
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), width_ratios=[1, 1, 0.62])
+    heatmap(axes[0], scores, "scores, −∞ where hidden", rows="query", columns="key", cmap="RdBu", vmin=-4, vmax=4)
+    for i, j in (scores == -torch.inf).nonzero().tolist():
+        axes[0].text(j, i, "−∞", ha="center", va="center", fontsize=9, color=OUTPUT)
+    heatmap(axes[1], weights, "weights", columns="key", numbers=True, vmin=0, vmax=1)
+    heatmap(axes[2], output, "output", columns="feature", numbers=True, cmap="RdBu", vmin=-4, vmax=4)
+    for axis in axes[:2]:
+        axis.set_xticks(range(len(words)), words, fontsize=9)
+    axes[0].set_yticks(range(len(words)), words, fontsize=9)
+    plt.show()
+
+
+@waits_for("exercises 3.7 and 3.8, padding and combining")
+def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Sequence[int], n: int) -> None:
+    """For each sequence of a batch: its padding mask, the causal mask, and both together."""
+    padding = padding_mask(torch.tensor(lengths), n, n)
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    together = combine(padding, causal)
+    figure, axes = plt.subplots(1, 2 * len(lengths) + 1, figsize=(10, 2.1))
+    for row, length in enumerate(lengths):
+        _grid(axes[row], padding[row, 0], f"padding, {length} real", KEY)
+        _grid(axes[len(lengths) + 1 + row], together[row, 0], f"both, {length} real")
+    _grid(axes[len(lengths)], causal, "causal", QUERY)
+    for axis in axes:
+        axis.title.set_fontsize(9)
+    plt.show()
+
+
+def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
+    """Inputs above targets, position by position; ignored positions are grey."""
+    figure, axes = plt.subplots(1, len(rows), figsize=(10, 1.6))
+    for axis, (name, (inputs, targets)) in zip(axes, rows.items(), strict=True):
+        for level, words, colour in ((1, inputs, QUERY), (0, targets, VALUE)):
+            for x, word in enumerate(words):
+                ignored = word in ("−100", "pad")
+                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else "white",
+                          bbox={"boxstyle": "round,pad=0.35", "fc": HIDDEN if ignored else colour, "ec": "none"})  # fmt: skip
+                if level and targets[x] != "−100":
+                    axis.annotate("", (x, 0.27), (x, 0.73), arrowprops={"arrowstyle": "->", "color": OUTPUT})
+        axis.set(xlim=(-0.6, len(inputs) - 0.4), ylim=(-0.5, 1.5), xticks=[], title=name)
+        axis.set_yticks([0, 1], ["targets", "inputs"] if axis is axes[0] else ["", ""])
+        axis.tick_params(length=0)
+        axis.spines[:].set_visible(False)
+    plt.show()
+
+
+@waits_for("exercise 3.13, the zoo")
+def mask_zoo(made: dict[str, Callable[[], tuple[Tensor, int]]]) -> None:
+    """Every mask of the zoo on the same cells, with the pairs that its formula counts and those that are coloured."""
+    drawn = {name: make() for name, make in made.items()}
+    widest = max(mask.shape[1] for mask, _ in drawn.values())
+    figure, axes = plt.subplots(2, 4, figsize=(10, 6.3))
+    for axis, (name, (mask, pairs)) in zip(axes.flat, drawn.items(), strict=False):
+        _grid(axis, mask, f"{name}\n{int(pairs)} by formula, {int(mask.sum())} drawn")
+        axis.set_xlim(-0.5, widest - 0.5)  # cells of one size in all pictures
+    for axis in axes.flat[len(drawn) :]:
+        axis.axis("off")
+    plt.show()

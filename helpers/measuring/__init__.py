@@ -1,0 +1,1 @@
+"""What notebooks and pictures measure with: clocks, counters, devices, memory, growth."""

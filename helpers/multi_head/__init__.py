@@ -1,0 +1,1 @@
+"""Unit 04: heads, grouped queries and the induction head."""

@@ -1,0 +1,120 @@
+"""Checks of attention in which several query heads share one head of keys and values."""
+
+import math
+
+import torch
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, Misconception
+
+from .. import grouped_query
+
+__all__ = ["grouped_query_attention"]
+
+
+def _attend(q, k, v):
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def heads_dealt_out_in_turn(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    return _attend(q, k.repeat(1, size, 1, 1), v.repeat(1, size, 1, 1))
+
+
+def groups_of_h_kv_heads(q, k, v):
+    index = torch.arange(q.shape[1]) // k.shape[1] % k.shape[1]
+    return _attend(q, k[:, index], v[:, index])
+
+
+def values_dealt_out_in_turn(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    return _attend(q, k.repeat_interleave(size, dim=1), v.repeat(1, size, 1, 1))
+
+
+def groups_in_reverse(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    return _attend(q, k.flip(1).repeat_interleave(size, dim=1), v.flip(1).repeat_interleave(size, dim=1))
+
+
+def query_heads_averaged(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    mean = q.unflatten(1, (-1, size)).mean(dim=2)
+    return _attend(mean, k, v).repeat_interleave(size, dim=1)
+
+
+def without_scale(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
+    return torch.softmax(q @ k.mT, dim=-1) @ v
+
+
+def scaled_by_the_whole_width(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[1] * q.shape[-1]), dim=-1) @ v
+
+
+def one_softmax_for_a_group(q, k, v):
+    size = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).unflatten(1, (-1, size))  # (b, h_kv, size, n, m)
+    shares = torch.softmax(scores.movedim(2, -2).flatten(-2), dim=-1).unflatten(-1, (size, -1)).movedim(-2, 2)
+    return shares.flatten(1, 2) @ v
+
+
+grouped_query_attention = Check(
+    reference=grouped_query.grouped_query_attention,
+    cases=[
+        sized(b=2, h=6, h_kv=2, n=5, m=7, d_h=4, label="6 query heads, 2 key/value heads"),
+        sized(b=2, h=6, h_kv=3, n=4, m=5, d_h=3, label="6 query heads, 3 key/value heads"),
+        sized(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
+        sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
+        sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
+    ],
+    misconceptions=[
+        Misconception(
+            "heads dealt out in turn", heads_dealt_out_in_turn,
+            "With 6 query heads and 2 key/value heads, you pair them 0 1 0 1 0 1 (as `repeat` does). A group is a run of neighbours: 0 0 0 1 1 1.",
+        ),
+        Misconception(
+            "groups of h_kv heads", groups_of_h_kv_heads,
+            "h_kv is the number of groups. The size of a group is h / h_kv, so query head i belongs to group i // (h / h_kv).",
+        ),
+        Misconception(
+            "values dealt out in turn", values_dealt_out_in_turn,
+            "The keys are in the right groups. The values belong to those keys and must be copied in the same order.",
+        ),
+        Misconception(
+            "groups in reverse order", groups_in_reverse,
+            "The first query heads use key/value head 0, the last ones use the last.",
+        ),
+        Misconception(
+            "the first key/value head for all", lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
+            "That is multi-query attention. Here there are h_kv key/value heads, one for each group of query heads.",
+        ),
+        Misconception(
+            "key/value heads averaged",
+            lambda q, k, v: _attend(q, k.mean(dim=1, keepdim=True), v.mean(dim=1, keepdim=True)),
+            "Averaging is a way to convert a trained multi-head layer. In the layer itself each group uses its own key/value head as it is.",
+        ),
+        Misconception(
+            "query heads averaged within a group", query_heads_averaged,
+            "The query heads of a group share keys and values, but each asks its own question and has an output of its own.",
+        ),
+        Misconception(
+            "query heads left over", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
+            "All h query heads are used: the output has as many heads as q.",
+        ),
+        Misconception(
+            "one softmax for a whole group", one_softmax_for_a_group,
+            "Query heads share keys, not attention: each of them has one unit of its own to share out.",
+        ),
+        Misconception("no scale", without_scale, "Each head is a scaled dot-product attention: divide its scores by √d_h."),
+        Misconception(
+            "scaled by the width of all heads", scaled_by_the_whole_width,
+            "A score is a dot product of d_h terms, the width of one head.",
+        ),
+    ],
+    within=(1e-4, 1e-4),
+    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+)  # fmt: skip

@@ -1,0 +1,685 @@
+"""Checks of multi-head attention: cutting the width into heads, running them, and what they cost."""
+
+import math
+
+import torch
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import Check, Misconception
+
+from .. import heads as multi_head
+
+__all__ = [
+    "MultiHeadAttention",
+    "head_flops",
+    "head_parameters",
+    "heads_as_sum",
+    "merge_heads",
+    "multi_head_loop",
+    "split_heads",
+]
+
+ROUNDING = (1e-4, 2e-4)  # large scores cost digits, and the outputs are of size 1 to 10
+
+# ---------------------------------------------------------------------------------------------- cut and join the width
+
+split_heads = Check(
+    reference=multi_head.split_heads,
+    cases=[
+        sized(b=2, n=5, d=12, h=3), sized(b=3, n=4, d=8, h=2), sized(b=2, n=6, d=9, h=3, label="n = 6, d_h = h = 3"),
+        sized(b=1, n=3, d=7, h=1, label="one head"), sized(b=2, n=4, d=5, h=5, label="heads of width 1"),
+    ],
+    misconceptions=[
+        Misconception(
+            "a view without a transpose", lambda x, h: x.reshape(len(x), h, x.shape[1], -1),
+            "The shape is right, but a view only moves the line breaks: head 0 gets the first tokens with all their features. First cut each "
+            "token's features into (h, d_h), then bring the head axis before the tokens.",
+        ),
+        Misconception(
+            "heads and width swapped", lambda x, h: x.reshape(*x.shape[:2], -1, h).permute(0, 3, 1, 2),
+            "A head gets d_h features that lie side by side. If the width is cut into (d_h, h) instead of (h, d_h), head 0 gets every h-th one.",
+        ),
+        Misconception(
+            "the head axis left behind the tokens", lambda x, h: x.reshape(*x.shape[:2], h, -1),
+            "The features are cut up rightly. Now bring the head axis to the front, beside the batch, so that matrix products treat each head "
+            "by itself.",
+        ),
+        Misconception(
+            "width before tokens", lambda x, h: x.reshape(*x.shape[:2], h, -1).permute(0, 2, 3, 1),
+            "The last two axes of each head must be (tokens, features): a token a row, as in unit 02.",
+        ),
+        Misconception(
+            "all features for every head", lambda x, h: x.unsqueeze(1).expand(-1, h, -1, -1),
+            "Here the heads share the width out among them: each gets d/h features, not all d.",
+        ),
+    ],
+)  # fmt: skip
+
+merge_heads = Check(
+    reference=multi_head.merge_heads,
+    cases=[
+        sized(b=2, h=3, n=5, d_h=4), sized(b=3, h=2, n=4, d_h=6), sized(b=2, h=4, n=4, d_h=4, label="h = n = d_h = 4"),
+        sized(b=1, h=1, n=3, d_h=5, label="one head"),
+    ],
+    misconceptions=[
+        Misconception(
+            "merged without a transpose", lambda x: x.reshape(len(x), x.shape[2], -1),
+            "The shape is right, but a row now holds several tokens of one head. The head axis must stand beside the width before the two "
+            "become one.",
+        ),
+        Misconception(
+            "heads and width swapped", lambda x: x.permute(0, 2, 3, 1).flatten(2),
+            "The heads' features are shuffled together like cards. Each head's d_h features stay side by side: first head 0, then head 1.",
+        ),
+        Misconception(
+            "heads added up", lambda x: x.sum(dim=1),
+            "The heads are put side by side, so the width is h·d_h again. Adding them would mix what they keep apart.",
+        ),
+        Misconception(
+            "the last two axes not joined", lambda x: x.transpose(1, 2),
+            "The axes are in the right order now: (b, n, h, d_h). Join the last two into one.",
+        ),
+        Misconception(
+            "heads one below the other", lambda x: x.flatten(1, 2),
+            "This makes h·n tokens of width d_h. There are still n tokens: it is the width that grows back to h·d_h.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------ one head at a time
+
+
+def _visible(*shape: int) -> Drawn:
+    """A random mask that shows every query at least one key, and hides at least one from some."""
+
+    def draw(generator: Generator) -> Tensor:
+        mask = torch.rand(shape, generator=generator) < 0.5
+        one = torch.randint(shape[-1], (*shape[:-1], 1), generator=generator)
+        mask = mask.scatter(-1, one, True)
+        mask[..., 0, :] = torch.arange(shape[-1]) < 2
+        return mask
+
+    return Drawn(draw)
+
+
+def _normal(*shape: int, scale: float = 1.0) -> Drawn:
+    return Drawn(lambda generator: scale * torch.randn(shape, generator=generator))
+
+
+def _loop(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
+    """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
+    into = _normal(h, d, d_h, scale=d**-0.5)
+    out = _normal(h * d_h, d, scale=(h * d_h) ** -0.5)
+    return given(label, _normal(b, n, d, scale=scale), _normal(b, m, d, scale=scale), into, into, into, out, _visible(n, m))
+
+
+def _heads(x, memory, w_q, w_k, w_v, mask, scale):
+    return [
+        torch.softmax((x @ q @ (memory @ k).mT * scale).masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v)
+        for q, k, v in zip(w_q, w_k, w_v)
+    ]
+
+
+def loop_scaled_by_d(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, x.shape[-1] ** -0.5), dim=-1) @ w_o
+
+
+def loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, 1.0), dim=-1) @ w_o
+
+
+def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1)
+
+
+def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+    scores = [(x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf) for q, k in zip(w_q, w_k)]
+    weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1).split(mask.shape[-1], dim=-1)
+    return torch.cat([a @ (memory @ v) for a, v in zip(weights, w_v)], dim=-1) @ w_o
+
+
+def loop_on_x_alone(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, x, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
+
+
+def loop_with_the_mask_inverted(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, ~mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
+
+
+def loop_without_mask(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, torch.ones_like(mask), w_q.shape[-1] ** -0.5), dim=-1) @ w_o
+
+
+def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        weights = torch.softmax(x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1]), dim=-1)
+        heads.append(weights * mask @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def loop_with_heads_added(x, memory, w_q, w_k, w_v, w_o, mask):
+    return sum(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5)) @ w_o[: w_q.shape[-1]]
+
+
+def loop_with_heads_interleaved(x, memory, w_q, w_k, w_v, w_o, mask):
+    return torch.stack(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1).flatten(-2) @ w_o
+
+
+def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask):
+    head = _heads(x, memory, w_q[:1], w_k[:1], w_v[:1], mask, w_q.shape[-1] ** -0.5)
+    return torch.cat(head * len(w_q), dim=-1) @ w_o
+
+
+multi_head_loop = Check(
+    reference=multi_head.multi_head_loop,
+    cases=[
+        _loop("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
+        _loop("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
+        _loop("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
+        _loop("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
+    ],
+    misconceptions=[
+        Misconception(
+            "scaled by √d instead of √d_h", loop_scaled_by_d,
+            "A score is a dot product of d_h terms: the head's own width. The width d of the tokens plays no part in its spread.",
+        ),
+        Misconception("no scale", loop_without_scale, "Each head is a scaled dot-product attention: divide its scores by √d_h."),
+        Misconception(
+            "no output projection", loop_without_output_projection,
+            "Side by side, the heads have not met yet. The product with W_O mixes them, and brings the width back to d.",
+        ),
+        Misconception(
+            "one softmax across the heads", loop_with_one_softmax,
+            "Every head has one unit of attention of its own for each query. If the heads share one, a loud head silences the others.",
+        ),
+        Misconception(
+            "keys and values from the queries' tokens", loop_on_x_alone,
+            "In cross-attention the queries come from `x`, but what they look at is `memory`: keys and values come from there.",
+        ),
+        Misconception(
+            "the mask inverted", loop_with_the_mask_inverted,
+            "True means: may attend. You hide what is allowed. `masked_fill` fills where its mask is True, so it wants the opposite.",
+        ),
+        Misconception("the mask not used", loop_without_mask, "Scores of hidden keys become −∞ before the softmax, in every head."),
+        Misconception(
+            "the mask after the softmax", loop_masked_after_the_softmax,
+            "Hidden keys have taken their share already, so the rest doesn't sum to 1. Hide them before the softmax.",
+        ),
+        Misconception(
+            "heads added up", loop_with_heads_added,
+            "The heads are put side by side, width h·d_h, so that W_O can treat each of them differently.",
+        ),
+        Misconception(
+            "the heads' features shuffled together", loop_with_heads_interleaved,
+            "Concatenate: all features of head 0, then all of head 1. `stack` on a last axis deals them out in turn.",
+        ),
+        Misconception(
+            "every head with the first head's weights", loop_with_the_first_head_only,
+            "Head i has the weights w_q[i], w_k[i], w_v[i]. With the same weights all heads would see the same.",
+        ),
+    ],
+    within=ROUNDING,
+    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------- all heads at once
+
+
+def _run(layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
+    """Build the layer, load the weights, call it with what there is."""
+    layer = layer_class(x.shape[-1], h)
+    if x.dtype == torch.float64:
+        layer.double()
+    layer.load_state_dict(weights)
+    given_too = {name: value for name, value in (("memory", memory), ("mask", mask)) if value is not None}
+    return layer(x, **given_too)
+
+
+def _weights(d: int) -> Drawn:
+    """Weights and biases under the names of the docstring. The biases are large, so that one that is left out shows."""
+
+    def draw(generator: Generator) -> dict[str, Tensor]:
+        names = ("w_q", "w_k", "w_v", "w_o")
+        weights = {f"{name}.weight": torch.randn(d, d, generator=generator) / math.sqrt(d) * 1.5 for name in names}
+        return weights | {f"{name}.bias": torch.randn(d, generator=generator) for name in names}
+
+    return Drawn(draw)
+
+
+def _layer(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
+    memory = _normal(b, m, d, scale=scale) if m else None
+    return given(label, h, _weights(d), _normal(b, n, d, scale=scale), memory, _visible(*mask) if mask else None)
+
+
+class _Layer(nn.Module):
+    """A right layer in small steps: each wrong answer below differs from it in one of them."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.h, self.d_h = h, d // h
+        self.w_q, self.w_k, self.w_v, self.w_o = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
+
+    def project(self, x, memory):
+        return self.w_q(x), self.w_k(memory), self.w_v(memory)
+
+    def split(self, x):
+        return x.reshape(len(x), -1, self.h, self.d_h).transpose(1, 2)
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.d_h)
+
+    def weights(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
+        return torch.softmax(scores, dim=-1)
+
+    def merge(self, x):
+        return x.transpose(1, 2).flatten(2)
+
+    def forward(self, x, memory=None, mask=None):
+        q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
+        return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
+
+
+class LayerWithSplitByView(_Layer):
+    def split(self, x):
+        return x.reshape(len(x), self.h, -1, self.d_h)
+
+
+class LayerWithMergeByView(_Layer):
+    def merge(self, x):
+        return x.reshape(len(x), x.shape[2], -1)
+
+
+class LayerWithoutAnyTranspose(_Layer):
+    def split(self, x):
+        return x.reshape(len(x), self.h, -1, self.d_h)
+
+    def merge(self, x):
+        return x.reshape(len(x), x.shape[2], -1)
+
+
+class LayerWithSwappedSplit(_Layer):
+    def split(self, x):
+        return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
+
+
+class LayerWithFeaturesDealtOut(_Layer):
+    def split(self, x):
+        return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
+
+    def merge(self, x):
+        return x.permute(0, 2, 3, 1).flatten(2)
+
+
+class LayerScaledByD(_Layer):
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.h * self.d_h)
+
+
+class LayerWithoutScale(_Layer):
+    def scores(self, q, k):
+        return q @ k.mT
+
+
+class LayerScaledByTheWholeWidth(_Layer):
+    def scores(self, q, k):
+        return q @ k.mT / self.d_h
+
+
+class LayerWithoutOutputProjection(_Layer):
+    def forward(self, x, memory=None, mask=None):
+        q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
+        return self.merge(self.weights(self.scores(q, k), mask) @ v)
+
+
+class LayerWithOneSoftmax(_Layer):
+    def weights(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
+        shares = torch.softmax(scores.transpose(1, 2).flatten(2), dim=-1)  # (b, n, h·m)
+        return shares.unflatten(-1, (self.h, -1)).transpose(1, 2)
+
+
+class LayerWithHeadsCompeting(_Layer):
+    def weights(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
+        return torch.softmax(scores, dim=1)
+
+
+class LayerWithQueriesCompeting(_Layer):
+    def weights(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
+        return torch.softmax(scores, dim=-2)
+
+
+class LayerWithoutCrossAttention(_Layer):
+    def project(self, x, memory):
+        return self.w_q(x), self.w_k(x), self.w_v(x)
+
+
+class LayerWithValuesFromX(_Layer):
+    def project(self, x, memory):
+        return self.w_q(x), self.w_k(memory), self.w_v(x)
+
+
+class LayerWithQueriesFromMemory(_Layer):
+    def project(self, x, memory):
+        return self.w_q(memory), self.w_k(x), self.w_v(x)
+
+
+class LayerWithMaskOverBatch(_Layer):
+    def weights(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -torch.inf), dim=-1)
+
+
+class LayerWithMaskInverted(_Layer):
+    def weights(self, scores, mask):
+        if mask is not None:
+            scores = scores.masked_fill(mask.unsqueeze(-3), -torch.inf)
+        return torch.softmax(scores, dim=-1)
+
+
+class LayerWithMaskMultiplied(_Layer):
+    def weights(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores * mask.unsqueeze(-3), dim=-1)
+
+
+class LayerWithMaskAdded(_Layer):
+    def weights(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores + mask.unsqueeze(-3), dim=-1)
+
+
+class LayerWithMaskAfterSoftmax(_Layer):
+    def weights(self, scores, mask):
+        shares = torch.softmax(scores, dim=-1)
+        return shares if mask is None else shares * mask.unsqueeze(-3)
+
+
+class LayerWithoutMask(_Layer):
+    def weights(self, scores, mask):
+        return torch.softmax(scores, dim=-1)
+
+
+class LayerWithoutBiases(_Layer):
+    def project(self, x, memory):
+        return x @ self.w_q.weight.T, memory @ self.w_k.weight.T, memory @ self.w_v.weight.T
+
+
+class LayerWithKeysAsValues(_Layer):
+    def project(self, x, memory):
+        return self.w_q(x), self.w_k(memory), self.w_k(memory)
+
+
+class LayerWithTransposedWeights(_Layer):
+    def project(self, x, memory):
+        pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
+        return tuple(t @ w.weight + w.bias for t, w in pairs)
+
+
+MultiHeadAttention = Check(
+    reference=multi_head.MultiHeadAttention,
+    drive=_run,
+    cases=[
+        _layer("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
+        _layer("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
+        _layer("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
+        _layer("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
+        _layer("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
+        _layer("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
+        _layer("large scores", n=4, d=10, h=5, scale=3.0),
+    ],
+    misconceptions=[
+        Misconception(
+            "heads split by a view alone", LayerWithSplitByView,
+            "A view only moves the line breaks: head 0 gets the first tokens, not the first features. Cut the width into (h, d_h) first, then "
+            "swap the head axis with the token axis.",
+        ),
+        Misconception(
+            "heads merged by a view alone", LayerWithMergeByView,
+            "From (b, h, n, d_h), bring the heads back beside the width before you join the two; otherwise a row mixes several tokens.",
+        ),
+        Misconception(
+            "views without any transpose", LayerWithoutAnyTranspose,
+            "Split and merge undo each other, so the shapes fit, but each head attends among pieces of a few tokens. Tokens and features must "
+            "stay apart: transpose after the split and before the merge.",
+        ),
+        Misconception(
+            "heads and width swapped in the split", LayerWithSwappedSplit,
+            "Cut the width into (h, d_h), in this order: a head's features lie side by side. (d_h, h) gives head 0 every h-th feature.",
+        ),
+        Misconception(
+            "features dealt out to the heads in turn", LayerWithFeaturesDealtOut,
+            "Split and merge agree with each other, but head i is the i-th block of d_h features in the weights, not every h-th feature.",
+        ),
+        Misconception(
+            "scaled by √d instead of √d_h", LayerScaledByD,
+            "A head's score is a dot product of d_h terms, so √d_h is its spread. With √d all heads get too flat, the more the more heads.",
+        ),
+        Misconception("no scale", LayerWithoutScale, "Each head is a scaled dot-product attention: divide the scores by √d_h."),
+        Misconception(
+            "scaled by d_h instead of √d_h", LayerScaledByTheWholeWidth,
+            "The spread of a dot product of d_h terms is √d_h. Dividing by d_h itself makes attention too flat.",
+        ),
+        Misconception(
+            "no output projection", LayerWithoutOutputProjection,
+            "Side by side, the heads have not met yet. The last step is `w_o`, which mixes what they found.",
+        ),
+        Misconception(
+            "one softmax across heads and keys", LayerWithOneSoftmax,
+            "Every head has one unit of attention of its own for each query: the softmax runs over the keys of one head.",
+        ),
+        Misconception(
+            "a softmax over the heads", LayerWithHeadsCompeting,
+            "The head axis is not the axis of the keys. Heads don't compete; the keys within one head do, and they are the last axis.",
+        ),
+        Misconception(
+            "softmax over the queries", LayerWithQueriesCompeting,
+            "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores.",
+        ),
+        Misconception(
+            "keys and values from the queries' tokens", LayerWithoutCrossAttention,
+            "In cross-attention `x` asks and `memory` answers: keys and values are projections of `memory`.",
+        ),
+        Misconception(
+            "values from the queries' tokens", LayerWithValuesFromX,
+            "The keys come from `memory`, and the values belong to those keys: they come from there too.",
+        ),
+        Misconception(
+            "queries from the memory", LayerWithQueriesFromMemory,
+            "The output has a row for each token of `x`, so the queries come from `x`. `memory` gives keys and values.",
+        ),
+        Misconception(
+            "the mask's batch axis taken for heads", LayerWithMaskOverBatch,
+            "The scores are (b, h, n, m), and a mask (b, n, m) lines up with them from the right: b meets h. Give the mask a head axis of size 1.",
+        ),
+        Misconception(
+            "the mask inverted", LayerWithMaskInverted,
+            "True means: may attend. `masked_fill` fills where its mask is True, so it wants the opposite.",
+        ),
+        Misconception(
+            "scores multiplied by the mask", LayerWithMaskMultiplied,
+            "A hidden key then has the score 0, and e^0 = 1 is not nothing. Its score must be −∞.",
+        ),
+        Misconception(
+            "the mask added as 0 and 1", LayerWithMaskAdded,
+            "Adding 1 to what is allowed makes it only e times as likely. A hidden score must become −∞.",
+        ),
+        Misconception(
+            "the mask after the softmax", LayerWithMaskAfterSoftmax,
+            "Hidden keys have taken their share already, so the rest doesn't sum to 1. Hide them before the softmax.",
+        ),
+        Misconception("the mask not used", LayerWithoutMask, "Scores of hidden keys become −∞ before the softmax, in every head."),
+        Misconception(
+            "the projections' biases left out", LayerWithoutBiases,
+            "`nn.Linear(d, d)` has a bias. Call the module, `self.w_q(x)`, and it is added.",
+        ),
+        Misconception(
+            "values made by the keys' projection", LayerWithKeysAsValues,
+            "What a token is found by and what it hands over are two things: values have a projection of their own, `w_v`.",
+        ),
+        Misconception(
+            "transposed weights", LayerWithTransposedWeights,
+            "`nn.Linear` stores its weight as (out, in) and multiplies by the transpose. Call the module and you need not think of it.",
+        ),
+    ],
+    within=ROUNDING,
+    forbids=["multi_head_attention"],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------- costs
+
+SIZES = [sized(d=12, h=3, d_h=4), sized(d=8, h=4, d_h=8), sized(d=10, h=3, d_h=7), sized(d=512, h=8, d_h=64)]
+
+head_parameters = Check(
+    reference=multi_head.head_parameters,
+    cases=SIZES,
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "no biases", lambda d, h, d_h: 4 * d * h * d_h,
+            "Each of the four projections adds a bias: one number for each of its outputs.",
+        ),
+        Misconception(
+            "no output projection", lambda d, h, d_h: 3 * (d + 1) * h * d_h,
+            "There is a fourth projection: W_O brings the h·d_h features of all heads back to d.",
+        ),
+        Misconception(
+            "one number for each bias", lambda d, h, d_h: 4 * d * h * d_h + 4,
+            "A bias is a vector, as long as the projection's output: h·d_h for three of them, d for the last.",
+        ),
+        Misconception(
+            "the parameters of one head", lambda d, h, d_h: 4 * d * d_h + 3 * d_h + d,
+            "Every head has weights of its own: all h of them together project to h·d_h features.",
+        ),
+        Misconception(
+            "four d × d projections, whatever d_h is", lambda d, h, d_h: 4 * d * (d + 1),
+            "That is right when h·d_h = d. Here d_h is free, and the projections go from d to h·d_h, and back.",
+        ),
+        Misconception(
+            "heads that all have width d", lambda d, h, d_h: 3 * (d + 1) * h * d + (h * d + 1) * d,
+            "The width of a head is d_h, whatever d is: the projections go from d to h·d_h.",
+        ),
+        Misconception(
+            "an output bias of width h·d_h", lambda d, h, d_h: 4 * (d + 1) * h * d_h,
+            "The output projection goes from h·d_h to d, so its bias has d numbers.",
+        ),
+    ],
+)  # fmt: skip
+
+head_flops = Check(
+    reference=multi_head.head_flops,
+    cases=[
+        sized(n=5, d=12, h=3, d_h=4), sized(n=100, d=8, h=4, d_h=8), sized(n=7, d=10, h=3, d_h=6), sized(n=1024, d=512, h=8, d_h=64),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "one FLOP for a multiply-add", lambda n, d, h, d_h: 4 * n * d * h * d_h + 2 * n * n * h * d_h,
+            "In this course a multiplication and an addition count as 2. An (a, b) times (b, c) product has 2·a·b·c FLOPs.",
+        ),
+        Misconception(
+            "no output projection", lambda n, d, h, d_h: 6 * n * d * h * d_h + 4 * n * n * h * d_h,
+            "There are four projections: Q, K, V, and the output.",
+        ),
+        Misconception(
+            "the weighted sum left out", lambda n, d, h, d_h: 8 * n * d * h * d_h + 2 * n * n * h * d_h,
+            "Two products have n² in them: the scores Q Kᵀ, and the weights times V.",
+        ),
+        Misconception(
+            "the scores of one head only", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * d_h,
+            "Each of the h heads has scores of its own, n × n of them.",
+        ),
+        Misconception(
+            "scores of width d in every head", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * h * d,
+            "A head's score is a dot product of d_h terms, not d.",
+        ),
+        Misconception(
+            "attention that is linear in n", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * h * d_h,
+            "Every one of n queries meets every one of n keys.",
+        ),
+        Misconception(
+            "the projections of one token", lambda n, d, h, d_h: 8 * d * h * d_h + 4 * n * n * h * d_h,
+            "All n tokens are projected: (n, d) times (d, h·d_h).",
+        ),
+        Misconception(
+            "projections of one head", lambda n, d, h, d_h: 8 * n * d * d_h + 4 * n * n * h * d_h,
+            "The projections of all heads together go from d to h·d_h.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- heads as a sum
+
+
+def _parts(label: str, b: int, h: int, n: int, d_h: int, d: int):
+    return given(label, _normal(b, h, n, d_h), _normal(h * d_h, d))
+
+
+def parts_by_columns(heads, w_o):
+    parts = heads @ w_o.T.unflatten(0, (heads.shape[1], -1))
+    return parts, parts.sum(dim=1)
+
+
+def parts_by_every_hth_row(heads, w_o):
+    parts = heads @ w_o.unflatten(0, (-1, heads.shape[1])).transpose(0, 1)
+    return parts, parts.sum(dim=1)
+
+
+def parts_averaged(heads, w_o):
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    return parts, parts.mean(dim=1)
+
+
+def parts_with_the_first_block(heads, w_o):
+    parts = heads @ w_o[: heads.shape[-1]]
+    return parts, parts.sum(dim=1)
+
+
+def parts_of_an_even_share(heads, w_o):
+    output = heads.transpose(1, 2).flatten(2) @ w_o
+    return (output / heads.shape[1]).unsqueeze(1).expand(-1, heads.shape[1], -1, -1), output
+
+
+def parts_joined_by_a_view(heads, w_o):
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    return parts, heads.reshape(len(heads), heads.shape[2], -1) @ w_o
+
+
+heads_as_sum = Check(
+    reference=multi_head.heads_as_sum,
+    cases=[
+        _parts("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), _parts("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
+        _parts("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
+    ],
+    misconceptions=[
+        Misconception(
+            "W_O cut into columns", parts_by_columns,
+            "In a row of heads times W_O, feature j of the row meets row j of W_O. So head i meets the i-th block of rows.",
+        ),
+        Misconception(
+            "every h-th row of W_O", parts_by_every_hth_row,
+            "The heads stand side by side, head 0 first, so head i meets rows i·d_h … (i+1)·d_h − 1.",
+        ),
+        Misconception(
+            "the heads averaged", parts_averaged,
+            "The output is the sum of the heads' parts, as it stands in the matrix product. Nothing is divided by h.",
+        ),
+        Misconception(
+            "every head with the first block of W_O", parts_with_the_first_block,
+            "Each head has rows of W_O of its own. If they shared them, W_O could not treat the heads differently.",
+        ),
+        Misconception(
+            "the output shared out evenly", parts_of_an_even_share,
+            "The output is right. But a head's part is what it adds, its own features times its own rows of W_O.",
+        ),
+        Misconception(
+            "the output from a view of the heads", parts_joined_by_a_view,
+            "Your parts are right: add them up over the head axis. A view of (b, h, n, d_h) as (b, n, h·d_h) mixes tokens.",
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,263 @@
+"""Checks of heads made by hand. Many weights are right, so what counts is what the heads do on random tokens."""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception
+
+from .. import induction
+
+__all__ = ["two_hand_made_heads"]
+
+CLOSE = (0.0, 0.01)  # attention of 0.99 counts as all of it
+
+
+def _tokens(v: int, length: int) -> Drawn:
+    """Two sequences: the start token, then drawn tokens, the last of which stood before and the second of which is new."""
+
+    def draw(generator: Generator) -> Tensor:
+        tokens = torch.randint(1, v, (2, length), generator=generator)
+        tokens[:, 0], tokens[:, -1] = 0, tokens[:, 2]
+        return tokens
+
+    return Drawn(draw)
+
+
+def _sequences(label: str, v: int, n: int, length: int):
+    return given(label, v, n, _tokens(v, length))
+
+
+CASES = [
+    _sequences("5 kinds of token, n = 8", 5, 8, 8), _sequences("9 kinds of token, n = 7", 9, 7, 7),
+    _sequences("3 kinds of token, n = 12", 3, 12, 12), _sequences("sequences shorter than n", 6, 16, 9),
+]  # fmt: skip
+
+
+def _fitting(head, v: int, n: int) -> list[Tensor]:
+    """The head's matrices in float64, or an error that says which of them has a wrong shape."""
+    d = 2 * v + n
+    if not isinstance(head, (tuple, list)) or not all(isinstance(w, Tensor) and w.dim() == 2 for w in head):
+        raise ValueError("return a tuple of matrices (two-dimensional tensors).")
+    for name, w, axis in zip(("w_q", "w_k", "w_v", "w_o"), head, (0, 0, 0, 1)):
+        if w.shape[axis] != d:
+            wanted = f"({d}, …)" if axis == 0 else f"(…, {d})"
+            raise ValueError(f"{name} has shape {tuple(w.shape)}, and {wanted} is expected: d = 2·{v} + {n}.")
+    return [w.double() for w in head]
+
+
+def _four(head, v: int, n: int) -> list[Tensor]:
+    matrices = _fitting(head, v, n)
+    if len(matrices) != 4:
+        raise ValueError("return four matrices: w_q, w_k, w_v, w_o.")
+    return matrices
+
+
+def _run_previous(answer, v: int, n: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The attention weights of the head, and what it adds to the stream."""
+    head, x = _four(answer(v, n), v, n), induction.stream(tokens, v, n).double()
+    return induction.causal_weights(x, *head[:2]), induction.head_output(x, head)
+
+
+def _run_first(answer, v: int, n: int, tokens: Tensor) -> Tensor:
+    w_q, w_k, *_ = _fitting(answer(v, n), v, n)
+    return induction.causal_weights(induction.stream(tokens, v, n).double(), w_q, w_k)
+
+
+def _run_induction(answer, v: int, n: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """The same as `_run_previous`, on a stream to which a right previous-token head has added its part."""
+    head, x = _four(answer(v, n), v, n), induction.stream(tokens, v, n).double()
+    x = x + induction.head_output(x, [w.double() for w in induction.previous_token_head(v, n)])
+    return induction.causal_weights(x, *head[:2]), induction.head_output(x, head)
+
+
+def _too_weak(run, reference):
+    """Whether the right tokens lead in every row, but not by enough."""
+
+    def recognise(seen) -> bool:
+        got, wanted = (out[0] if isinstance(out, (tuple, list)) else out for out in (seen.output, run(reference, *seen.args)))
+        chosen = wanted > 0.01
+        lead = got.masked_fill(~chosen, 2.0).amin(-1) - got.masked_fill(chosen, 0.0).amax(-1)  # least chosen against best other
+        short = (got - wanted).abs().max() > 0.01
+        return bool(short and (lead > 0).all())
+
+    return recognise
+
+
+WEAK = "The softmax lets the others keep a share: the scores are divided by √d_h and their gap must be large. Make the query's weights larger."
+
+# ---------------------------------------------------------------------------------------------- wrong answers, made by hand
+
+
+def _position_head(v, n, shift, strength=30.0, read=0, write=1):
+    """Every position asks for the one `shift` further on; the head reads and writes a part: 0 token, 1 empty, 2 position."""
+    d = 2 * v + n
+    w_q, w_k, w_v, w_o = torch.zeros(d, n), torch.zeros(d, n), torch.zeros(d, v), torch.zeros(v, d)
+    w_q[2 * v :] = strength * math.sqrt(n) * torch.diag(torch.ones(n - abs(shift)), shift)
+    w_k[2 * v :] = torch.eye(n)
+    width = min(v, d - read * v)
+    w_v[read * v : read * v + width, :width] = torch.eye(width)
+    w_o[:, write * v : (write + 1) * v] = torch.eye(v)
+    return w_q, w_k, w_v, w_o
+
+
+def previous_by_token(v, n):
+    _, _, w_v, w_o = _position_head(v, n, -1)
+    same = torch.zeros(2 * v + n, v)
+    same[:v] = torch.eye(v)
+    return 30 * math.sqrt(v) * same, same, w_v, w_o
+
+
+def previous_that_writes_nothing(v, n):
+    w_q, w_k, w_v, w_o = _position_head(v, n, -1)
+    return w_q, w_k, w_v, torch.zeros_like(w_o)
+
+
+previous_token_head = Check(
+    reference=induction.previous_token_head,
+    cases=CASES,
+    drive=_run_previous,
+    within=CLOSE,
+    misconceptions=[
+        Misconception(
+            "no visible token is asked for", lambda v, n: _position_head(v, n, 1),
+            "All visible tokens get the same share. Position i must ask for i − 1; if it asks for i + 1, the causal mask hides the answer. Are "
+            "w_q and w_k swapped?",
+        ),
+        Misconception(
+            "every token looks at itself", lambda v, n: _position_head(v, n, 0),
+            "With the same matrix for queries and keys, position i finds position i. Shift one of the two by one.",
+        ),
+        Misconception(
+            "two tokens back", lambda v, n: _position_head(v, n, -2),
+            "Position i must find i − 1. Check the first one that can: position 1 finds position 0.",
+        ),
+        Misconception(
+            "scores that are too weak", lambda v, n: _position_head(v, n, -1, strength=1.0), WEAK,
+            _too_weak(_run_previous, induction.previous_token_head),
+        ),
+        Misconception(
+            "tokens compared instead of positions", previous_by_token,
+            "This head finds tokens of the same kind. Where a token stands is written in the last n columns: read queries and keys from there.",
+        ),
+        Misconception(
+            "written over the token itself", lambda v, n: _position_head(v, n, -1, write=0),
+            "The attention is right. But w_o writes into the first v columns, where the token's own name stands. Use the empty ones.",
+        ),
+        Misconception(
+            "the position handed over, not the token", lambda v, n: _position_head(v, n, -1, read=2),
+            "The attention is right. What must be handed over is which token stood there: w_v reads the first v columns.",
+        ),
+        Misconception(
+            "nothing written", previous_that_writes_nothing,
+            "The attention is right, but w_v and w_o let nothing through.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _first(v, n, asks, answers):
+    """Queries `asks` and keys `answers`, one number for each position."""
+    w_q, w_k = torch.zeros(2 * v + n, 1), torch.zeros(2 * v + n, 1)
+    w_q[2 * v :, 0], w_k[2 * v :, 0] = asks, answers
+    return w_q, w_k
+
+
+def _at(n, position):
+    return torch.eye(n)[position]
+
+
+first_token_head = Check(
+    reference=induction.first_token_head,
+    cases=CASES,
+    drive=_run_first,
+    within=CLOSE,
+    misconceptions=[
+        Misconception(
+            "scores that are too weak", lambda v, n: _first(v, n, torch.ones(n), _at(n, 0)), WEAK,
+            _too_weak(_run_first, induction.first_token_head),
+        ),
+        Misconception(
+            "queries and keys swapped", lambda v, n: _first(v, n, 30 * _at(n, 0), torch.ones(n)),
+            "Here only position 0 asks, and all answer. Every position must ask, and position 0 alone answer.",
+        ),
+        Misconception(
+            "every token looks at itself", lambda v, n: _position_head(v, n, 0)[:2],
+            "All positions want the same thing, so all queries are the same vector.",
+        ),
+        Misconception(
+            "the second token", lambda v, n: _first(v, n, 30 * torch.ones(n), _at(n, 1)),
+            "Positions count from 0.",
+        ),
+        Misconception(
+            "away from the first token", lambda v, n: _first(v, n, -30 * torch.ones(n), _at(n, 0)),
+            "The score with position 0 must be large and positive. Yours is negative, so every other token is preferred.",
+        ),
+        Misconception(
+            "the previous token again", lambda v, n: _position_head(v, n, -1)[:2],
+            "This is the head of part (a). Here every token looks at position 0.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _matching(v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0):
+    """A head that compares two parts of the stream (0 token, 1 token before), and rests on position 0."""
+    d, d_h = 2 * v + n, v + 1
+    w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
+    w_q[asks * v : (asks + 1) * v, :v] = match * math.sqrt(d_h) * torch.eye(v)
+    w_k[answers * v : (answers + 1) * v, :v] = torch.eye(v)
+    w_q[2 * v :, v] = rest * math.sqrt(d_h)
+    w_k[2 * v, v] = 1.0
+    w_v[read * v : (read + 1) * v] = torch.eye(v)
+    w_o[:, write * v : (write + 1) * v] = torch.eye(v)
+    return w_q, w_k, w_v, w_o
+
+
+induction_head = Check(
+    reference=induction.induction_head,
+    cases=CASES,
+    drive=_run_induction,
+    within=CLOSE,
+    misconceptions=[
+        Misconception(
+            "the same token instead of the one after it", lambda v, n: _matching(v, n, answers=0),
+            "This head finds the earlier A. You want the token that came after it: the one whose previous token is A. That is what the "
+            "first head wrote into the empty columns, so the keys read there.",
+        ),
+        Misconception(
+            "queries and keys swapped", lambda v, n: _matching(v, n, asks=1, answers=0),
+            "Your query asks with the token before. It is the other way round: ask with the token itself, and let each key answer with the "
+            "token before it.",
+        ),
+        Misconception(
+            "no resting place", lambda v, n: _matching(v, n, rest=0.0),
+            "Where no earlier copy exists all scores are equal, and attention goes everywhere. Add the first-token head: position 0 should "
+            "win if nothing else does.",
+        ),
+        Misconception(
+            "resting harder than matching", lambda v, n: _matching(v, n, match=30.0, rest=60.0),
+            "Position 0 always wins, even where there is a match. A match must score clearly higher than the resting place.",
+        ),
+        Misconception(
+            "resting as hard as matching", lambda v, n: _matching(v, n, match=30.0, rest=30.0),
+            "Position 0 and the matches have equal scores, so they share. A match must score clearly higher.",
+        ),
+        Misconception(
+            "scores that are too weak", lambda v, n: _matching(v, n, match=2.0, rest=1.0), WEAK,
+            _too_weak(_run_induction, induction.induction_head),
+        ),
+        Misconception(
+            "the token before handed over", lambda v, n: _matching(v, n, read=1),
+            "The attention is right. But your values read the part that names the token before, and that is A again. Hand over the token itself.",
+        ),
+        Misconception(
+            "written into the empty columns", lambda v, n: _matching(v, n, write=1),
+            "The attention is right. Write what you found into the first v columns: that is where the prediction is read.",
+        ),
+    ],
+)  # fmt: skip
+
+two_hand_made_heads = CheckGroup("two_hand_made_heads", previous_token_head, first_token_head, induction_head)

@@ -1,0 +1,384 @@
+"""Checks of recurrences: a tanh RNN against `nn.RNN`, and the scan that makes a linear one fast.
+
+The depth of a scan is counted by the elements themselves. The operator that the check passes in combines affine maps
+(or matrices, or sums) in all columns but the last, and in the last it keeps count: one more than the larger of its two
+inputs. Whatever the style of the scan, and wherever it runs, its depth can be read from its output.
+"""
+
+import math
+
+import torch
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.observe import Observation
+
+from .. import recurrence
+
+__all__ = ["associative_scan", "rnn_encoder"]
+
+# ------------------------------------------------------------------------------------------------------- a tanh RNN
+
+
+def _states(x, d, step):
+    """All states of an RNN whose step is `step(x_t, h)`."""
+    state, states = x.new_zeros(len(x), d), []
+    for t in range(x.shape[1]):
+        state = step(x[:, t], state)
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
+def states_shifted(x, w_x, w_h, bias):
+    states = _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))
+    return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
+
+
+def batch_walked(x, w_x, w_h, bias):
+    state, states = x.new_zeros(x.shape[1], len(bias)), []
+    for row in x:
+        state = torch.tanh(row @ w_x + state @ w_h + bias)
+        states.append(state)
+    return torch.stack(states)
+
+
+def read_backwards(x, w_x, w_h, bias):
+    return _states(x.flip(1), len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias)).flip(1)
+
+
+def last_state_only(x, w_x, w_h, bias):
+    return _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))[:, -1]
+
+
+def _like_pytorch(states, *inputs) -> bool:
+    return agree(states, recurrence.pytorch_rnn(*inputs), tolerance(inputs))
+
+
+rnn_encoder = Check(
+    reference=recurrence.rnn_encoder,
+    cases=[
+        sized(b=2, n=5, d_in=3, d=4),
+        sized(b=3, n=4, d_in=4, d=4, scale=0.5, label="as wide as its inputs"),
+        sized(b=3, n=1, d_in=2, d=5, label="one token"),
+        sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
+    ],
+    misconceptions=[
+        Misconception(
+            "the state is not carried on", lambda x, w_x, w_h, bias: torch.tanh(x @ w_x + bias),
+            "Every token is encoded as if it were alone. What makes it recurrent is h_{t−1} W_h: the state after the last token goes "
+            "into the next.",
+        ),
+        Misconception(
+            "states shifted by one", states_shifted,
+            "Position t holds the state before token t. It should hold the state after reading it: the zero state itself is no output.",
+        ),
+        Misconception(
+            "the bias dropped",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h)),
+            "The bias is added inside the tanh, at every step.",
+        ),
+        Misconception(
+            "the bias added outside the tanh",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h) + bias),
+            "The tanh comes last, around all three terms: a state lies between −1 and 1.",
+        ),
+        Misconception(
+            "no tanh", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: x_t @ w_x + h @ w_h + bias),
+            "Without the tanh the recurrence is linear (that is another model, see section 1.8), and its states can grow without end.",
+        ),
+        Misconception(
+            "the tanh on the way out only",
+            lambda x, w_x, w_h, bias: torch.tanh(_states(x, len(bias), lambda x_t, h: x_t @ w_x + h @ w_h + bias)),
+            "The state that goes into the next step has been through the tanh as well: output and carried state are the same thing.",
+        ),
+        Misconception(
+            "W_h transposed",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h.mT + bias)),
+            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: h W_h.",
+        ),
+        Misconception(
+            "W_h left out",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h + bias)),
+            "The old state goes through a weight of its own before it is added: h_{t−1} W_h.",
+        ),
+        Misconception(
+            "the old state added outside the tanh",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + bias) + h @ w_h),
+            "Old state and new token meet inside the tanh. Only so can one change what the other does.",
+        ),
+        Misconception(
+            "the batch walked instead of the tokens", batch_walked,
+            "Your loop runs over the first axis, so a state passes from one sentence to the next. Tokens are axis 1: `x[:, t]`.",
+        ),
+        Misconception(
+            "the sentence read from its end", read_backwards,
+            "The first token is read first: state t knows tokens 1 to t.",
+        ),
+        Misconception(
+            "the last state only", last_state_only,
+            "An encoder hands over one state per token, (b, n, d). Keep them all, not only the last.",
+        ),
+        Misconception(
+            "the state cut off from the gradient",
+            lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h.detach() @ w_h + bias)),
+            "The values are right, but `.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
+            "what it does to later states.",
+        ),
+    ],
+    properties=[Property("equal to `nn.RNN` with the same weights", _like_pytorch)],
+    forbids=["rnn", "gru", "lstm"],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------- a linear recurrence as a scan
+
+
+def _pair(a, b):
+    return torch.stack([a, b], dim=-1)
+
+
+combine = Check(
+    reference=recurrence.combine,
+    cases=[
+        sized(k=(), label="one pair of steps"), sized(k=(5,)), sized(k=(3, 4)),
+        given("double, then add 1", torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])),
+    ],
+    misconceptions=[
+        Misconception(
+            "a and b swapped",
+            lambda first, second: _pair(second[..., 0] * first[..., 1] + second[..., 1], first[..., 0] * second[..., 0]),
+            "The result is a step too, and is kept like one: its factor a in column 0, its term b in column 1.",
+        ),
+        Misconception(
+            "the second step done first",
+            lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * second[..., 1] + first[..., 1]),
+            "Put the result of the first step into the second: a2 (a1 h + b1) + b2. It is b1 that gets multiplied by a2.",
+        ),
+        Misconception(
+            "an operator that is not associative",
+            lambda first, second: _pair(second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]),
+            "The term b is right, but the factor of the first step got lost. Then the grouping matters: (x∘y)∘z isn't x∘(y∘z). Multiply out "
+            "a2 (a1 h + b1) + b2: what stands before h?",
+        ),
+        Misconception(
+            "a tanh inside",
+            lambda first, second: _pair(first[..., 0] * second[..., 0], torch.tanh(second[..., 0] * first[..., 1] + second[..., 1])),
+            "Two tanh steps in a row are not one tanh step with other numbers. That is why this works for linear recurrences alone.",
+        ),
+        Misconception(
+            "b1 not multiplied",
+            lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 1] + second[..., 1]),
+            "What the first step added passes through the second step too, and is multiplied by its a2.",
+        ),
+        Misconception(
+            "factors added", lambda first, second: _pair(first[..., 0] + second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]),
+            "The first step multiplies h by a1, the second multiplies that by a2: factors multiply.",
+        ),
+        Misconception(
+            "everything multiplied", lambda first, second: first * second,
+            "Only the factors multiply. The terms b follow from a2 (a1 h + b1) + b2.",
+        ),
+        Misconception(
+            "everything added", lambda first, second: first + second,
+            "That would be right for a running sum (all a = 1) if the factors were left alone. Here every step also multiplies.",
+        ),
+    ],
+)  # fmt: skip
+
+
+def _counting(operator):
+    """The operator on all columns but the last; in the last, its nesting depth."""
+
+    def counted(first: Tensor, second: Tensor) -> Tensor:
+        depth = torch.maximum(first[..., -1:], second[..., -1:]) + 1
+        return torch.cat([operator(first[..., :-1], second[..., :-1]), depth], dim=-1)
+
+    return counted
+
+
+def _affine(first: Tensor, second: Tensor) -> Tensor:
+    (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
+    return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
+
+
+def _matrices(first: Tensor, second: Tensor) -> Tensor:
+    return (first.unflatten(-1, (2, 2)) @ second.unflatten(-1, (2, 2))).flatten(-2)
+
+
+def _sums(first: Tensor, second: Tensor) -> Tensor:
+    return first + second
+
+
+def _elements(n: int, width: int) -> Drawn:
+    """Elements near 1 in size, so that long products neither vanish nor explode, with a zero depth in the last column."""
+
+    def make(generator: Generator) -> Tensor:
+        angles = 6.3 * torch.rand(n, 1, generator=generator)
+        turns = torch.cat([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], dim=1)  # 2×2 rotations
+        steps = torch.cat([0.9 - 1.8 * torch.rand(n, 1, generator=generator), torch.randn(n, 1, generator=generator)], dim=1)
+        values = {1: torch.randn(n, 1, generator=generator), 2: steps, 4: turns + 0.1 * torch.randn(n, 4, generator=generator)}
+        return torch.cat([values[width], torch.zeros(n, 1)], dim=1)
+
+    return Drawn(make)
+
+
+def _scanning(what: str, operator, width: int, n: int) -> Case:
+    counted = Drawn(lambda _: _counting(operator))
+    return given(f"{what}, n = {n}", counted, _elements(n, width))
+
+
+def _depth(output: Tensor) -> int:
+    return int(output[..., -1].max())
+
+
+def _allowed(n: int) -> int:
+    """Twice ⌈log2 n⌉ and one: what a scan with the fewest operations (Blelloch) needs, up the tree and down again."""
+    return 2 * math.ceil(math.log2(n)) + 1
+
+
+def _shallow(output, operator, elements) -> bool:
+    # n elements can't be combined at less than ⌈log2 n⌉: then the counter has been lost or overwritten.
+    return math.ceil(math.log2(len(elements))) <= _depth(output) <= _allowed(len(elements))
+
+
+def _one_by_one(seen: Observation) -> bool:
+    return _depth(seen.output) >= len(seen.args[1]) - 1 > _allowed(len(seen.args[1]))
+
+
+def _block_by_block(seen: Observation) -> bool:
+    n = len(seen.args[1])
+    return _allowed(n) < _depth(seen.output) < n - 1
+
+
+class _ScanCheck(Check):
+    """The values must agree; how deep they were computed is the student's choice, within what a property allows."""
+
+    def _problem(self, seen: Observation, expected: Tensor, case: Case) -> str:
+        if isinstance(seen.output, Tensor) and seen.output.shape == expected.shape:
+            expected = torch.cat([expected[:, :-1], seen.output[:, -1:].to(expected)], dim=1)
+        return super()._problem(seen, expected, case)
+
+
+def scan_one_by_one(operator, elements):
+    rows = [elements[0]]
+    for element in elements[1:]:
+        rows.append(operator(rows[-1], element))
+    return torch.stack(rows)
+
+
+def scan_by_blocks(operator, elements):
+    size = math.ceil(math.sqrt(len(elements)))
+    blocks = [scan_one_by_one(operator, block) for block in elements.split(size)]
+    rows, carry = [blocks[0]], blocks[0][-1]
+    for block in blocks[1:]:
+        rows.append(operator(carry.expand_as(block), block))
+        carry = operator(carry, block[-1])
+    return torch.cat(rows)
+
+
+def _rounds(operator, elements, reaches):
+    """One round for each reach: every row takes in the row that lies so far before it."""
+    for reach in reaches:
+        elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
+    return elements
+
+
+def _powers(n):
+    return [2**power for power in range(math.ceil(math.log2(n)))]
+
+
+def scan_exclusive(operator, elements):
+    rows = _rounds(operator, elements, _powers(len(elements)))
+    return torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
+
+
+def scan_in_the_wrong_order(operator, elements):
+    return _rounds(lambda first, second: operator(second, first), elements, _powers(len(elements)))
+
+
+def scan_one_round_short(operator, elements):
+    return _rounds(operator, elements, _powers(len(elements))[:-1])
+
+
+def scan_with_steps_of_one(operator, elements):
+    return _rounds(operator, elements, [1 for _ in _powers(len(elements))])
+
+
+def scan_from_the_end(operator, elements):
+    rows = _rounds(lambda first, second: operator(second, first), elements.flip(0), _powers(len(elements)))
+    return rows.flip(0)
+
+
+def total_everywhere(operator, elements):
+    rows = _rounds(operator, elements, _powers(len(elements)))
+    return rows[-1:].expand_as(rows).clone()
+
+
+def scan_that_reads_new_values(operator, elements):
+    rows = elements.clone()
+    for reach in _powers(len(rows)):
+        for i in range(reach, len(rows)):
+            rows[i] = operator(rows[i - reach], rows[i])
+    return rows
+
+
+scan = _ScanCheck(
+    reference=recurrence.associative_scan,
+    cases=[
+        _scanning("linear steps", _affine, 2, 8), _scanning("sums", _sums, 1, 5), _scanning("linear steps", _affine, 2, 13),
+        _scanning("2×2 matrices", _matrices, 4, 40), _scanning("linear steps", _affine, 2, 200),
+    ],
+    properties=[
+        Property(
+            "depth about log2 n", _shallow,
+            "The values are right, but some of them come out of a chain of operators that is longer than 2⌈log2 n⌉ + 1 (the check's operator "
+            "counts its own nesting).",
+        )
+    ],
+    misconceptions=[
+        Misconception(
+            "one element after the other", scan_one_by_one,
+            "The values are right, but the last one waits for n − 1 operators in a row, just like an RNN. Associativity lets you choose the "
+            "brackets: combine neighbours first, all pairs at once, then pairs of pairs. (The last column of the tables is the depth.)",
+            _one_by_one,
+        ),
+        Misconception(
+            "blocks, one after the other", scan_by_blocks,
+            "Blocks of √n help, but within a block and from block to block there is still a chain: about 2√n steps. Double the reach at "
+            "every round instead. (The last column of the tables is the depth.)",
+            _block_by_block,
+        ),
+        Misconception(
+            "exclusive instead of inclusive", scan_exclusive,
+            "Row i leaves element i out. An inclusive scan takes it in: row 0 is element 0, and the last row is everything.",
+        ),
+        Misconception(
+            "operands in the wrong order", scan_in_the_wrong_order,
+            "What comes earlier stands on the left: operator(earlier, later). Sums don't care; steps and matrices do.",
+        ),
+        Misconception(
+            "one round too few", scan_one_round_short,
+            "After r rounds a row covers 2^r elements, so ⌈log2 n⌉ rounds are needed: round up. Go on while the reach is smaller than n.",
+        ),
+        Misconception(
+            "a reach that does not double", scan_with_steps_of_one,
+            "After the first round each row covers two elements. If it now takes in its neighbour, they overlap. Reach twice as far back.",
+        ),
+        Misconception(
+            "scanned from the end", scan_from_the_end,
+            "Row i is made of the elements up to i, not of those from i on.",
+        ),
+        Misconception(
+            "the total in every row", total_everywhere,
+            "That is a reduction. A scan keeps all the partial results: row i stops at element i.",
+        ),
+        Misconception(
+            "values read that this round has changed", scan_that_reads_new_values,
+            "All pairs of a round are combined at once, from the values before the round. In a loop in place, row i reads row i − reach when "
+            "it already has its new value.",
+        ),
+    ],
+)  # fmt: skip
+
+associative_scan = CheckGroup("associative_scan", combine, scan)

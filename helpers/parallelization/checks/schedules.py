@@ -1,0 +1,239 @@
+"""Checks of what must wait for what: the longest chain, the step of every cell, the pipeline, the forward passes."""
+
+import torch
+
+from helpers.engine.cases import given, sized
+from helpers.engine.check import Check, CheckGroup, Misconception
+
+from .. import schedules
+
+__all__ = ["critical_path", "forward_passes", "layers_in_sequence", "pipeline_steps"]
+
+EXACT = (0.0, 0.0)
+
+# ------------------------------------------------------------------------------------------------- the longest chain
+
+rnn_steps = Check(
+    reference=schedules.rnn_steps,
+    cases=[sized(n=7), sized(n=100), sized(n=1)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("1 for an RNN", lambda n: 1, "State 2 needs state 1, state 3 needs state 2: no two of them can be computed at once."),
+        Misconception("the arrows counted instead of the steps", lambda n: n - 1,
+                      "n states in a chain have n − 1 arrows between them. Count the states: each takes a step."),
+        Misconception("a tree over the tokens", lambda n: max(1, (n - 1).bit_length()),
+                      "Halving works where the operator is associative. A tanh step is not (section 1.8): it has to be done in order."),
+        Misconception("all pairs of tokens", lambda n: n * n,
+                      "Each token is read once. n² is what attention computes, and it computes it side by side."),
+    ],
+)  # fmt: skip
+
+stacked_rnn_steps = Check(
+    reference=schedules.stacked_rnn_steps,
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("n·L for the stacked RNN", lambda n, layers: n * layers,
+                      "That does one layer after the other. But layer 2 can read token 1 as soon as layer 1 has it, while layer 1 goes on to "
+                      "token 2: a wavefront. Trace the longest path with arrows to the right and up only."),
+        Misconception("one step too many at the corner", lambda n, layers: n + layers,
+                      "A path from the first token at the bottom to the last at the top has n − 1 steps to the right and L − 1 up, and "
+                      "a cell at its start."),
+        Misconception("the arrows counted instead of the steps", lambda n, layers: n + layers - 2,
+                      "The longest path has n + L − 2 arrows. Count its cells: each takes a step."),
+        Misconception("all layers at once", lambda n, layers: n,
+                      "Layer 2 reads the states of layer 1, so at every token it comes one step later."),
+        Misconception("the longer of the two sides", lambda n, layers: max(n, layers),
+                      "A path can go right and up. It can't do both in one step."),
+    ],
+)  # fmt: skip
+
+encoder_steps = Check(
+    reference=schedules.encoder_steps,
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("1 for all layers of a Transformer", lambda n, layers: 1,
+                      "Within a layer all tokens run at once. But layer 2 reads the outputs of layer 1, so layers wait for each other."),
+        Misconception("tokens one after the other", lambda n, layers: n,
+                      "No token of a layer reads another token of the same layer: all arrows go up. How long is a path of such arrows?"),
+        Misconception("n·L for a Transformer that reads", lambda n, layers: n * layers,
+                      "That is the number of cells. All n cells of a layer run in the same step."),
+        Misconception("a wavefront in a Transformer", lambda n, layers: n + layers - 1,
+                      "That is the stacked RNN, where arrows also go to the right. Here they go up only."),
+        Misconception("the arrows counted instead of the steps", lambda n, layers: layers - 1,
+                      "L layers have L − 1 arrows between them. Count the layers: each takes a step."),
+    ],
+)  # fmt: skip
+
+decoder_steps = Check(
+    reference=schedules.decoder_steps,
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    within=EXACT,
+    misconceptions=[
+        Misconception("writing taken for reading", lambda n, layers: layers,
+                      "In training the whole text is there and L steps are enough. In writing, a token does not exist before the one before it "
+                      "has been through all layers."),
+        Misconception("one step for each token written", lambda n, layers: n,
+                      "Each token is one pass through the model, and a pass goes up all the layers."),
+        Misconception("a wavefront in writing", lambda n, layers: n + layers - 1,
+                      "The next token enters at the bottom, and it is known only when the last one has come out at the top. Nothing can run ahead."),
+        Misconception("every token written again at every pass", lambda n, layers: layers * n * (n + 1) // 2,
+                      "Token t may look at t tokens, but it does so side by side: a pass costs L steps, however many tokens it reads."),
+        Misconception("passes and layers added", lambda n, layers: n + layers,
+                      "Each of the n tokens goes up L layers, and none starts before the last has arrived: multiply."),
+    ],
+)  # fmt: skip
+
+critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps)
+
+# --------------------------------------------------------------------------------------------- the step of every cell
+
+GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6))
+
+
+def wavefront(layers, n):
+    return torch.arange(layers)[:, None] + torch.arange(n) + 1
+
+
+def rows_in_order(layers, n):
+    return torch.arange(1, layers + 1)[:, None].expand(layers, n).clone()
+
+
+def columns_in_order(layers, n):
+    return torch.arange(1, n + 1).expand(layers, n).clone()
+
+
+def column_after_column(layers, n):
+    return torch.arange(n) * layers + torch.arange(1, layers + 1)[:, None]
+
+
+def row_after_row(layers, n):
+    return torch.arange(1, layers * n + 1).view(layers, n)
+
+
+rnn_schedule = Check(
+    reference=schedules.rnn_schedule,
+    cases=GRIDS,
+    within=EXACT,
+    misconceptions=[
+        Misconception("layer after layer", row_after_row,
+                      "You let layer 2 wait until layer 1 has read the whole text. It needs only the state of layer 1 at its own token: it can "
+                      "start in step 2."),
+        Misconception("token after token", column_after_column,
+                      "You let token 2 wait until token 1 is through all layers. Layer 1 needs only its own last state: it can go on in step 2."),
+        Misconception("steps counted from 0", lambda layers, n: wavefront(layers, n) - 1,
+                      "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
+        Misconception("tokens and layers swapped", lambda layers, n: wavefront(n, layers),
+                      "Rows are layers and columns are tokens: the result is (layers, n)."),
+        Misconception("all layers of a token at once", columns_in_order,
+                      "Layer 2 reads what layer 1 makes of the same token, so it comes one step later."),
+        Misconception("all tokens of a layer at once", rows_in_order,
+                      "That is a Transformer. In an RNN every state reads the state to its left."),
+        Misconception("the later of the two", lambda layers, n: torch.maximum(rows_in_order(layers, n), columns_in_order(layers, n)),
+                      "A cell comes one step after the later of the two cells that it reads, and these have waited too. Fill the grid by hand: "
+                      "the cell at layer 2, token 2 is in step 3."),
+        Misconception("no two cells in one step, bottom row last", lambda layers, n: row_after_row(layers, n).flip(0),
+                      "Layer 1 is row 0, and it comes first. And cells that don't read each other can share a step."),
+    ],
+)  # fmt: skip
+
+transformer_schedule = Check(
+    reference=schedules.transformer_schedule,
+    cases=GRIDS,
+    within=EXACT,
+    misconceptions=[
+        Misconception("cells of different layers in one step", lambda layers, n: torch.ones(layers, n, dtype=torch.long),
+                      "A layer reads what the layer below has made. Cells of different layers can never share a step when all tokens are read."),
+        Misconception("a wavefront in a Transformer", wavefront,
+                      "That is the stacked RNN. In a Transformer no cell reads its left neighbour in the same layer, so the row need not wait."),
+        Misconception("tokens one after the other", columns_in_order,
+                      "Tokens are what runs side by side here, and layers are what waits."),
+        Misconception("layer after layer, token after token", row_after_row,
+                      "The layers are in the right order, but within a layer all tokens share one step."),
+        Misconception("steps counted from 0", lambda layers, n: rows_in_order(layers, n) - 1,
+                      "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
+        Misconception("the top layer first", lambda layers, n: rows_in_order(layers, n).flip(0),
+                      "Row 0 is the first layer, which reads the tokens: it has step 1."),
+        Misconception("tokens and layers swapped", lambda layers, n: rows_in_order(layers, n).mT.contiguous(),
+                      "Rows are layers and columns are tokens: the result is (layers, n)."),
+    ],
+)  # fmt: skip
+
+writing_schedule = Check(
+    reference=schedules.writing_schedule,
+    cases=GRIDS,
+    within=EXACT,
+    misconceptions=[
+        Misconception("writing taken for reading", rows_in_order,
+                      "All tokens of a layer share a step only if all tokens are known. Token 2 is not known before token 1 has been through the "
+                      "top layer."),
+        Misconception("a wavefront in writing", wavefront,
+                      "Token 2 can't enter layer 1 in step 2: it is chosen from the top layer's output for token 1."),
+        Misconception("layer after layer", row_after_row,
+                      "You take the whole text through layer 1 first. But there is no token 2 yet when layer 1 runs for the first time."),
+        Misconception("all layers of a token at once", columns_in_order,
+                      "Each token goes up through the layers one by one: L steps for a token."),
+        Misconception("steps counted from 0", lambda layers, n: column_after_column(layers, n) - 1,
+                      "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
+    ],
+)  # fmt: skip
+
+layers_in_sequence = CheckGroup("layers_in_sequence", rnn_schedule, transformer_schedule, writing_schedule)
+
+# ------------------------------------------------------------------------------------------ pipelines, forward passes
+
+
+pipeline_steps = Check(
+    reference=schedules.pipeline_steps,
+    cases=[sized(layers=4, micro_batches=8), sized(layers=3, micro_batches=2), sized(layers=6, micro_batches=1), sized(layers=1, micro_batches=5)],
+    within=(1e-3, 1e-6),
+    misconceptions=[
+        Misconception("L·M: one micro-batch at a time",
+                      lambda layers, micro_batches: (layers * micro_batches, (layers - 1) / layers),
+                      "While device 2 works on the first micro-batch, device 1 can take the second. It is the wavefront of section 1.3 again."),
+        Misconception("the drain forgotten", lambda layers, micro_batches: (micro_batches, 0.0),
+                      "After M steps the last micro-batch has left device 1, and no other. It still has L − 1 devices to go."),
+        Misconception("the first micro-batch counted twice",
+                      lambda layers, micro_batches: (micro_batches + layers, layers / (micro_batches + layers)),
+                      "The first micro-batch takes L steps. Each of the other M − 1 comes out one step later."),
+        Misconception("idle time against working time",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) / micro_batches),
+                      "L − 1 idle steps for M working steps is a ratio of the two. The fraction is of all M + L − 1 steps."),
+        Misconception("the busy fraction",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, micro_batches / (micro_batches + layers - 1)),
+                      "That is the share of time in which a device works. The idle fraction is the rest."),
+        Misconception("fill and drain counted twice",
+                      lambda layers, micro_batches: (micro_batches + 2 * (layers - 1), 2 * (layers - 1) / (micro_batches + 2 * (layers - 1))),
+                      "Device 1 idles only at the end and device L only at the start. Each idles L − 1 steps in all, not twice that."),
+        Misconception("idle cells instead of a fraction",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, layers * (layers - 1)),
+                      "L devices idle L − 1 steps each: that is the area of the bubble. Divide it by the area of the whole chart."),
+        Misconception("a percentage",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, 100 * (layers - 1) / (micro_batches + layers - 1)),
+                      "A fraction lies between 0 and 1."),
+        Misconception("micro-batches and layers swapped",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, (micro_batches - 1) / (micro_batches + layers - 1)),
+                      "The steps are the same either way, the bubble is not: it is the other devices that a device waits for, L − 1 of them."),
+    ],
+)  # fmt: skip
+
+forward_passes = Check(
+    reference=schedules.forward_passes,
+    cases=[given("both numbers")],
+    within=EXACT,
+    misconceptions=[
+        Misconception("one pass for each token in training", lambda: (128, 128),
+                      "In training the whole text is known. Each position can be given the true tokens before it (teacher forcing), all in one pass."),
+        Misconception("one pass to write everything", lambda: (1, 1),
+                      "Token 2 is an input of the pass that makes token 3. It has to be known before that pass can start."),
+        Misconception("training and writing swapped", lambda: (128, 1),
+                      "Where is the whole text known from the start, in training or in writing?"),
+        Misconception("the last token left out", lambda: (1, 127),
+                      "Every one of the 128 new tokens comes out of a pass, the first and the last too."),
+        Misconception("tokens counted instead of passes", lambda: (128, 8256),
+                      "A pass is one run of the whole model, however many tokens it reads: it counts as 1."),
+        Misconception("one more pass to stop", lambda: (1, 129),
+                      "If the model has to write 128 tokens, it can stop when the 128th is there."),
+    ],
+)  # fmt: skip

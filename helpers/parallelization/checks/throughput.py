@@ -1,0 +1,51 @@
+"""The check of GFLOP/s from a measured time."""
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, Misconception
+
+from .. import throughput
+
+__all__ = ["matmul_gflops"]
+
+matmul_gflops = Check(
+    reference=throughput.matmul_gflops,
+    cases=[
+        sized(m=1000, k=1000, n=1000, seconds=0.5), sized(m=64, k=3, n=128, seconds=0.002), sized(m=1, k=4096, n=5, seconds=2.0),
+    ],
+    within=(1e-4, 0.0),
+    misconceptions=[
+        Misconception(
+            "m·n·k without the 2", lambda m, k, n, seconds: m * k * n / seconds / 1e9,
+            "Every one of the m·k·n terms is multiplied and then added: 2 operations.",
+        ),
+        Misconception(
+            "FLOP/s instead of GFLOP/s", lambda m, k, n, seconds: 2 * m * k * n / seconds,
+            "Giga is 10⁹: divide by it.",
+        ),
+        Misconception(
+            "multiplied by the time", lambda m, k, n, seconds: 2 * m * k * n * seconds / 1e9,
+            "A rate is work per time. Twice the seconds for the same product is half the speed.",
+        ),
+        Misconception(
+            "operations without the time", lambda m, k, n, seconds: 2 * m * k * n / 1e9,
+            "That is the amount of work. Divide it by the seconds to get a speed.",
+        ),
+        Misconception(
+            "only the outputs counted", lambda m, k, n, seconds: 2 * m * n / seconds / 1e9,
+            "There are m·n outputs, and each is a dot product of length k.",
+        ),
+        Misconception(
+            "the elements added up instead of multiplied", lambda m, k, n, seconds: 2 * (m * k + k * n) / seconds / 1e9,
+            "That counts the numbers that go in. Each number of the first matrix is used n times, each of the second m times.",
+        ),
+        Misconception(
+            "2³⁰ for a giga", lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
+            "Speeds are counted in powers of ten: 10⁹. Powers of two are for bytes of memory.",
+        ),
+        Misconception(
+            "k − 1 additions", lambda m, k, n, seconds: m * n * (2 * k - 1) / seconds / 1e9,
+            "On paper the first term needs no addition. Machines do multiply-adds, onto a zero at the start, and all published numbers count 2 "
+            "for each.",
+        ),
+    ],
+)  # fmt: skip

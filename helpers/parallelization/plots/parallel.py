@@ -1,0 +1,115 @@
+"""Pictures of attention as work that can be handed out, with times measured on this machine."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import matplotlib.pyplot as plt
+import torch
+from torch import Tensor
+
+from helpers.environment import device, device_name
+from helpers.measuring.timing import seconds
+from helpers.style import KEY, QUERY, VALUE, WEIGHT, waits_for
+
+__all__ = ["score_table", "time_over_length", "worker_pool"]
+
+
+def score_table(n: int, m: int) -> None:
+    """The n × m scores: one token in a loop fills a row, number by number; a matrix product asks for all of them at once."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.6))
+    row = torch.full((n, m), float("nan"))
+    row[1] = torch.arange(1, m + 1)
+    for axis, table, title in zip(axes, (row, torch.ones(n, m)), ("token 2, a loop over the keys", "all tokens, one product"), strict=True):
+        axis.imshow(table.isnan().logical_not().float(), cmap="Blues", vmin=0, vmax=2.5)
+        for (i, j) in table.isnan().logical_not().nonzero().tolist():
+            axis.text(j, i, int(table[i, j]), ha="center", va="center")
+        axis.set(title=title, xlabel="key", ylabel="token")
+        axis.set_xticks([x - 0.5 for x in range(m + 1)], [])
+        axis.set_yticks([y - 0.5 for y in range(n + 1)], [])
+        axis.grid(color="white", lw=2)
+        axis.tick_params(length=0)
+    plt.show()
+
+
+@waits_for("exercises 1.1 and 1.2, the RNN and attention in matrix form")
+def time_over_length(rnn: Callable, attention: Callable, lengths: Sequence[int] = (16, 64, 256, 1024, 2048), d: int = 64) -> None:
+    """Measured time of an RNN layer and of attention over the number of tokens, on this device."""
+    times: dict[str, list[float]] = {"RNN, token after token": [], "attention, matrix form": []}
+    where = device()
+    weights = [torch.randn(d, d, device=where) / d**0.5 for _ in range(2)]
+    for n in lengths:
+        x = torch.randn(1, n, d, device=where)
+        works = lambda: rnn(x, *weights, torch.zeros(d, device=where)), lambda: attention(x[0], x[0], x[0])  # noqa: B023
+        for measured, work in zip(times.values(), works, strict=True):
+            measured.append(1e3 * seconds(work))
+    figure, axis = plt.subplots(figsize=(7.5, 3.2))
+    for (name, measured), colour in zip(times.items(), (KEY, QUERY), strict=True):
+        axis.plot(lengths, measured, "o-", color=colour, label=name)
+        higher = measured[-1] == max(values[-1] for values in times.values())
+        axis.annotate(f"{measured[-1]:.3g} ms", (lengths[-1], measured[-1]), xytext=(8, 1 if higher else -9), textcoords="offset points",
+                      color=colour)  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="milliseconds", title=f"one layer, d = {d}, on {device_name()}")
+    axis.set_xticks(lengths, lengths)
+    axis.set_xlim(lengths[0] / 1.3, lengths[-1] * 2.2)
+    axis.minorticks_off()
+    axis.legend(frameon=False)
+    plt.show()
+
+
+@waits_for("exercise 1.6, a chunk of attention")
+def worker_pool(chunk: Callable[..., Tensor], n: int = 2048, size: int = 128, d: int = 64) -> None:
+    """Run the chunks in pools of 1, 2, … workers, each worker on one thread; draw who did what when, and the total time."""
+    q, k, v = (torch.randn(n, d) for _ in range(3))
+    pools = [count for count in (1, 2, 4, 8) if count <= max(2, _cores())]
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        runs = [min((_pooled(chunk, (q, k, v), size, count) for _ in range(3)), key=lambda run: run[1]) for count in pools]
+        whole = torch.softmax(q @ k.T / d**0.5, dim=-1) @ v
+    finally:
+        torch.set_num_threads(before)
+    _draw_pools(pools, runs, size)
+    joined = runs[-1][2]
+    gap = f"{(joined - whole).abs().max().item():.1g}" if joined.shape == whole.shape else f"none can be taken, of {tuple(joined.shape)}"
+    print(f"{n // size} chunks of {size} queries; largest difference from attention in one piece: {gap}.")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _pooled(chunk: Callable, tensors: tuple, size: int, workers: int) -> tuple[list[tuple], float, Tensor]:
+    """The jobs as (worker, start, duration), the time of the whole, and the output."""
+    jobs, names = [], {}
+
+    def work(start: int) -> Tensor:
+        begin = time.perf_counter()
+        rows = chunk(*tensors, start, start + size)
+        worker = names.setdefault(threading.get_ident(), len(names))
+        jobs.append((worker, begin - opened, time.perf_counter() - begin))
+        return rows
+
+    with ThreadPoolExecutor(workers) as pool:
+        opened = time.perf_counter()
+        parts = list(pool.map(work, range(0, len(tensors[0]), size)))
+        total = time.perf_counter() - opened
+    return jobs, total, torch.cat(parts)
+
+
+def _draw_pools(pools: list[int], runs: list[tuple], size: int) -> None:
+    figure, (line, bars) = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=[1.6, 1])
+    jobs, total, _ = runs[-1]
+    for index, (worker, start, duration) in enumerate(sorted(jobs, key=lambda job: job[1])):
+        line.barh(worker, 1e3 * duration, left=1e3 * start, color=(QUERY, VALUE)[index % 2], alpha=0.6, edgecolor="white")
+    line.set_yticks(range(pools[-1]), [f"worker {worker + 1}" for worker in range(pools[-1])])
+    line.set(title=f"{pools[-1]} workers: a bar is a chunk", xlabel="milliseconds", xlim=(0, 1.02e3 * total))
+    drawn = bars.bar([str(count) for count in pools], [1e3 * run[1] for run in runs], color=WEIGHT, alpha=0.55, width=0.6)
+    bars.bar_label(drawn, fmt="%.0f ms")
+    bars.plot([str(count) for count in pools], [1e3 * runs[0][1] / count for count in pools], "k_", ms=34, mew=2, label="a perfect split")
+    bars.set(title="time of the whole", xlabel="workers", ylabel="milliseconds")
+    bars.margins(x=0.12, y=0.35)
+    bars.legend(frameon=False, fontsize=8, markerscale=0.4, loc="upper right")
+    plt.show()

@@ -1,0 +1,1 @@
+"""Unit 02: softmax, scores, and attention from queries, keys and values."""

@@ -1,0 +1,1 @@
+"""Unit 05: positions and the decoder-only Transformer."""

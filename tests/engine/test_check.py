@@ -1,0 +1,167 @@
+"""Check, cases, comparison and diagnosis, on one small exercise."""
+
+import math
+
+import pytest
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import agree, difference
+
+
+def scaled(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:
+    return x @ y.mT / math.sqrt(x.shape[-1])
+
+
+def unscaled(x, y):
+    return x @ y.mT
+
+
+CHECK = Check(
+    scaled,
+    [sized(n=3, m=5, d=4), sized(batch=(2, 3), n=4, m=2, d=6)],
+    [Misconception("no scale", unscaled, "Divide by √d."), Misconception("scaled by d", lambda x, y: x @ y.mT / x.shape[-1], "Not d.")],
+)
+
+
+def test_right_answers_get_all_points_in_any_dtype():
+    for right in (scaled, lambda x, y: scaled(x.double(), y.double()), lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5):
+        score = CHECK(right, points=3)
+        assert score == 3 and score.full and score.diagnosis is None
+
+
+def test_a_wrong_answer_loses_points_and_is_named():
+    score = CHECK(unscaled, points=3)
+    assert score == 0 and score.diagnosis == "no scale" and "Divide by √d." in score.message
+    assert score.as_json()["failed"] == ["n = 3, m = 5, d = 4", "batch = 2×3, n = 4, m = 2, d = 6"]
+
+
+def test_partial_points_come_in_quarters():
+    only_matrices = CHECK(lambda x, y: scaled(x, y) if x.dim() == 2 else None, points=1)
+    assert only_matrices == 0.5 and only_matrices.diagnosis is None and "returns nothing" in only_matrices.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda x, y: None, "Is there a `return`?"),
+        (lambda x, y: scaled(x, y).mT, "last two axes swapped"),
+        (lambda x, y: scaled(x, y) * 3, "3 times the expected"),
+        (lambda x, y: scaled(x, y) / 0, "infinite"),
+        (lambda x, y: (scaled(x, y) - scaled(x, y)) / 0, "NaN"),
+        (lambda x, y: scaled(x, y).numpy(), "a numpy.ndarray, and a torch tensor"),
+        (lambda x, y: scaled(x, y) + torch.eye(*scaled(x, y).shape[-2:]), "values are off"),
+        (lambda x, y: x @ y, "RuntimeError"),
+        ("not a function", "TypeError"),
+    ],
+)
+def test_unknown_slips_are_described(answer, words):
+    score = CHECK(answer, points=2)
+    assert score < 2 and words in score.message
+
+
+def test_a_stub_is_not_attempted():
+    def stub(x, y):
+        raise NotImplementedError
+
+    score = CHECK(stub, points=2)
+    assert score == 0 and score.diagnosis == NOT_ATTEMPTED and "error" not in score.message
+
+
+def test_changed_inputs_cost_points_and_are_not_taken_for_a_misconception():
+    def in_place(x, y):
+        x /= math.sqrt(x.shape[-1])
+        return x @ y.mT
+
+    score = CHECK(in_place, points=3)
+    assert 0 < score < 3 and score.diagnosis is None and "in place" in score.message
+
+
+def test_a_forbidden_function_earns_nothing():
+    score = Check(scaled, CHECK.cases, forbids=["einsum"])(lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5, points=3)
+    assert score == 0 and score.diagnosis == "forbidden function" and "`einsum`" in score.message
+
+
+def test_limits_on_operations_and_memory():
+    def wasteful(x, y):
+        return (x.unsqueeze(-2) * y.unsqueeze(-3)).sum(-1) / math.sqrt(x.shape[-1])
+
+    check = Check(scaled, [sized(n=30, m=30, d=8, max_elements=900), sized(n=4, m=3, d=8, max_operations=12)])
+    assert check(scaled, points=2) == 2
+    assert "7,200 elements" in check(wasteful, points=2).message
+
+
+def test_properties_decide_where_many_answers_are_right():
+    def unit(d: int) -> Float[Tensor, "d"]:
+        return torch.eye(d)[0]
+
+    check = Check(unit, [sized(d=3), sized(d=5)], [Misconception("zero", lambda d: torch.zeros(d), "…", lambda seen: seen.output.norm() == 0)],
+                  properties=[Property("length 1", lambda out, d: abs(out.norm() - 1) < 1e-6)], compare=False)  # fmt: skip
+    assert check(lambda d: torch.ones(d) / math.sqrt(d), points=1) == 1
+    assert check(lambda d: 0 * torch.ones(d), points=1).diagnosis == "zero"
+    assert check(lambda d: "no tensor", points=1) == 0
+
+
+def test_drive_checks_a_class():
+    class Counter:
+        def __init__(self):
+            self.total = 0
+
+        def add(self, x):
+            self.total = self.total + x
+            return self.total
+
+    class Forgets(Counter):
+        def add(self, x):
+            return x
+
+    def drive(cls, first, second):
+        counter = cls()
+        counter.add(first)
+        return counter.add(second)
+
+    check = Check(Counter, [given("two numbers", 2, 3)], [Misconception("nothing kept", Forgets, "…")], drive=drive)
+    assert check(Counter, points=1) == 1 and check(Forgets, points=1).diagnosis == "nothing kept"
+
+
+def test_a_group_adds_its_parts_up():
+    def twice(x: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+        return 2 * x
+
+    group = CheckGroup("both", CHECK, Check(twice, [sized(n=4)]))
+    assert group(scaled, twice, points=2) == 2
+    assert group(unscaled, twice, points=2) == 1
+    assert group(unscaled, twice, points=2).diagnosis == "no scale"
+    with pytest.raises(TypeError, match="takes 2 functions: scaled, twice"):
+        group(scaled, points=2)
+
+
+def test_inputs_are_drawn_from_the_signature():
+    def reference(a: Float[Tensor, "*batch n d"], b: Bool[Tensor, "n 3"], i: Int[Tensor, "m"], d: int): ...
+
+    a, b, i, d = sized(batch=(2,), n=4, d=6).draw(reference, Generator().manual_seed(0))
+    assert a.shape == (2, 4, 6) and b.shape == (4, 3) and b.dtype == torch.bool and i.dtype == torch.int64 and d == 6
+    assert i.shape[0] not in (4, 6), "an axis that is not named must differ from the others"
+
+
+def test_inputs_are_fresh_unless_a_seed_is_given():
+    case = given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))
+    seen = []
+    check = Check(lambda x: x, [case], exercise="echo")
+    for seed in (None, None, 7, 7):
+        check(lambda x: seen.append(x) or x, points=1, seed=seed)
+    assert not torch.equal(seen[0], seen[1]) and torch.equal(seen[2], seen[3])
+
+
+def test_agree_tells_structures_apart():
+    within = (1e-4, 1e-5)
+    assert agree([1, 2.0], (1, 2), within) and agree(torch.tensor(1.0), 1, within)
+    assert not agree((1, 2, 3), (1, 2), within) and not agree(True, 1, within) and not agree("a", "b", within)
+    assert not agree(torch.ones(2), torch.ones(2, dtype=torch.bool), within)
+    assert agree({"a": 1}, {"a": 1.0}, within) and not agree({"b": 1}, {"a": 1}, within)
+    assert "Value 2 of 2" in difference((1, 3), (1, 2))
+    assert "'b' is off. You have 3" in difference({"a": 1, "b": 3}, {"a": 1, "b": 2}) and "'b' is missing" in difference({"a": 1}, {"a": 1, "b": 2})
+    assert not agree(10**400, 10**3, within) and agree(10**30, 1e30, within) and difference(10**400, 1000)

@@ -1,0 +1,200 @@
+"""One submission, two kernels: scores, values and calls over the border, and what is said when something is missing."""
+
+import pytest
+from nbformat.v4 import new_code_cell
+
+from autograder import notebooks
+from autograder.grading.source import look
+from autograder.grading.verdict import judged
+from autograder.judge import outputs
+from autograder.judge.examiner import unknown_names
+from autograder.judge.judge import Limits
+from autograder.judge.kernels import Kernels
+from autograder.judge.plain import clean_html, cleaned
+from autograder.proofs.hostile import solved_by_a_student
+
+UNIT = "02_small"
+LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    found = Kernels()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def notebook(course):
+    """The small unit, solved by a student."""
+    return solved_by_a_student(course)
+
+
+def cell(notebook, name):
+    return next(cell for cell in notebook.cells if notebooks.grade_id(cell) == name)
+
+
+def results(notebook) -> dict:
+    return {result.exercise: result for result in map(outputs.result, notebooks.tests(notebook))}
+
+
+def scores(notebook) -> list[float]:
+    return [result.score for result in results(notebook).values()]
+
+
+def asked(kernels, notebook, answer: str, question: str) -> str:
+    """What a test cell that says `question` shows when the student's cell says `answer`."""
+    cell(notebook, "softmax").source, test = answer, cell(notebook, "softmax_test")
+    test.source = question
+    notebook.cells = notebook.cells[: notebook.cells.index(test) + 1]
+    judged(notebook, UNIT, LIMITS, kernels)
+    return next((output.data["text/plain"] for output in test.outputs if "data" in output), str(test.outputs))
+
+
+def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, notebook):
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
+    shown = cell(notebook, "softmax_test").outputs[0]
+    assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", outputs.MIME}
+
+
+def test_the_released_notebook_gets_nothing(kernels, course):
+    released = notebooks.read(course.released(UNIT))
+    judged(released, UNIT, LIMITS, kernels)
+    assert scores(released) == [0, 0, 0]
+    assert all(result.diagnosis == "not attempted" for result in results(released).values())
+
+
+def test_a_misconception_is_still_named(kernels, notebook):
+    cell(notebook, "softmax").source = "def softmax(x, dim):\n    return x.exp() / x.exp().sum()"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert results(notebook)["softmax"].diagnosis not in (None, "not attempted")
+
+
+@pytest.mark.parametrize(("source", "said"), [
+    ("def softmax(x, dim)\n    return x", "its cell failed with SyntaxError"),
+    ("1 / 0\ndef softmax(x, dim): return x", "its cell failed with ZeroDivisionError"),
+    ("def softmaxx(x, dim): return x", "`softmax` isn't defined"),
+    ("import os\nos._exit(1)\ndef softmax(x, dim): return x", "its cell failed with KernelDied"),
+], ids=["syntax", "error", "name", "dead"])  # fmt: skip
+def test_a_missing_name_costs_its_item_and_says_why(kernels, notebook, source, said):
+    cell(notebook, "softmax").source = source
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1] and said in results(notebook)["softmax"].message
+
+
+def test_test_cells_see_the_state_at_their_place(kernels, notebook):
+    notebook.cells.append(new_code_cell("def softmax(x, dim): return None\ndef attend(*a): return None"))
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
+
+
+def test_what_a_test_call_does_is_seen_by_no_cell(kernels, notebook):
+    cell(notebook, "softmax").source = "calls = []\n" + cell(notebook, "softmax").source.replace("    e =", "    calls.append(open('/tmp/seen', 'a'))\n    e =")
+    notebook.cells.append(new_code_cell("import os\nprint(len(calls), os.path.exists('/tmp/seen'))"))
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and notebook.cells[-1].outputs[0].text == "0 False\n"
+
+
+CLASS = """
+class Layer(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 2)
+        self.width = width
+    def forward(self, x):
+        return self.linear(x)
+    def twice(self, x, by=2):
+        return by * self(x)
+"""
+
+
+@pytest.mark.parametrize(("answer", "question", "shown"), [
+    ("softmax = {'a': [1, (2.5, None)], 'b': torch.tensor([True])}", "softmax", "{'a': [1, (2.5, None)], 'b': tensor([True])}"),
+    ("def softmax(*a, **k): return a, k", "softmax(1, x=[2])", "((1,), {'x': [2]})"),
+    ("def softmax(x): return x.sum()", "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()", "('Tensor', 3.0)"),
+    ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
+    ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
+    ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
+    (CLASS + "softmax = Layer", "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
+     "(3, ['linear.bias', 'linear.weight'], 2)"),
+    (CLASS + "softmax = Layer", "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
+     "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()", "([3.0, 3.0], [9.0, 9.0])"),
+    (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
+    ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
+], ids=["value", "arguments", "tensor", "call back", "call back and forth", "function", "class", "load_state_dict", "repr", "module"])  # fmt: skip
+def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
+    assert asked(kernels, notebook, answer, question) == shown
+
+
+@pytest.mark.parametrize(("answer", "said"), [
+    ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1 of `softmax`: def softmax(x): raise KeyError('mine')"),
+    ("def softmax(x): x += 1", "changed [0]"),
+    ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
+    ("def softmax(x): return x @ x", "flops 16 largest 4 gradients [(2, 2)]"),
+    ("class softmax:\n    def __call__(self): pass", "TypeError"),
+    ("softmax = 5", "TypeError"),
+], ids=["error", "modified", "forbidden", "counts", "class", "no function"])  # fmt: skip
+def test_calls_are_watched_where_they_run(kernels, notebook, answer, said):
+    question = """
+from helpers.engine.observe import observe
+seen = observe(softmax, (torch.eye(2),), forbids=("softmax",), gradient=True)
+words = f"{seen.error.kind}({seen.error.message}) at {seen.error.where}" if seen.error else ""
+words += f" changed {list(seen.modified)}" if seen.modified else ""
+words += f" forbidden {list(seen.forbidden)}" if seen.forbidden else ""
+words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest}"
+words += f" gradients {[tuple(g.shape) for g in seen.gradients if g is not None]}" if seen.gradients else ""
+words"""
+    assert said in asked(kernels, notebook, answer, question).replace("\\'", "'")
+
+
+def test_calls_inside_an_observation_of_the_judges_are_counted_there(kernels, notebook):
+    question = """
+from helpers.engine.observe import observe
+seen = observe(lambda f: f(torch.eye(2)), (softmax,))
+sorted(seen.operations), seen.flops"""
+    assert asked(kernels, notebook, "def softmax(x): return x @ x", question) == "(['eye', 'mm'], 16)"
+
+
+def test_a_forbidden_call_that_is_written_counts_though_it_is_not_run(kernels, notebook):
+    cell(notebook, "softmax").source = """
+def softmax(x, dim):
+    e = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return e / e.sum(dim=dim, keepdim=True) if len(x) else getattr(torch, 'soft' + 'max')(x, dim)"""
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "forbidden function"
+
+
+@pytest.mark.parametrize(("source", "found"), [
+    ("def softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
+    ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)", ["torch.nn.functional.softmax"]),
+    ("helper = torch.log_softmax\ndef softmax(x, dim): return helper(x, dim).exp()", ["log_softmax"]),
+    ("def helper(x): return getattr(x, f'soft{\"max\"}')(0)\ndef softmax(x, dim): return helper(x)", ["softmax"]),
+    ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)", ["helpers.qkv_attention.softmax.softmax"]),
+    ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)", []),
+    ("def softmax(x, dim): return x.exp()\nprint(torch.allclose(softmax(x, 0), torch.softmax(x, 0)))", []),
+    ("def softmax(x, dim): return softmax(x, dim)  # not torch.softmax", []),
+    ("def softmax(x, dim)", []),
+], ids=["attribute", "import", "name", "getattr", "reference", "own method", "beside", "comment", "syntax"])  # fmt: skip
+def test_the_look_at_the_source(notebook, source, found):
+    cell(notebook, "softmax").source = source
+    assert [one.name for one in look(notebook, UNIT)] == found
+
+
+def test_names_that_a_test_cell_needs():
+    source = "import a.b as c\nfrom d import e\nx = c(y)\ndef f(z): return z + print(w)\n[g for g in h]\nknown"
+    assert unknown_names(source, {"known": 1}) == ["h", "w", "y"]
+
+
+@pytest.mark.parametrize("script", [
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<a href='javascript:alert(1)'>x</a>", "<iframe src=x></iframe>",
+    "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>", "<form action=x><input name=y></form>",
+])  # fmt: skip
+def test_no_script_is_left_in_what_a_student_shows(script):
+    kept = clean_html(script).lower()
+    assert not any(word in kept for word in ("<script", "onerror", "javascript:", "<iframe", "onload", "<style", "style=", "<form", "<input"))
+    assert "application/javascript" not in cleaned({"application/javascript": "alert(1)", "text/plain": "x"})
+    assert cleaned({"application/javascript": "alert(1)"}) == {"text/plain": "(not shown: application/javascript)"}
+    assert cleaned({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
+    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace("<a>", "").replace("</a>", "").replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
+    assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})

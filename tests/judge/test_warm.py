@@ -1,0 +1,119 @@
+"""Kernels forked from the warm process: as a notebook's kernel should be, and strangers to each other."""
+
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder.course.reach import exam
+from autograder.grading.verdict import judged
+from autograder.judge.judge import Limits
+from autograder.judge.kernels import NONE, Kernels
+
+UNIT = "02_small"
+LIMITS = Limits(cell_seconds=30, notebook_seconds=200)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """One pair of warm processes for this file."""
+    found = Kernels()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def run(kernels):
+    """Runs cells in a fresh kernel; returns the outputs of each."""
+
+    def run(*sources, in_kernels=kernels):
+        notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+        judged(notebook, UNIT, LIMITS, in_kernels)
+        return [cell.outputs for cell in notebook.cells]
+
+    return run
+
+
+def text(outputs) -> str:
+    return "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in outputs)
+
+
+def test_outputs_are_those_of_a_notebook(run):
+    value, printed, shown, error, silent = run(
+        "1 + 1", "import sys\nprint('a'); print('b', file=sys.stderr)", "from IPython.display import HTML\ndisplay(HTML('<b>x</b>'), 5)",
+        "1 / 0", "3;")  # fmt: skip
+    assert value[0].output_type == "execute_result" and value[0].data["text/plain"] == "2" and value[0].execution_count == 1
+    assert [(output.name, output.text) for output in printed] == [("stdout", "a\n"), ("stderr", "b\n")]
+    assert [output.output_type for output in shown] == ["display_data"] * 2 and shown[0].data["text/html"] == "<b>x</b>"
+    assert error[0].output_type == "error" and error[0].ename == "ZeroDivisionError" and "1 / 0" in "\n".join(error[0].traceback)
+    assert silent == []
+
+
+def test_magics_programs_and_await_work(run):
+    magic, shell, written, awaited = run(
+        "%%timeit -n1 -r1\npass", "!echo from the shell", "import os, subprocess\nsubprocess.run(['echo', 'past Python'])\nos.write(1, b'raw');",
+        "import asyncio\nawait asyncio.sleep(0, 'awake')")  # fmt: skip
+    assert "loop" in text(magic) and "from the shell" in text(shell)
+    assert "past Python" in text(written) and "raw" in text(written) and text(awaited) == "'awake'"
+
+
+def test_plots_are_pictures(run):
+    _, plot, again = run("import matplotlib.pyplot as plt", "plt.plot([1, 2]);", "figure, axes = plt.subplots()\naxes.plot([2, 1]);")
+    for outputs in (plot, again):
+        assert [output.data["image/png"][:5] for output in outputs if "image/png" in output.get("data", {})] == ["iVBOR"]
+
+
+def test_a_kernel_starts_like_a_fresh_process(run):
+    seen = text(run("import os, threading\nprint(threading.active_count(), sorted(os.environ), os.getcwd(), os.listdir())")[0])
+    assert seen.startswith("1 ") and seen.endswith("/tmp/work []\n")
+    assert not any(word in seen for word in ("TOKEN", "SSH", "USER", "ATTN", "ATTENTION"))
+
+
+def test_the_same_notebook_draws_the_same_numbers_every_time(run):
+    draw = "import random, numpy, torch\nprint(random.random(), numpy.random.rand(), torch.rand(1), {'some', 'words', 'in', 'a', 'set'})"
+    assert text(run(draw)[0]) == text(run(draw)[0])
+
+
+def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
+    loaded = text(run("import sys\nprint('\\n'.join(sys.modules))")[0]).split()
+    ours = {name for name in loaded if name.startswith(("autograder", "helpers", "nbgrader"))}
+    assert {name for name in ours if name.startswith(("autograder", "nbgrader"))} <= {
+        "autograder", *(f"autograder.{name}" for name in ("errors", "judge", "judge.wire", "judge.shell", "judge.sandbox", "judge.sandbox.namespaces", "judge.student", "judge.warm"))}  # fmt: skip
+    assert {name for name in ours if name.startswith("helpers.")} == {
+        "helpers.check", "helpers.plots", "helpers.environment", "helpers.engine",
+        *(f"helpers.engine.{name}" for name in ("apart", "guard", "observe"))}  # fmt: skip
+    files = text(run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0])
+    assert "/hidden/" not in files and "/softmax.py" not in files
+
+
+def test_kernels_do_not_see_each_other(run):
+    run("import builtins, torch\nbuiltins.mark = torch.mark = 1\nopen('/tmp/mark', 'w').close()")
+    assert text(run("import os, torch\nprint(hasattr(torch, 'mark'), 'mark' in dir(__builtins__), os.path.exists('/tmp/mark'))")[0]) == "False False False\n"
+
+
+def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, course):
+    from autograder import notebooks
+    from autograder.judge import outputs
+    from autograder.proofs.hostile import solved_by_a_student
+
+    notebook = solved_by_a_student(course)
+    notebook.cells.insert(1, new_code_cell("import torch\ntorch.set_num_threads(4)\n(torch.randn(500, 500) @ torch.randn(500, 500)).sum()"))
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert [outputs.result(cell).score for cell in notebooks.tests(notebook)] == [2, 3, 1]
+
+
+def test_without_a_sandbox_the_same_kernels_run(run):
+    loose = Kernels(NONE)
+    try:
+        answer, folder = text(run("import os\nopen('left', 'w').close()\nprint(6 * 7, os.getcwd())", in_kernels=loose)[0]).split()
+        assert answer == "42" and not Path(folder).exists()
+    finally:
+        loose.close()
+
+
+def test_a_warm_process_ends_with_its_owner(kernels):
+    own = Kernels()
+    own.start("judge", exam(UNIT), LIMITS).close()
+    process = own.warm["judge"].process
+    own.close()
+    assert process.returncode == 0

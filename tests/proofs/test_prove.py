@@ -1,0 +1,98 @@
+"""`attn prove`: a check that lets a wrong answer pass, or a right one fail, is found and named."""
+
+import json
+
+from conftest import UNIT
+
+from autograder.course.exercises import Exercise
+from autograder.proofs.prove import prove_exercise
+
+
+class Score(float):
+    """What a check returns, as far as `prove` reads it."""
+
+    diagnosis, message = None, ""
+
+
+def _score(value, diagnosis=None, message=""):
+    score = Score(value)
+    score.diagnosis, score.message = diagnosis, message
+    return score
+
+
+class Check:
+    """A check of "twice a number" that tries the inputs it is given: enough of the interface for `prove`."""
+
+    def __init__(self, inputs, named=True):
+        self.inputs, self.named = inputs, named
+
+    def __call__(self, answer, *, points, cases=(), seed=None):
+        if all(answer(x) == 2 * x for x in [*self.inputs, *cases]):
+            return _score(points)
+        known = dict(self.wrong_answers())
+        name = next((name for name, (slip,) in known.items() if slip(5) == answer(5)), None)
+        return _score(0, name if self.named else None, "not twice")
+
+    def wrong_answers(self):
+        yield "the square", (lambda x: x * x,)
+        yield "plus two", (lambda x: x + 2,)
+
+
+class _Exercise(Exercise):
+    def hidden_cases(self):
+        return [7]
+
+    def alternatives(self):
+        return {"a sum": (lambda x: x + x,), "a shift": (lambda x: x << 1,), "not right": (lambda x: 2 * x or 1,)}
+
+
+def _proof(check):
+    return prove_exercise(_Exercise("02_small", "twice", ("twice",), 1.0, check))
+
+
+def test_a_good_check_is_proved():
+    proof = _proof(Check([3]))
+    assert proof.counts() == {"misconceptions": 2, "caught": 2, "named": 2, "alternatives": 3, "accepted": 3}
+    assert proof.misses == []
+
+
+def test_inputs_that_do_not_discriminate_are_found():
+    """With 2 alone, 2·2, 2² and 2 + 2 are the same: only the hidden case tells, and a student would not see it."""
+    proof = _proof(Check([2]))
+    assert (proof.caught, proof.named) == (0, 0)
+    assert proof.misses == [
+        f"misconception '{name}' gets full points with the visible cases" for name in ("the square", "plus two")
+    ]
+
+
+def test_a_misconception_that_is_not_named_is_a_miss():
+    proof = _proof(Check([3], named=False))
+    assert (proof.caught, proof.named) == (2, 0)
+    assert proof.misses[0] == "misconception 'the square' is diagnosed as nothing known"
+
+
+def test_a_right_answer_that_loses_points_is_a_miss():
+    proof = _proof(Check([3, 0]))
+    assert proof.accepted == 2 and proof.misses == ["alternative 'not right' gets 0 of 8: not twice"]
+
+
+def test_the_command_prints_a_table_and_json(course, attn):
+    table = attn(course, "prove", "2")
+    assert table.exit_code == 0 and "softmax" in table.output and "ceptions" in table.output
+    content = json.loads(attn(course, "prove", UNIT, "--json").output)
+    assert set(content) == {"exercises", "total"} and set(content["exercises"]) == {
+        "softmax",
+        "attend",
+        "two_word_example",
+    }
+    total = content["total"]
+    assert total["misconceptions"] == total["caught"] == total["named"] > 10
+    assert total["alternatives"] == total["accepted"] > 5
+
+
+def test_a_miss_ends_with_status_1(course, attn, monkeypatch):
+    from helpers import check
+
+    monkeypatch.setattr(check.softmax, "cases", check.softmax.cases[:1])
+    result = attn(course, "prove")
+    assert result.exit_code == 1 and "softmax: misconception" in result.output

@@ -1,0 +1,272 @@
+"""The attention kernels against attention in float64, interpreted here and compiled where there is a GPU; what observes
+kernels; and the tiles, compiled for four architectures. `python tests/test_flash_triton.py` shows the largest errors.
+"""
+
+import ctypes
+import json
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import ROOT
+
+from autograder.course.splice import splice
+from helpers import check
+from helpers.engine.apart import LAYOUTS, laid_out
+from helpers.engine.observe import KERNEL, observe
+from helpers.flash_attention import flash_triton
+from helpers.kernels import device, interpreted, tl, triton
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no Triton for this system")
+
+SHAPES = [  # n, m, d
+    (1, 70, 64),
+    (37, 90, 40),
+    (90, 37, 16),
+    (64, 128, 128),
+    (100, 100, 64),
+]
+DTYPES = [torch.float32, torch.float16] + [torch.bfloat16] * (not interpreted())
+WITHIN = {torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}  # absolute, for entries drawn from N(0, 1)
+WAYS = {
+    "teaching": (flash_triton.triton_forward, flash_triton.triton_backward),
+    "tuned": (flash_triton.tuned_forward, flash_triton.tuned_backward),
+}
+
+
+def attention(q, k, v, causal):
+    """Output and logsumexp, by PyTorch in float64. A row that sees nothing: 0 and −∞."""
+    n, m = q.shape[-2], k.shape[-2]
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if causal:
+        scores = scores.masked_fill(~torch.ones(n, m, dtype=torch.bool).tril(m - n), -1e300)
+    lse = scores.logsumexp(-1)
+    seen = lse > -1e299
+    return scores.softmax(-1) * seen[..., None] @ v, lse.masked_fill(~seen, -math.inf)
+
+
+def inputs(n, m, d, dtype, layouts=("heads inside", "gaps", "columns", "columns")):
+    """q, k, v and the gradient of the output, two heads in each of two sequences, with strides of all kinds."""
+    generator = torch.Generator().manual_seed(n + m + d)
+    drawn = (torch.randn(2, 2, length, d, generator=generator).to(dtype) for length in (n, m, m, n))
+    return laid_out(tuple(drawn), layouts, device())
+
+
+def largest_errors(way, n, m, d, causal, dtype):
+    """Of the output, the logsumexp, dQ, dK and dV."""
+    forward, backward = WAYS[way]
+    q, k, v, grad = inputs(n, m, d, dtype)
+    out, lse = forward(q, k, v, causal)
+    leaves = [x.cpu().double().requires_grad_() for x in (q, k, v)]
+    exact, exact_lse = attention(*leaves, causal)
+    wanted = exact, exact_lse.exp(), *torch.autograd.grad(exact, leaves, grad.cpu().double())
+    got = out, lse.double().exp(), *backward(q, k, v, out, lse, grad, causal)
+    scale = 1, float(exact_lse.exp().amax().detach()), 1, 1, 1
+    return [float(((g.cpu().double() - w.detach()) / s).abs().nan_to_num(math.inf).max()) for g, w, s in zip(got, wanted, scale)]
+
+
+# ------------------------------------------------------------------------------------------------------- right numbers
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape)))
+@pytest.mark.parametrize("way", WAYS)
+def test_kernels_agree_with_attention_in_float64(way, shape, causal, dtype):
+    assert max(largest_errors(way, *shape, causal, dtype)) < WITHIN[dtype]
+
+
+@pytest.mark.parametrize("layout", ["dense", "gaps", "columns"])
+def test_scale_rows_takes_any_view(layout):
+    x, factor = laid_out((torch.randn(37, 45), torch.randn(37)), (layout, "dense"), device())
+    torch.testing.assert_close(flash_triton.scale_rows(x, factor), x * factor[:, None])
+
+
+def test_pytorch_differentiates_through_the_kernels():
+    q, k, v, grad = inputs(20, 33, 16, torch.float32)
+    leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+    got = torch.autograd.grad(flash_triton.TritonAttention.apply(*leaves, True), leaves, grad)
+    exact = [x.detach().cpu().double().requires_grad_() for x in (q, k, v)]
+    wanted = torch.autograd.grad(attention(*exact, True)[0], exact, grad.cpu().double())
+    for g, w in zip(got, wanted, strict=True):
+        torch.testing.assert_close(g.cpu().double(), w, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # of keys that are not there, and whose rows are not written
+def test_scores_that_would_overflow_and_rows_that_see_nothing():
+    q, k, v, grad = (100 * x for x in inputs(40, 20, 16, torch.float32))
+    out, lse = flash_triton.triton_forward(q, k, v, True)
+    assert out.isfinite().all() and (out[..., :20, :] == 0).all() and (lse[..., :20] == -math.inf).all()
+    assert all(x.isfinite().all() for x in flash_triton.triton_backward(q, k, v, out, lse, grad, True))
+
+
+def test_inputs_that_the_kernels_do_not_take_are_refused_in_one_line():
+    q = torch.randn(1, 1, 4, 16, device=device())
+    for wrong in [(q.double(),) * 3, (q, q, q[0]), (q, q.half(), q), (torch.randn(1, 1, 4, 200, device=device()),) * 3]:
+        with pytest.raises(ValueError, match="^[^\n]+$"):
+            flash_triton.triton_forward(*wrong)
+    if interpreted():
+        with pytest.raises(ValueError, match="bfloat16"):
+            flash_triton.triton_forward(*(q.bfloat16(),) * 3)
+
+
+# ---------------------------------------------------------------------------------------------------- watching kernels
+
+
+@triton.jit
+def copying_kernel(x_ptr, out_ptr, size, AHEAD: tl.constexpr, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + places + AHEAD)
+    tl.store(out_ptr + places, x, mask=places < size)
+
+
+@triton.jit
+def unwritten_kernel(x_ptr):
+    raise NotImplementedError
+
+
+def copied(x, ahead=0):
+    out = torch.empty_like(x)
+    copying_kernel[(-(-x.numel() // 16),)](x, out, x.numel(), AHEAD=ahead, BLOCK=16)
+    return out
+
+
+interpreter_only = pytest.mark.skipif(not interpreted(), reason="a compiled kernel can't be watched so closely")
+
+
+@interpreter_only
+def test_a_kernel_that_leaves_its_tensors_is_told_where_it_went():
+    seen = observe(copied, (torch.randn(37),), layouts=("dense",))
+    assert seen.error.kind == "UnmaskedRead" and "11 elements past the end of `x_ptr`" in seen.error.message
+    assert "tl.load(x_ptr + places + AHEAD)" in seen.error.where
+    for ahead, words in [(-5, "5 elements before the start of `x_ptr`"), (10**9, "check its strides")]:
+        seen = observe(lambda x, ahead=ahead: copied(x, ahead), (torch.randn(32),), layouts=("dense",))
+        assert seen.error.kind == "StrayPointer" and words in seen.error.message
+    right = observe(copied, (torch.randn(32),), layouts=("dense",))
+    assert right.error is None and right.operations[KERNEL] == 1
+
+
+@interpreter_only
+def test_a_call_that_kills_its_process_costs_one_call():
+    for deadly in (lambda x: ctypes.string_at(0), lambda x: os._exit(1), lambda x: os.abort()):
+        seen = observe(deadly, (torch.randn(3),), layouts=("dense",))
+        assert seen.error.kind == "KernelDied" and "\n" not in seen.error.message
+    assert observe(lambda x: x, (torch.ones(3),), layouts=("columns",)).output.tolist() == [1, 1, 1]
+
+
+@interpreter_only
+def test_what_comes_back_from_a_call_apart(capsys):
+    def loud(x):
+        print("seen")
+        x += 1
+        return torch.empty(2), {"sum": x.sum()}, "text"
+
+    seen = observe(loud, (torch.zeros(2, 3),), layouts=("gaps",))
+    assert capsys.readouterr().out == "seen\n" and seen.modified == (0,)
+    assert seen.output[0].isnan().all() and seen.output[1:] == ({"sum": 6}, "text")
+    assert "neither a tensor" in observe(lambda x: open(os.devnull), (torch.zeros(1),), layouts=("dense",)).error.message
+
+
+def test_a_kernel_that_is_not_written_is_not_attempted():
+    def unwritten(x, factor):
+        unwritten_kernel[(1,)](x)
+
+    assert observe(unwritten, (torch.ones(2, 2), None)).error.kind == "NotImplementedError"
+    assert check.triton_rows(unwritten, points=2).diagnosis == "not attempted"
+
+
+def test_every_layout_has_the_values_and_nan_around_them():
+    x = torch.randn(2, 3, 5, 7)
+    strides = set()
+    for name in LAYOUTS:
+        (placed,) = laid_out((x,), (name,), torch.device("cpu"))
+        assert torch.equal(placed, x)
+        strides.add(placed.stride())
+        around = torch.as_strided(placed, (1,), (1,), placed.storage_offset() - 1)
+        assert around.isnan().all()
+    assert len(strides) == len(LAYOUTS)
+
+
+def test_products_in_the_launcher_are_forbidden():
+    def launcher(q, k, v, causal):
+        out, lse = flash_triton.triton_forward(q, k, v, causal)
+        return (q @ k.mT).softmax(-1) @ v, lse
+
+    score = check.triton_forward(launcher, points=4, seed=0)
+    assert score == 0 and score.diagnosis == "forbidden function"
+
+
+@interpreter_only
+def test_an_unmasked_tail_is_named_whatever_the_size_of_the_tiles():
+    misconception = next(m for m in check.triton_forward.misconceptions if m.name == "tiles read without a mask")
+    source = splice(misconception.function, "triton_forward").replace("BLOCK=16", "BLOCK=64").replace("// 16", "// 64")
+    score = check.triton_forward(_from_a_cell(source, "triton_forward"), points=4, seed=0)
+    assert score == 0 and score.diagnosis == misconception.name and "past the end of `k_ptr`" in score.message
+
+
+def test_kernels_are_spliced_with_what_they_use():
+    answer = _from_a_cell(splice(check.triton_rows.misconceptions[0].function, "scale_rows"), "scale_rows")
+    assert check.triton_rows(answer, points=4, seed=0).diagnosis == check.triton_rows.misconceptions[0].name
+    kernel = splice(vars(flash_triton)["forward_kernel"].fn, "kernel")
+    assert "0.693147" in kernel and "LN2" not in kernel  # a constant in its place
+
+
+def _from_a_cell(source, name):
+    """What a notebook's cell defines. Kernels read their own source, so it must be found."""
+    import linecache
+
+    file = f"<cell {hash(source)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names = {"__name__": "__main__"}
+    exec(compile(source, file, "exec"), names)
+    return names[name]
+
+
+# --------------------------------------------------------------------------------------------------- other machines
+
+
+def _python(code, **environment):
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_triton_the_course_loads_and_says_what_to_do():
+    said = _python(
+        "import sys; sys.modules['triton'] = None\n"
+        "from helpers import check\nfrom helpers.flash_triton import triton_forward\nimport torch\n"
+        "print(check.triton_forward(triton_forward, points=5).message)\n"
+        "try:\n    triton_forward(*torch.ones(3, 1, 1, 2, 16))\nexcept RuntimeError as error:\n    print(error)\n"
+    )
+    assert said.count("pip install triton") == 2 and said.startswith("Not attempted here.")
+
+
+def test_triton_imported_too_early_is_noticed():
+    said = _python("import triton\nfrom helpers.kernels import UNAVAILABLE\nprint(UNAVAILABLE)", TRITON_INTERPRET="")
+    assert ("Restart the kernel" in said) == (not torch.cuda.is_available())
+
+
+@pytest.mark.parametrize("arch", [75, 80, 89, 90])
+def test_the_chosen_tiles_spill_nothing_and_fit(arch, tmp_path):
+    numbers = tmp_path / "numbers.json"
+    command = [sys.executable, "-m", "autograder.bench.compile_kernels", "--arch", str(arch), "--json", str(numbers)]
+    subprocess.run(command, cwd=ROOT, check=False, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    found = json.loads(numbers.read_text())
+    assert len(found) == 54 and not [one for one in found if not one["good"]]
+
+
+if __name__ == "__main__":
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("tiles", "n", "m", "d", "causal", "dtype", "out", "exp(lse)", "dQ", "dK", "dV", title="Largest errors")
+    for way in WAYS:
+        for dtype in DTYPES:
+            for shape in SHAPES:
+                for causal in (False, True):
+                    errors = (f"{error:.1e}" for error in largest_errors(way, *shape, causal, dtype))
+                    table.add_row(way, *map(str, shape), "yes" if causal else "", str(dtype)[6:], *errors)
+    Console(width=110).print(table)

@@ -1,0 +1,37 @@
+"""The references of unit 00 against other ways, in float64."""
+
+import torch
+
+from helpers import check
+from helpers.start_here import shapes
+from helpers.start_here.checks.shapes import EXPRESSIONS
+
+torch.manual_seed(0)
+
+
+def randn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def test_pairwise_dot():
+    a, b = randn(3, 4), randn(5, 4)
+    torch.testing.assert_close(shapes.pairwise_dot(a, b), torch.nn.functional.linear(a, b))
+
+
+def test_weighted_rows_with_equal_weights_is_the_mean():
+    rows = randn(2, 5, 3)
+    weights = torch.full((2, 4, 5), 0.7, dtype=torch.float64)
+    torch.testing.assert_close(shapes.weighted_rows(weights, rows), rows.mean(dim=1, keepdim=True).expand(2, 4, 3))
+
+
+def test_read_shape():
+    x, w, q, k, a, c = (torch.ones(s) for s in ((2, 3, 4), (4, 5), (2, 6, 3, 7), (2, 6, 8, 7), (3, 4), (5, 4)))
+    inputs = ((x, w), (q, k), (q,), (x,), (a, c))
+    shapes_of = [tuple(torch.einsum(e, *tensors).shape) for e, tensors in zip(EXPRESSIONS, inputs, strict=True)]
+    assert tuple(shapes_of) == shapes.read_shape()
+
+
+def test_the_example_shows_a_red_an_amber_and_a_green_card():
+    assert float(check.row_means(lambda x: x.mean(dim=0), points=1)) == 0
+    assert float(check.row_means(lambda x: x.mean(dim=1), points=1)) == 0.5
+    assert float(check.row_means(lambda x: x.mean(dim=-1), points=1)) == 1
