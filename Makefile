@@ -40,12 +40,11 @@ grade: setup
 
 lint: setup
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/attn lint
 
-test: setup
-	@$(BIN)/ruff check --quiet .
+test: lint
 	@$(BIN)/attn build --check
-	@$(BIN)/attn lint
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lab: setup

@@ -16,7 +16,12 @@ def scores_table(rows: dict[str, dict], outcome: Outcome) -> Table:
 
     rows: unit → `record.scores` of it.
     """
-    table = Table(title="Scores", box=SIMPLE_HEAD, pad_edge=False, caption="✎ written answers to mark in formgrader   – not graded, see below")
+    table = Table(
+        title="Scores",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        caption="✎ written answers to mark in formgrader   – not graded, see below",
+    )
     table.add_column("student", no_wrap=True)
     for unit in rows:
         most = max((row["max_score"] for row in rows[unit].values()), default=0)

@@ -43,5 +43,11 @@ def _plot_style() -> None:
 
     warnings.filterwarnings("ignore", module="matplotlib.font_manager")
     mpl.rcParams.update(
-        {"figure.dpi": 100, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "figure.autolayout": True}
+        {
+            "figure.dpi": 100,
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.autolayout": True,
+        }
     )

@@ -13,7 +13,9 @@ INSTALL = (
     "Triton isn't installed here. On Linux run `pip install triton`; on Windows use WSL, on a Mac use Colab. All exercises but the "
     "kernels work without it."
 )
-TOO_LATE = "Triton was imported before `helpers`, in the mode for a GPU. Restart the kernel and run the setup cell first."
+TOO_LATE = (
+    "Triton was imported before `helpers`, in the mode for a GPU. Restart the kernel and run the setup cell first."
+)
 
 
 class KernelsUnavailable(RuntimeError):
@@ -70,7 +72,9 @@ def _import_triton() -> tuple[Any, Any, str]:
         import triton.language as tl
     except ImportError:
         return _NoTriton(INSTALL), _NoLanguage(), INSTALL
-    late = interpreted() and type(tl.sum).__name__ == "JITFunction"  # the language's own functions are of the other mode
+    late = (
+        interpreted() and type(tl.sum).__name__ == "JITFunction"
+    )  # the language's own functions are of the other mode
     return (_NoTriton(TOO_LATE), tl, TOO_LATE) if late else (triton, tl, "")
 
 

@@ -32,7 +32,9 @@ def find(kind: str, name: str) -> Any:
     module = offered(kind).get(name) if not name.startswith("_") else None
     if module is None:
         near = difflib.get_close_matches(name, offered(kind), n=1)
-        raise AttributeError(f"there is no {kind.removesuffix('s')} called {name!r}" + (f"; is it {near[0]!r}?" if near else ""))
+        raise AttributeError(
+            f"there is no {kind.removesuffix('s')} called {name!r}" + (f"; is it {near[0]!r}?" if near else "")
+        )
     return getattr(importlib.import_module(module), name)
 
 

@@ -25,7 +25,9 @@ def waits_for(title: str) -> Callable:
     return decorate
 
 
-def heatmap(axis, matrix, title: str, *, rows: str = "", columns: str = "", numbers: bool = False, cmap="Purples", **limits):
+def heatmap(
+    axis, matrix, title: str, *, rows: str = "", columns: str = "", numbers: bool = False, cmap="Purples", **limits
+):
     """A matrix as coloured cells, with its numbers in them where they fit."""
     image = axis.imshow(matrix, cmap=cmap, **limits)
     axis.set(title=title, xlabel=columns, ylabel=rows, xticks=[], yticks=[])
@@ -34,7 +36,15 @@ def heatmap(axis, matrix, title: str, *, rows: str = "", columns: str = "", numb
         middle = (image.norm.vmin + image.norm.vmax) / 2
         for (i, j), value in _entries(matrix):
             dark = value > middle if cmap != "RdBu" else abs(value) > 0.6 * image.norm.vmax
-            axis.text(j, i, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+            axis.text(
+                j,
+                i,
+                f"{round(value, 2) + 0.0:.2f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if dark else "black",
+            )
     return image
 
 

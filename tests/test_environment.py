@@ -65,7 +65,9 @@ def test_students_need_nothing_of_the_grader():
 def test_triton_is_an_extra_that_leaves_colabs_alone_and_other_systems_without():
     (kernels,) = map(Requirement, STUDENT["optional-dependencies"]["kernels"])
     assert kernels.name == "triton" and kernels.specifier.contains("3.6.0")
-    assert kernels.marker.evaluate({"sys_platform": "linux"}) and not kernels.marker.evaluate({"sys_platform": "darwin"})
+    assert kernels.marker.evaluate({"sys_platform": "linux"}) and not kernels.marker.evaluate(
+        {"sys_platform": "darwin"}
+    )
     assert str(kernels) in {str(Requirement(line)) for line in GRADER_OWN}
 
 

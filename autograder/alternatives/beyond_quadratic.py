@@ -39,7 +39,9 @@ def local_by_diagonals(q, k, v, w):
     # Slot s of all tokens at once: the keys, shifted by s − w.
     n, shifts = q.shape[-2], range(-w, w + 1)
     place = torch.arange(n)
-    scores = torch.stack([(q * k[..., (place + s).clamp(0, n - 1), :]).sum(-1) for s in shifts], dim=-1) / math.sqrt(q.shape[-1])
+    scores = torch.stack([(q * k[..., (place + s).clamp(0, n - 1), :]).sum(-1) for s in shifts], dim=-1) / math.sqrt(
+        q.shape[-1]
+    )
     outside = torch.stack([(place + s < 0) | (place + s >= n) for s in shifts], dim=-1)
     weights = scores.masked_fill(outside, -math.inf).softmax(-1)
     return sum(weights[..., s + w, None] * v[..., (place + s).clamp(0, n - 1), :] for s in shifts)
@@ -96,7 +98,9 @@ global_local = {
 
 def strided_with_sets(n):
     step = math.ceil(math.sqrt(n))
-    return [sorted(set(range(max(0, i - step + 1), min(n, i + step))) | set(range(i % step, n, step))) for i in range(n)]
+    return [
+        sorted(set(range(max(0, i - step + 1), min(n, i + step))) | set(range(i % step, n, step))) for i in range(n)
+    ]
 
 
 def last_of_each_block(n):
@@ -157,13 +161,15 @@ low_rank_attention = {
     "a loop over the summaries": low_rank_by_loop,
     "einsum": lambda q, k, v, e, f: torch.einsum(
         "...nr,...rv->...nv",
-        F.softmax(torch.einsum("...nd,...rd->...nr", q, torch.einsum("rm,...md->...rd", e, k)) / q.shape[-1] ** 0.5, -1),
+        F.softmax(
+            torch.einsum("...nd,...rd->...nr", q, torch.einsum("rm,...md->...rd", e, k)) / q.shape[-1] ** 0.5, -1
+        ),
         torch.einsum("rm,...mv->...rv", f, v),
     ),
     "PyTorch's operator on the summaries": lambda q, k, v, e, f: F.scaled_dot_product_attention(q, e @ k, f @ v),
     "float64, queries scaled": lambda q, k, v, e, f: (
-        (q.double() / math.sqrt(q.shape[-1])) @ (e.double() @ k.double()).mT
-    ).softmax(-1) @ (f.double() @ v.double()),
+        ((q.double() / math.sqrt(q.shape[-1])) @ (e.double() @ k.double()).mT).softmax(-1) @ (f.double() @ v.double())
+    ),
 }
 
 

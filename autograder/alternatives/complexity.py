@@ -97,7 +97,10 @@ def decode_written_out(b, n, d, h, d_ff):
     return rows
 
 
-training_table = {"from a list of products": training_by_products, "written out, lists and floats": training_written_out}
+training_table = {
+    "from a list of products": training_by_products,
+    "written out, lists and floats": training_written_out,
+}
 decode_table = {"from a list of products": decode_by_products, "written out, one row more": decode_written_out}
 
 
@@ -160,7 +163,9 @@ def roofline_by_ridge(flops, elements, dtype, peak, bandwidth):
 roofline = {
     "the longer of two times": roofline_by_time,
     "left or right of the ridge": roofline_by_ridge,
-    "a list": lambda flops, elements, dtype, peak, bandwidth: list(roofline_by_ridge(flops, elements, dtype, peak, bandwidth)),
+    "a list": lambda flops, elements, dtype, peak, bandwidth: list(
+        roofline_by_ridge(flops, elements, dtype, peak, bandwidth)
+    ),
 }
 
 
@@ -186,7 +191,9 @@ def context_by_bisection(memory, b, h, layers, dtype):
 
 longest_context = {
     "by bisection": context_by_bisection,
-    "a root, rounded down": lambda memory, b, h, layers, dtype: int((memory / (b * h * layers * dtype.itemsize)) ** 0.5),
+    "a root, rounded down": lambda memory, b, h, layers, dtype: int(
+        (memory / (b * h * layers * dtype.itemsize)) ** 0.5
+    ),
     "math.floor": lambda memory, b, h, layers, dtype: math.floor(math.sqrt(memory / (b * h * layers * dtype.itemsize))),
 }
 

@@ -173,7 +173,9 @@ def one_tile(q, k, v, row, column, causal):
     # Attention of one tile by itself: first row and first column say where it stands.
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if causal:
-        scores = scores.masked_fill(torch.arange(column, column + k.shape[-2]) > torch.arange(row, row + q.shape[-2])[:, None], -math.inf)
+        scores = scores.masked_fill(
+            torch.arange(column, column + k.shape[-2]) > torch.arange(row, row + q.shape[-2])[:, None], -math.inf
+        )
     return torch.softmax(scores, dim=-1).nan_to_num(0.0) @ v, torch.logsumexp(scores, dim=-1)
 
 
@@ -184,7 +186,9 @@ def forward_merging_tiles(q, k, v, causal=False, block_q=64, block_k=64):
         out, lse = q_i.new_zeros(*q_i.shape[:-1], v.shape[-1]), q_i.new_full(q_i.shape[:-1], -math.inf)
         for j in range(0, m, block_k):
             if not causal or j < row + q_i.shape[-2]:
-                out, lse = merged(out, lse, *one_tile(q_i, k[..., j : j + block_k, :], v[..., j : j + block_k, :], row, j, causal))
+                out, lse = merged(
+                    out, lse, *one_tile(q_i, k[..., j : j + block_k, :], v[..., j : j + block_k, :], row, j, causal)
+                )
         stripes.append((out, lse))
     return torch.cat([out for out, _ in stripes], dim=-2), torch.cat([lse for _, lse in stripes], dim=-1)
 
@@ -278,7 +282,9 @@ causal_tiles = {
 def tile_weights(q, k, lse, row, column, causal):
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     if causal:
-        scores = scores.masked_fill(torch.arange(column, column + k.shape[-2]) > torch.arange(row, row + q.shape[-2])[:, None], -math.inf)
+        scores = scores.masked_fill(
+            torch.arange(column, column + k.shape[-2]) > torch.arange(row, row + q.shape[-2])[:, None], -math.inf
+        )
     return torch.where(lse[..., None] == -math.inf, 0.0, torch.exp(scores - lse[..., None]))
 
 
@@ -312,7 +318,9 @@ def backward_in_two_walks(q, k, v, out, lse, grad_out, causal=False, block_q=64,
         for j in range(0, m, block_k):
             p = tile_weights(q[..., rows, :], k[..., j : j + block_k, :], lse[..., rows], i + gap, j, causal)
             dp = torch.einsum("...nv,...mv->...nm", grad_out[..., rows, :], v[..., j : j + block_k, :])
-            dq[..., rows, :] += torch.einsum("...nm,...md->...nd", p * (dp - delta[..., rows, :]) * scale, k[..., j : j + block_k, :])
+            dq[..., rows, :] += torch.einsum(
+                "...nm,...md->...nd", p * (dp - delta[..., rows, :]) * scale, k[..., j : j + block_k, :]
+            )
     for j in range(0, m, block_k):
         columns = slice(j, j + block_k)
         for i in range(0, n, block_q):
@@ -320,7 +328,9 @@ def backward_in_two_walks(q, k, v, out, lse, grad_out, causal=False, block_q=64,
             p = tile_weights(q[..., rows, :], k[..., columns, :], lse[..., rows], i + gap, j, causal)
             dp = torch.einsum("...nv,...mv->...nm", grad_out[..., rows, :], v[..., columns, :])
             dv[..., columns, :] += torch.einsum("...nm,...nv->...mv", p, grad_out[..., rows, :])
-            dk[..., columns, :] += torch.einsum("...nm,...nd->...md", p * (dp - delta[..., rows, :]) * scale, q[..., rows, :])
+            dk[..., columns, :] += torch.einsum(
+                "...nm,...nd->...md", p * (dp - delta[..., rows, :]) * scale, q[..., rows, :]
+            )
     return dq, dk, dv
 
 
@@ -329,7 +339,12 @@ def backward_in_float64(q, k, v, out, lse, grad_out, causal=False, block_q=64, b
     dtype, scale = q.dtype, 1 / math.sqrt(q.shape[-1])
     q, k, v, out, grad_out = q.double() * scale, k.double(), v.double(), out.double(), grad_out.double()
     lse = lse.double().masked_fill(lse == -math.inf, 1e300)
-    dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), (out * grad_out).sum(-1, keepdim=True)
+    dq, dk, dv, delta = (
+        torch.zeros_like(q),
+        torch.zeros_like(k),
+        torch.zeros_like(v),
+        (out * grad_out).sum(-1, keepdim=True),
+    )
     for i in range(0, q.shape[-2], block_q):
         q_i, do, gap = q[..., i : i + block_q, :], grad_out[..., i : i + block_q, :], k.shape[-2] - q.shape[-2]
         for j in range(0, k.shape[-2], block_k):
@@ -414,7 +429,9 @@ def decoding_by_einsum(q, k, v, splits):
 def decoding_interleaved(q, k, v, splits):
     # Part s gets the keys s, s + splits, s + 2 splits, … In float64.
     m, size, dtype = k.shape[-2], math.ceil(k.shape[-2] / splits), q.dtype
-    k, v = (F.pad(x.double(), (0, 0, 0, size * splits - m)).unflatten(-2, (size, splits)).transpose(-3, -2) for x in (k, v))
+    k, v = (
+        F.pad(x.double(), (0, 0, 0, size * splits - m)).unflatten(-2, (size, splits)).transpose(-3, -2) for x in (k, v)
+    )
     scores = (q.double()[..., None, :, :] @ k.mT).squeeze(-2) / math.sqrt(q.shape[-1])
     scores = torch.where(torch.arange(size * splits).view(size, splits).T < m, scores, -math.inf)
     lse = scores.logsumexp(-1, keepdim=True)
@@ -444,6 +461,7 @@ flash_decoding = {
 }
 
 # ---------------------------------------------------------------- kernels in Triton
+
 
 @triton.jit
 def row_by_row_kernel(x_ptr, factor_ptr, out_ptr, row_stride, column_stride, d, STEP: tl.constexpr):
@@ -478,7 +496,9 @@ def rows_flat(x, factor):
 
 
 @triton.jit
-def two_axes_kernel(x_ptr, factor_ptr, out_ptr, x_strides, out_strides, n, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def two_axes_kernel(
+    x_ptr, factor_ptr, out_ptr, x_strides, out_strides, n, d, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
     # A grid of tiles; what is out of reach is pointed back inside by a remainder, and only stores are masked.
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -495,7 +515,11 @@ def rows_on_a_grid(x, factor):
     return out
 
 
-triton_rows = {"one program a row": rows_one_by_one, "elements counted through": rows_flat, "a grid of tiles, remainders": rows_on_a_grid}
+triton_rows = {
+    "one program a row": rows_one_by_one,
+    "elements counted through": rows_flat,
+    "a grid of tiles, remainders": rows_on_a_grid,
+}
 
 
 @triton.jit
@@ -538,7 +562,11 @@ def head_by_head_kernel(
             peak = higher
         empty = total == 0.0
         acc /= tl.where(empty, 1.0, total)[:, None]
-        tl.store(out_ptr + (first + rows)[:, None] * d + columns[None, :], acc, mask=(rows < n)[:, None] & (columns < d)[None, :])
+        tl.store(
+            out_ptr + (first + rows)[:, None] * d + columns[None, :],
+            acc,
+            mask=(rows < n)[:, None] & (columns < d)[None, :],
+        )
         lse = tl.where(empty, float("-inf"), peak + tl.log(tl.where(empty, 1.0, total)))
         tl.store(lse_ptr + first + rows, lse, mask=rows < n)
 
@@ -587,7 +615,11 @@ def base_two_kernel(
     lse = tl.where(total > 0.0, (peak + tl.log2(tl.maximum(total, 1e-37))) * 0.6931471805599453, float("-inf"))
     tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
     out = acc / tl.maximum(total, 1e-37)[:, None]
-    tl.store(out_ptr + (pair * n + rows[:, None]) * d + columns[None, :], out, mask=(rows[:, None] < n) & (columns[None, :] < d))
+    tl.store(
+        out_ptr + (pair * n + rows[:, None]) * d + columns[None, :],
+        out,
+        mask=(rows[:, None] < n) & (columns[None, :] < d),
+    )
 
 
 def forward_base_two(q, k, v, causal=False):
@@ -607,7 +639,11 @@ def one_step(peak, total, acc, q, k, v, seen):
     higher = tl.maximum(peak, tl.max(s, 1))
     anchor = tl.where(higher == float("-inf"), 0.0, higher)
     p, shrink = tl.exp(s - anchor[:, None]), tl.exp(peak - anchor)
-    return higher, total * shrink + tl.sum(p, 1), acc * shrink[:, None] + tl.dot(p, v.to(tl.float32), input_precision="ieee")
+    return (
+        higher,
+        total * shrink + tl.sum(p, 1),
+        acc * shrink[:, None] + tl.dot(p, v.to(tl.float32), input_precision="ieee"),
+    )
 
 
 @triton.jit
@@ -648,7 +684,21 @@ def forward_full_then_diagonal(q, k, v, causal=False):
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty_like(q), torch.empty((b, h, n), device=q.device)
     full_then_diagonal_kernel[(triton.cdiv(n, 32), b * h)](
-        q, k, v, out, lse, (0, 0, d, 1), h, n, m, d, d**-0.5, CAUSAL=causal, ROWS=32, KEYS=16, WIDTH=max(16, triton.next_power_of_2(d))
+        q,
+        k,
+        v,
+        out,
+        lse,
+        (0, 0, d, 1),
+        h,
+        n,
+        m,
+        d,
+        d**-0.5,
+        CAUSAL=causal,
+        ROWS=32,
+        KEYS=16,
+        WIDTH=max(16, triton.next_power_of_2(d)),
     )
     return out, lse
 
@@ -683,7 +733,11 @@ def two_walks_kernel(
                 p = tl.exp(s - tl.where(lse == float("-inf"), 0.0, lse)[:, None])
                 v = load_rows(v_ptr, v_strides, keys, m, d, WIDTH)
                 acc += tl.dot(p.to(v.dtype), v, input_precision="ieee")
-    tl.store(out_ptr + (pair * n + rows[:, None]) * d + columns[None, :], acc, mask=(rows[:, None] < n) & (columns[None, :] < d))
+    tl.store(
+        out_ptr + (pair * n + rows[:, None]) * d + columns[None, :],
+        acc,
+        mask=(rows[:, None] < n) & (columns[None, :] < d),
+    )
     tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
 
 
@@ -790,7 +844,10 @@ def one_head_kernel(
                     first += tl.dot(ds, k, input_precision="ieee") * scale
             own = own_start + tl.arange(0, TILE)
             length = m if own_is_key else n
-            places, exists = (pair * length + own[:, None]) * d + columns[None, :], (own[:, None] < length) & (columns[None, :] < d)
+            places, exists = (
+                (pair * length + own[:, None]) * d + columns[None, :],
+                (own[:, None] < length) & (columns[None, :] < d),
+            )
             tl.store((dk_ptr if own_is_key else dq_ptr) + places, first, mask=exists)
             if own_is_key:
                 tl.store(dv_ptr + places, second, mask=exists)
@@ -807,7 +864,10 @@ def backward_one_program_a_head(q, k, v, out, lse, grad_out, causal=False):
     return dq, dk, dv
 
 
-triton_backward = {"one kernel, dQ by atomic additions": backward_with_atomics, "one program a head, D inside": backward_one_program_a_head}
+triton_backward = {
+    "one kernel, dQ by atomic additions": backward_with_atomics,
+    "one program a head, D inside": backward_one_program_a_head,
+}
 
 # ---------------------------------------------------------------- traffic and rotation
 
@@ -843,7 +903,10 @@ def tiled_with_divmod(n, d, on_chip, itemsize):
 hbm_traffic = {
     "tensor by tensor, tile by tile": (standard_tensor_by_tensor, tiled_walked_through),
     "factored, rounded up by a minus": (lambda n, d, itemsize: 4 * n * (n + d) * itemsize, tiled_rounded_by_minus),
-    "as floats, with divmod": (lambda n, d, itemsize: 4.0 * n * n * itemsize + 4.0 * n * d * itemsize, tiled_with_divmod),
+    "as floats, with divmod": (
+        lambda n, d, itemsize: 4.0 * n * n * itemsize + 4.0 * n * d * itemsize,
+        tiled_with_divmod,
+    ),
 }
 
 
@@ -885,7 +948,9 @@ def walsh_hadamard_transform(x):
     d, width = x.shape[-1], 1
     while width < d:
         pairs = x.reshape(*x.shape[:-1], -1, 2, width)
-        x = torch.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], dim=-2).reshape(x.shape)
+        x = torch.stack([pairs[..., 0, :] + pairs[..., 1, :], pairs[..., 0, :] - pairs[..., 1, :]], dim=-2).reshape(
+            x.shape
+        )
         width *= 2
     return x / d**0.5
 

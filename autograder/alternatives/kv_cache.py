@@ -224,11 +224,15 @@ generate_cached = {
 }
 
 bidirectional_cannot_cache = {
-    "by slices, as a number": lambda layer, x, new: torch.max(torch.abs(layer(torch.vstack((x, new)))[:-1] - layer(x))).item(),
+    "by slices, as a number": lambda layer, x, new: torch.max(
+        torch.abs(layer(torch.vstack((x, new)))[:-1] - layer(x))
+    ).item(),
     "row by row": lambda layer, x, new: max(
         (after - before).abs().max() for before, after in zip(layer(x), layer(torch.cat((x, new), dim=0)))
     ),
-    "the norm": lambda layer, x, new: torch.linalg.vector_norm(layer(torch.cat([x, new]))[: x.shape[0]] - layer(x), ord=math.inf),
+    "the norm": lambda layer, x, new: torch.linalg.vector_norm(
+        layer(torch.cat([x, new]))[: x.shape[0]] - layer(x), ord=math.inf
+    ),
 }
 
 # --------------------------------------------------------------------------------------------------------- mqa_gqa_cache
@@ -274,7 +278,10 @@ class SlidingTokenByToken:
 
     def __init__(self, b, h, window, d_h, dtype=torch.float32):
         self.window, self.length = window, 0
-        self.keys, self.values = torch.zeros(b, h, window, d_h, dtype=dtype), torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.keys, self.values = (
+            torch.zeros(b, h, window, d_h, dtype=dtype),
+            torch.zeros(b, h, window, d_h, dtype=dtype),
+        )
 
     def attend(self, q, k, v):
         outs = []
@@ -362,7 +369,9 @@ def values_through_the_keys(v):
 
 def bytes_by_tensors(b, h, n, d_h, size):
     codes = torch.empty(2, b, h, n, d_h, dtype=torch.int8, device="meta").nbytes
-    return codes + size * (torch.empty(b, h, 1, d_h, device="meta").numel() + torch.empty(b, h, n, 1, device="meta").numel())
+    return codes + size * (
+        torch.empty(b, h, 1, d_h, device="meta").numel() + torch.empty(b, h, n, 1, device="meta").numel()
+    )
 
 
 quantized_cache = {
@@ -480,7 +489,9 @@ def pad_by_lists(prompts):
 
 def pad_by_sequence(prompts):
     flipped = torch.nn.utils.rnn.pad_sequence([prompt.flip(0) for prompt in prompts], batch_first=True)
-    real = torch.nn.utils.rnn.pad_sequence([torch.ones(len(prompt), dtype=torch.bool) for prompt in prompts], batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence(
+        [torch.ones(len(prompt), dtype=torch.bool) for prompt in prompts], batch_first=True
+    )
     return flipped.flip(1), real.flip(1)
 
 

@@ -55,7 +55,11 @@ masked_softmax = {
         0.0,
     ),
     "a mask to be added": lambda scores, mask: (
-        (scores + torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf)).softmax(-1) * mask
+        (
+            scores
+            + torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask & mask.any(-1, keepdim=True), -math.inf)
+        ).softmax(-1)
+        * mask
     ),
 }
 
@@ -121,7 +125,9 @@ def padding_by_loop(lengths, n, m):
 padding_mask = {
     "sequence by sequence": padding_by_loop,
     "lengths with three axes": lambda lengths, n, m: (torch.arange(m) < lengths.view(-1, 1, 1, 1)).repeat(1, 1, n, 1),
-    "outer comparison": lambda lengths, n, m: torch.lt(torch.arange(m).expand(len(lengths), 1, n, m), lengths[:, None, None, None]),
+    "outer comparison": lambda lengths, n, m: torch.lt(
+        torch.arange(m).expand(len(lengths), 1, n, m), lengths[:, None, None, None]
+    ),
 }
 
 
@@ -232,7 +238,11 @@ def loss_by_one_hot(logits, targets):
     return -(wanted * F.log_softmax(logits, -1)).sum() / kept.sum()
 
 
-copy_without_mask = {"position by position": loss_by_loops, "kept rows only": loss_of_kept_rows, "one-hot": loss_by_one_hot}
+copy_without_mask = {
+    "position by position": loss_by_loops,
+    "kept rows only": loss_of_kept_rows,
+    "one-hot": loss_by_one_hot,
+}
 
 
 def _behind(n):
@@ -287,7 +297,10 @@ mask_zoo = {
         lambda n: (_behind(n) >= 0, sum(range(1, n + 1))),
         lambda n, m: (torch.zeros(n, m, dtype=torch.bool).logical_not(), sum(m for _ in range(n))),
         lambda n, p: ((_behind(n) >= 0) | (torch.arange(n) < p)[None], sum(max(i + 1, p) for i in range(n))),
-        lambda n, w: (torch.ones(n, n).tril().triu(1 - w).bool(), math.comb(n + 1, 2) - math.comb(max(n - w, 0) + 1, 2)),
+        lambda n, w: (
+            torch.ones(n, n).tril().triu(1 - w).bool(),
+            math.comb(n + 1, 2) - math.comb(max(n - w, 0) + 1, 2),
+        ),
         lambda n, r, g: (
             (_behind(n).abs() <= r) | (torch.arange(n) < g)[None] | (torch.arange(n) < g)[:, None],
             sum(n if i < g else g + min(i + r, n - 1) - max(i - r, g) + 1 for i in range(n)),

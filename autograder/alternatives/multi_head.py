@@ -338,6 +338,10 @@ def induction_by_penalty(v, n):
 
 two_hand_made_heads = {
     "d × d matrices, filled by loops": (previous_head_full_width, first_head_as_full_matrices, induction_full_width),
-    "shifted keys; the start token; no column for it": (previous_head_shifted_keys, first_head_by_start_token, induction_without_start),
+    "shifted keys; the start token; no column for it": (
+        previous_head_shifted_keys,
+        first_head_by_start_token,
+        induction_without_start,
+    ),
     "positions on a circle; a slope; a penalty": (previous_head_on_a_circle, first_head_by_slope, induction_by_penalty),
 }

@@ -57,7 +57,9 @@ def token_by_loop(q, k, v, i):
 def token_in_python(q, k, v, i):
     scores = [sum(a * b for a, b in zip(q[i].tolist(), key)) / math.sqrt(len(q[i])) for key in k.tolist()]
     powers = [math.exp(score - max(scores)) for score in scores]
-    return torch.tensor([sum(p * row[j] for p, row in zip(powers, v.tolist())) / sum(powers) for j in range(v.shape[1])], dtype=v.dtype)
+    return torch.tensor(
+        [sum(p * row[j] for p, row in zip(powers, v.tolist())) / sum(powers) for j in range(v.shape[1])], dtype=v.dtype
+    )
 
 
 def token_online(q, k, v, i):

@@ -151,9 +151,9 @@ scaled_dot_product_attention = {
     "einsum": attention_by_einsum,
     "scores divided in place": attention_in_place,
     "queries scaled first, in float64": attention_in_float64,
-    "values first divided by the sum": lambda q, k, v: (lambda s: (torch.exp(s) @ v) / torch.exp(s).sum(-1, keepdim=True))(
-        (lambda s: s - s.amax(-1, keepdim=True))(q @ k.mT / math.sqrt(q.shape[-1]))
-    ),
+    "values first divided by the sum": lambda q, k, v: (
+        lambda s: (torch.exp(s) @ v) / torch.exp(s).sum(-1, keepdim=True)
+    )((lambda s: s - s.amax(-1, keepdim=True))(q @ k.mT / math.sqrt(q.shape[-1]))),
 }
 
 
@@ -205,7 +205,9 @@ def gap_by_index(layer, x, p):
 
 permutation_equivariance = {
     "by index, as a number": gap_by_index,
-    "matmul and torch.max": lambda layer, x, p: torch.max(torch.abs(torch.matmul(p, layer(x)) - layer(torch.matmul(p, x)))),
+    "matmul and torch.max": lambda layer, x, p: torch.max(
+        torch.abs(torch.matmul(p, layer(x)) - layer(torch.matmul(p, x)))
+    ),
 }
 
 parameter_counts = {

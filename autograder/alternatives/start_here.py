@@ -21,7 +21,10 @@ pairwise_dot = {
 
 
 def averages_by_loop(weights, rows):
-    flat_weights, flat_rows = weights.flatten(0, -3) if weights.dim() > 2 else weights[None], rows.reshape(-1, *rows.shape[-2:])
+    flat_weights, flat_rows = (
+        weights.flatten(0, -3) if weights.dim() > 2 else weights[None],
+        rows.reshape(-1, *rows.shape[-2:]),
+    )
     results = []
     for w, r in zip(flat_weights, flat_rows):
         results.append(torch.stack([sum(share * row for share, row in zip(line, r)) / sum(line) for line in w]))
@@ -37,8 +40,9 @@ def averages_in_place(weights, rows):
 weighted_rows = {
     "loops over everything": averages_by_loop,
     "shares made in place, on a copy": averages_in_place,
-    "einsum, divided afterwards": lambda weights, rows: torch.einsum("...mn,...nd->...md", weights, rows)
-    / weights.sum(-1).unsqueeze(-1),
+    "einsum, divided afterwards": lambda weights, rows: (
+        torch.einsum("...mn,...nd->...md", weights, rows) / weights.sum(-1).unsqueeze(-1)
+    ),
     "in float64": lambda weights, rows: (lambda w: (w / w.sum(-1, keepdim=True)) @ rows.double())(weights.double()),
 }
 

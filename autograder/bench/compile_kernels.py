@@ -18,7 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ARCHITECTURES = {75: "T4", 80: "A100", 89: "L4", 90: "H100"}
-SHARED = {75: 64, 80: 163, 89: 99, 90: 227}  # KiB that one program may have (CUDA C++ Programming Guide, table of capabilities)
+SHARED = {
+    75: 64,
+    80: 163,
+    89: 99,
+    90: 227,
+}  # KiB that one program may have (CUDA C++ Programming Guide, table of capabilities)
 FORMS = ((True, True), (True, False), (False, False))  # causal or not, lengths that are multiples of 16 or not
 KERNELS = {"forward": "forward_kernel", "keys": "backward_keys_kernel", "queries": "backward_queries_kernel"}
 
@@ -72,7 +77,9 @@ def compiled(job: Job) -> Compiled:
     from helpers.flash_attention import flash_triton, tiles
 
     itemsize = 4 if job.table == "float32" else 2
-    chosen = tiles.choose(job.kernel, job.arch, job.d, itemsize, tiles.TUNED if job.table == "tuned" else tiles.TEACHING)
+    chosen = tiles.choose(
+        job.kernel, job.arch, job.d, itemsize, tiles.TUNED if job.table == "tuned" else tiles.TEACHING
+    )
     options = chosen.options()
     kernel = getattr(flash_triton, KERNELS[job.kernel])
     constants = {**options, "HEAD_DIM": job.d, "D": job.d, "CAUSAL": job.causal}
@@ -108,7 +115,14 @@ def _assembled(ptx: str, arch: int) -> tuple[int, int]:
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(ptx)
         file.flush()
-        command = [knobs.nvidia.ptxas.path, "-v", f"--gpu-name=sm_{arch}{'a' * (arch >= 90)}", file.name, "-o", os.devnull]
+        command = [
+            knobs.nvidia.ptxas.path,
+            "-v",
+            f"--gpu-name=sm_{arch}{'a' * (arch >= 90)}",
+            file.name,
+            "-o",
+            os.devnull,
+        ]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spilled = sum(int(number) for number in re.findall(r"(\d+) bytes spill", said))
     return int(re.search(r"Used (\d+) registers", said)[1]), spilled
@@ -121,7 +135,19 @@ def show(found: list[Compiled]) -> None:
     from rich.table import Table
 
     table = Table(title="What the kernels use (of all forms the one that needs most)", box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("tiles", "kernel", "GPU", "d", "q × k", "warps", "stages", "split", "shared KiB", "registers", "spilled"):
+    for heading in (
+        "tiles",
+        "kernel",
+        "GPU",
+        "d",
+        "q × k",
+        "warps",
+        "stages",
+        "split",
+        "shared KiB",
+        "registers",
+        "spilled",
+    ):
         table.add_column(heading, justify="left" if heading in ("tiles", "kernel", "GPU") else "right", no_wrap=True)
     for start in range(0, len(found), len(FORMS)):
         forms = found[start : start + len(FORMS)]
@@ -137,7 +163,9 @@ def show(found: list[Compiled]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="compile_kernels", description=__doc__.splitlines()[0])
-    parser.add_argument("--arch", type=int, nargs="+", choices=ARCHITECTURES, default=list(ARCHITECTURES), help="compute capabilities")
+    parser.add_argument(
+        "--arch", type=int, nargs="+", choices=ARCHITECTURES, default=list(ARCHITECTURES), help="compute capabilities"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes that compile side by side")
     parser.add_argument("--json", type=Path, help="write the numbers to this file as well")
     asked = parser.parse_args()
@@ -146,7 +174,9 @@ def main() -> int:
         found = list(pool.map(compiled, jobs(asked.arch)))
     show(found)
     if asked.json:
-        asked.json.write_text(json.dumps([{**asdict(one), "good": one.good} for one in found], indent=1) + "\n", encoding="utf-8")
+        asked.json.write_text(
+            json.dumps([{**asdict(one), "good": one.good} for one in found], indent=1) + "\n", encoding="utf-8"
+        )
     return 0 if all(one.good for one in found) else 1
 
 

@@ -95,7 +95,9 @@ def in_own_process(variant: str, n: int) -> dict | None:
 def _free_memory() -> float:
     if not (meminfo := Path("/proc/meminfo")).exists():
         return math.inf
-    return next(int(line.split()[1]) * 1024 for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable"))
+    return next(
+        int(line.split()[1]) * 1024 for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable")
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------------ the table
@@ -114,7 +116,19 @@ def cpu_table(rows: list[dict]) -> Table:
     """Seconds and MB of all three, and how many times SDPA and tiled are faster and smaller than naive."""
     table = Table(title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}", box=SIMPLE_HEAD, pad_edge=False,
                   caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the better")  # fmt: skip
-    for heading in ("n", "naive\ns", "\nMB", "SDPA\ns", "\nMB", "×\ntime", "×\nmemory", "tiled\ns", "\nMB", "×\ntime", "×\nmemory"):
+    for heading in (
+        "n",
+        "naive\ns",
+        "\nMB",
+        "SDPA\ns",
+        "\nMB",
+        "×\ntime",
+        "×\nmemory",
+        "tiled\ns",
+        "\nMB",
+        "×\ntime",
+        "×\nmemory",
+    ):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         cells = [str(row["n"]), *_measured(row["naive"])]
@@ -144,7 +158,10 @@ def main() -> None:
     if asked.one:
         print(json.dumps(measure(asked.one[0], int(asked.one[1]))))
         return
-    console, found = Console(), {"torch": torch.__version__, "python": platform.python_version(), "cpu": None, "gpu": None}
+    console, found = (
+        Console(),
+        {"torch": torch.__version__, "python": platform.python_version(), "cpu": None, "gpu": None},
+    )
     if not asked.skip_cpu:
         found["cpu"] = on_cpu(tuple(asked.lengths))
         console.print(cpu_table(found["cpu"]))

@@ -55,7 +55,9 @@ class Shape:
 Call = Callable[[], object]
 
 
-def _kernel(forward: Callable, backward: Callable, causal: bool, q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> tuple[Call, Call]:
+def _kernel(
+    forward: Callable, backward: Callable, causal: bool, q: Tensor, k: Tensor, v: Tensor, grad: Tensor
+) -> tuple[Call, Call]:
     """Forward and backward of a kernel of the course as calls without arguments: (out, …) and (dq, dk, dv)."""
     out, lse = forward(q, k, v, causal)
     return partial(forward, q, k, v, causal), partial(backward, q, k, v, out, lse, grad, causal)
@@ -115,7 +117,10 @@ def _rows(shape: Shape) -> list[dict]:
     """Speed and largest error of every contender, forward and backward, at one shape; and why there is none, where there is none."""
     tensors = shape.inputs()
     exact = _exact(shape.causal, *tensors)
-    rows = {way: {"pass": way, "n": shape.n, "d": shape.d, "causal": shape.causal, "tflops": {}, "error": {}, "failed": {}} for way in PASSES}
+    rows = {
+        way: {"pass": way, "n": shape.n, "d": shape.d, "causal": shape.causal, "tflops": {}, "error": {}, "failed": {}}
+        for way in PASSES
+    }
     for name, contender in CONTENDERS.items():
         try:
             for way, call in zip(PASSES, contender(shape.causal, *tensors), strict=True):
@@ -159,11 +164,16 @@ def _extra_bytes(call: Call) -> int | None:
 
 def show(found: dict, console: Console) -> None:
     """The tables, and one line each on what they come to."""
-    console.print(f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at {found['ceiling']:.0f} TFLOP/s")
+    console.print(
+        f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at {found['ceiling']:.0f} TFLOP/s"
+    )
     for way in PASSES:
         console.print(_speed_table(way, [row for row in found["rows"] if row["pass"] == way], found["ceiling"]))
     console.print(_memory_table(found["memory"]))
-    for line in (*_in_short(found["rows"]), *sorted({f"{name} failed: {why}" for row in found["rows"] for name, why in row["failed"].items()})):
+    for line in (
+        *_in_short(found["rows"]),
+        *sorted({f"{name} failed: {why}" for row in found["rows"] for name, why in row["failed"].items()}),
+    ):
         console.print(line, markup=False, highlight=False)
 
 
@@ -191,11 +201,15 @@ def _ratio(row: dict, name: str) -> float | None:
 
 def _memory_table(rows: list[dict]) -> Table:
     names = [name for name in rows[0] if name != "n"]
-    table = Table(title="extra MB at the peak, one sequence, 16 heads, d = 64 (bytes per token)", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title="extra MB at the peak, one sequence, 16 heads, d = 64 (bytes per token)", box=SIMPLE_HEAD, pad_edge=False
+    )
     for heading in ("n", *names):
         table.add_column(heading, justify="right")
     for row in rows:
-        cells = [f"{row[name] / MB:.0f} ({row[name] / row['n']:,.0f})" if row[name] is not None else "–" for name in names]
+        cells = [
+            f"{row[name] / MB:.0f} ({row[name] / row['n']:,.0f})" if row[name] is not None else "–" for name in names
+        ]
         table.add_row(str(row["n"]), *cells)
     return table
 
@@ -210,4 +224,6 @@ def _in_short(rows: list[dict]) -> Iterator[str]:
                 yield f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, {middle:.2f} in the middle"
         errors = {name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
                   for name in CONTENDERS}  # fmt: skip
-        yield f"{way}, largest error: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items() if error is not None)
+        yield f"{way}, largest error: " + ", ".join(
+            f"{name} {error:.1e}" for name, error in errors.items() if error is not None
+        )

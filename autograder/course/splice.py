@@ -126,7 +126,11 @@ class _Rename(ast.NodeTransformer):
 
 def _written(value: Any) -> Any:
     """The function as its author wrote it: a kernel's is inside what `@triton.jit` made of it (its source keeps the decorator)."""
-    return value.fn if type(value).__module__.split(".")[0] == "triton" and inspect.isfunction(getattr(value, "fn", None)) else value
+    return (
+        value.fn
+        if type(value).__module__.split(".")[0] == "triton" and inspect.isfunction(getattr(value, "fn", None))
+        else value
+    )
 
 
 def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:

@@ -9,7 +9,9 @@ from nbgrader.utils import is_locked
 from autograder.judge.plain import TAGS
 
 SAFE = {*TAGS} - {"img"}
-_TAG = re.compile(rf"</?(?:{'|'.join(sorted(SAFE))})(?:\s+(?:class|title|open)(?:=\"[\w \-]*\")?)*\s*/?>", re.IGNORECASE)
+_TAG = re.compile(
+    rf"</?(?:{'|'.join(sorted(SAFE))})(?:\s+(?:class|title|open)(?:=\"[\w \-]*\")?)*\s*/?>", re.IGNORECASE
+)
 _LINK = re.compile(r"<a\s+href=\"(?:https?://|#)[^\"<>\s]*\"\s*>", re.IGNORECASE)
 _OPENS = re.compile(r"<(?=[a-zA-Z/!?])")  # what a browser could take for the beginning of a tag
 

@@ -30,12 +30,16 @@ low_rank_attention = [
 ]
 linear_attention = {
     "linear_attention": [
-        sized(n=6, m=3, d=7, d_v=4), sized(batch=(2,), n=3, m=5, d=4, d_v=4, dtype=torch.float64, gradient=True, label="gradients"),
+        sized(n=6, m=3, d=7, d_v=4),
+        sized(batch=(2,), n=3, m=5, d=4, d_v=4, dtype=torch.float64, gradient=True, label="gradients"),
         _long(400, 300, 3, 5),
     ],
     "recurrent_linear_attention": [sized(batch=(4,), n=9, d=2, d_v=6), sized(n=1, d=3, d_v=2), _long_causal(250, 5, 4)],
     "chunked_linear_attention": [
-        sized(n=13, d=4, d_v=3, c=5), sized(batch=(2,), n=6, d=3, d_v=2, c=6), sized(n=7, d=3, d_v=2, c=1), _long_chunks(601, 3, 4, 30),
+        sized(n=13, d=4, d_v=3, c=5),
+        sized(batch=(2,), n=6, d=3, d_v=2, c=6),
+        sized(n=7, d=3, d_v=2, c=1),
+        _long_chunks(601, 3, 4, 30),
     ],
 }
 cost_of_all = {

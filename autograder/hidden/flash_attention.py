@@ -20,9 +20,16 @@ def _drawn_tiles(n: int, m: int) -> tuple[Drawn, Drawn]:
 
 online_softmax = [
     given("block = 1", _rows(2, 7, slope=0.8), 1),
-    given("float64, a block drawn", Drawn(lambda g: 3 * torch.randn(3, 2, 13, generator=g, dtype=torch.float64)),
-          Drawn(lambda g: int(torch.randint(2, 13, (), generator=g)))),
-    given("−∞ here and there", Drawn(lambda g: torch.randn(5, 12, generator=g).where(torch.rand(5, 12, generator=g) < 0.4, -torch.inf)), 3),
+    given(
+        "float64, a block drawn",
+        Drawn(lambda g: 3 * torch.randn(3, 2, 13, generator=g, dtype=torch.float64)),
+        Drawn(lambda g: int(torch.randint(2, 13, (), generator=g))),
+    ),
+    given(
+        "−∞ here and there",
+        Drawn(lambda g: torch.randn(5, 12, generator=g).where(torch.rand(5, 12, generator=g) < 0.4, -torch.inf)),
+        3,
+    ),
     given("scores near −1000 that climb", _rows(3, 10, slope=8.0, level=-1000.0), 4),
     _long_row(500, 25, rows=3),
 ]
@@ -34,8 +41,12 @@ merge_partials = [
 flash_attention_forward = [
     sized("tiles of one score", **_sizes(4, 5, 3, 2, False, 1, 1)),
     sized("causal, one query, float64", batch=(2, 1, 2), dtype=torch.float64, **_sizes(1, 9, 4, 6, True, 3, 4)),
-    given("causal, tiles drawn", *(Drawn(lambda g, size=size: torch.randn(2, *size, generator=g)) for size in ((13, 5), (17, 5), (17, 4))),
-          True, *_drawn_tiles(13, 17)),
+    given(
+        "causal, tiles drawn",
+        *(Drawn(lambda g, size=size: torch.randn(2, *size, generator=g)) for size in ((13, 5), (17, 5), (17, 4))),
+        True,
+        *_drawn_tiles(13, 17),
+    ),
     given("causal, scores that climb by 50 a key, square tiles", *_climbing(9, 9, 50.0), True, 3, 3),
     sized("causal, tiles larger than the input", **_sizes(6, 4, 3, 5, True, 16, 16)),
     _counted(26, 40, 3, 2, 7, 11),
@@ -62,7 +73,15 @@ flash_decoding = [
     sized("one part", m=9, d=3, d_v=11, splits=1),
     sized("as many parts as keys, float64", batch=(2, 1), m=8, d=5, d_v=3, splits=8, dtype=torch.float64),
     sized("one key, 4 parts", m=1, d=3, d_v=4, splits=4),
-    sized(f"m = 130 in 64 parts, in {AT_ONCE} operations", batch=(2,), m=130, d=4, d_v=5, splits=64, max_operations=AT_ONCE),
+    sized(
+        f"m = 130 in 64 parts, in {AT_ONCE} operations",
+        batch=(2,),
+        m=130,
+        d=4,
+        d_v=5,
+        splits=64,
+        max_operations=AT_ONCE,
+    ),
 ]
 
 # ---------------------------------------------------------------- kernels in Triton
@@ -108,6 +127,10 @@ incoherent_rotation = {
     "rotate": [
         rotation_case("three batch axes, d = 128", (2, 1, 3), 4, 5, 128),
         rotation_case("d = 2", (), 3, 5, 2),
-        given("no outliers, d = 1", *(Drawn(lambda g: 1 + torch.rand(4, 1, generator=g)) for _ in range(2)), -torch.ones(1)),
+        given(
+            "no outliers, d = 1",
+            *(Drawn(lambda g: 1 + torch.rand(4, 1, generator=g)) for _ in range(2)),
+            -torch.ones(1),
+        ),
     ],
 }

@@ -55,8 +55,14 @@ sliding_cache = [
     _window("window 9, never full", 9, 2, 1, 3),
 ]  # fmt: skip
 quantized_cache = {
-    "quantize_keys": [_cached("one token", 2, 1, 1, 5), _cached("float64", 1, 3, 8, 4, loud="channels", dtype=torch.float64)],
-    "quantize_values": [_cached("one channel", 2, 1, 5, 1), _cached("float64", 1, 3, 8, 4, loud="tokens", dtype=torch.float64)],
+    "quantize_keys": [
+        _cached("one token", 2, 1, 1, 5),
+        _cached("float64", 1, 3, 8, 4, loud="channels", dtype=torch.float64),
+    ],
+    "quantize_values": [
+        _cached("one channel", 2, 1, 5, 1),
+        _cached("float64", 1, 3, 8, 4, loud="tokens", dtype=torch.float64),
+    ],
     "quantized_bytes": [sized(b=5, h=4, n=33, d_h=10, size=4)],
 }
 paged_cache = [
@@ -68,5 +74,8 @@ paged_cache = [
 ]  # fmt: skip
 ragged_batch = {
     "pad_left": [given("lengths 1, 8, 3, 8", _prompts(1, 8, 3, 8)), given("one prompt", _prompts(4))],
-    "positions_and_mask": [_real("prompts of 7, 1, 4, 2", 7, 1, 4, 2, n=7), _real("prompts of 3, 1 and 2 new, n = 4", 3, 1, written=2, n=4)],
+    "positions_and_mask": [
+        _real("prompts of 7, 1, 4, 2", 7, 1, 4, 2, n=7),
+        _real("prompts of 3, 1 and 2 new, n = 4", 3, 1, written=2, n=4),
+    ],
 }

@@ -24,6 +24,9 @@ grouped_query_attention = [
     sized(b=2, h=12, h_kv=4, n=3, m=5, d_h=2), sized(b=1, h=9, h_kv=3, n=6, m=4, d_h=5, dtype=torch.float64),
 ]  # fmt: skip
 two_hand_made_heads = {
-    part: [_sequences("4 kinds of token, n = 20", 4, 20, 20), _sequences("12 kinds of token, sequences shorter than n", 12, 11, 6)]
+    part: [
+        _sequences("4 kinds of token, n = 20", 4, 20, 20),
+        _sequences("12 kinds of token, sequences shorter than n", 12, 11, 6),
+    ]
     for part in ("previous_token_head", "first_token_head", "induction_head")
 }

@@ -6,7 +6,11 @@ from helpers.engine.cases import given, sized
 from helpers.parallelization.checks.parallel import LOOP_FREE, _handing_out
 from helpers.parallelization.checks.recurrence import _affine, _matrices, _scanning, _sums
 
-rnn_encoder = [sized(b=1, n=9, d_in=5, d=2), sized(b=4, n=3, d_in=2, d=7, dtype=torch.float64), sized(b=5, n=5, d_in=5, d=5, scale=0.5)]
+rnn_encoder = [
+    sized(b=1, n=9, d_in=5, d=2),
+    sized(b=4, n=3, d_in=2, d=7, dtype=torch.float64),
+    sized(b=5, n=5, d_in=5, d=5, scale=0.5),
+]
 attention_one_token = {
     "attention_one_token": [
         sized(n=9, m=4, d=5, d_v=6, i=7, label="token 7 of 9, 4 keys"), sized(n=1, m=8, d=2, d_v=5, i=0, label="the only token"),

@@ -100,4 +100,8 @@ def request_of(role: str, exam: Any, limits: Any) -> dict:
     call_seconds = max(3.0, limits.cell_seconds / 3) * patience()
     if role == STUDENT:
         return {"stand_ins": stand_ins(exam), "call_cpu": int(4 * limits.cell_seconds), "seed": 0}
-    return {"seed": limits.seed, "call_seconds": call_seconds, "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)}}
+    return {
+        "seed": limits.seed,
+        "call_seconds": call_seconds,
+        "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)},
+    }

@@ -12,7 +12,11 @@ PICTURES = {"image/png", "image/jpeg", "image/gif"}
 MARKUP = {"text/html", "text/latex"}  # pages show both as they are
 TAGS = {*bleach.ALLOWED_TAGS, "p", "div", "span", "pre", "br", "hr", "table", "thead", "tbody", "tr", "th", "td", "caption",
         "h1", "h2", "h3", "h4", "h5", "h6", "img", "details", "summary", "sub", "sup", "del"}  # fmt: skip
-ATTRIBUTES = {"*": ["class", "title", "colspan", "rowspan", "align"], "a": ["href"], "img": ["src", "alt", "width", "height"]}
+ATTRIBUTES = {
+    "*": ["class", "title", "colspan", "rowspan", "align"],
+    "a": ["href"],
+    "img": ["src", "alt", "width", "height"],
+}
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # a page puts it into an attribute, unescaped
 PROTOCOLS = ["http", "https", "mailto", "data"]
 
@@ -22,7 +26,12 @@ def plain_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[N
     after = list(before)
     for item in raw if isinstance(raw, list) else []:
         output = _output(item, trusted) if isinstance(item, dict) else None
-        if output and after and output.output_type == "stream" == after[-1].output_type and output.name == after[-1].name:
+        if (
+            output
+            and after
+            and output.output_type == "stream" == after[-1].output_type
+            and output.name == after[-1].name
+        ):
             after[-1].text += output.text
         elif output:
             after.append(output)
@@ -32,7 +41,9 @@ def plain_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[N
 def _output(raw: dict, trusted: bool) -> NotebookNode | None:
     kind = raw.get("output_type")
     if kind == "stream":
-        return new_output("stream", name="stderr" if raw.get("name") == "stderr" else "stdout", text=str(raw.get("text", "")))
+        return new_output(
+            "stream", name="stderr" if raw.get("name") == "stderr" else "stdout", text=str(raw.get("text", ""))
+        )
     if kind == "error":
         trace = [str(line) for line in raw.get("traceback") or []] if isinstance(raw.get("traceback"), list) else []
         return new_output("error", ename=str(raw.get("ename")), evalue=str(raw.get("evalue")), traceback=trace)

@@ -47,7 +47,9 @@ class Remote(Stand):
     def __setattr__(self, name: str, value: Any) -> None:
         self.__asked__("set", name=name, value=value)
 
-    def __observe__(self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=()) -> Observation:
+    def __observe__(
+        self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=()
+    ) -> Observation:
         """The call as `helpers.engine.observe` saw it in the student's kernel."""
         question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
                     "layouts": tuple(layouts)}  # fmt: skip
@@ -63,7 +65,11 @@ class Remote(Stand):
         error = self.__endpoint__.lost
         try:
             with _disable_current_modes():  # what it takes to send a tensor is no operation of the student's
-                answer = {"error": error} if error else self.__endpoint__.ask(CALL_SECONDS, ask=ask, number=self.__number__, **question)
+                answer = (
+                    {"error": error}
+                    if error
+                    else self.__endpoint__.ask(CALL_SECONDS, ask=ask, number=self.__number__, **question)
+                )
             if "error" not in answer:
                 return answer["ok"]
             error = error or _student_error(answer["error"])
@@ -74,9 +80,13 @@ class Remote(Stand):
 
 def _loss(problem: Exception) -> StudentError:
     if isinstance(problem, TooSlow):
-        return StudentError("Timeout", f"the call took longer than it may ({CALL_SECONDS:.3g} seconds) and was given up.")
+        return StudentError(
+            "Timeout", f"the call took longer than it may ({CALL_SECONDS:.3g} seconds) and was given up."
+        )
     if isinstance(problem, Closed):
-        return StudentError("KernelDied", "the call ended the process it ran in, or used more memory or time than it may.")
+        return StudentError(
+            "KernelDied", "the call ended the process it ran in, or used more memory or time than it may."
+        )
     return StudentError("BorderError", f"what came back can't be read: {problem}.")
 
 

@@ -72,7 +72,9 @@ def judge_split(notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels
 
 
 def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
-    return [(index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
+    return [
+        (index, cell) for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()
+    ]
 
 
 # ---------------------------------------------------------------- the student's cells
@@ -122,7 +124,11 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
     except TooSlow:
         kernel.interrupt()
         status = _listen(kernel, cell, GRACE * patience(), trusted=False)
-        cell.outputs.append(outputs.error("CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"))
+        cell.outputs.append(
+            outputs.error(
+                "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
+            )
+        )
         status = "CellTimeout: it ran too long"
     if status.startswith("OutOfReach") and not notebooks.flag(cell, "solution"):
         cell.outputs = [new_output("stream", name="stdout", text=NOT_DRAWN)]

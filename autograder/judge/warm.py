@@ -87,7 +87,9 @@ class Warm:
     def __init__(self, role: str, stand_ins: dict):
         self.sock, theirs = socket.socketpair()
         command = [sys.executable, "-m", "autograder.judge.warm", role, str(theirs.fileno()), json.dumps(stand_ins)]
-        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL
+        )
         theirs.close()
         self.wire = Wire(self.sock)
 

@@ -65,7 +65,9 @@ class Packer:
     def frame(self, value: Any) -> bytes:
         """The frame for `value`; BorderError where it is too large or can't cross."""
         text = json.dumps(self.node(value), allow_nan=False).encode()
-        blob = safetensors.torch.save({str(i): tensor for i, tensor in enumerate(self.tensors)}) if self.tensors else b""
+        blob = (
+            safetensors.torch.save({str(i): tensor for i, tensor in enumerate(self.tensors)}) if self.tensors else b""
+        )
         if max(len(text), len(blob)) > self.bounds.frame:
             raise BorderError(_too_large(self.bounds))
         return HEADER.pack(len(text), len(blob)) + text + blob
@@ -96,7 +98,9 @@ class Packer:
                 raise BorderError(_too_large(self.bounds))
             plain = value.detach().to_dense() if value.layout != torch.strided else value.detach()
             plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
-            self.tensors.append(plain.resolve_neg().cpu().as_subclass(Tensor).clone(memory_format=torch.contiguous_format))
+            self.tensors.append(
+                plain.resolve_neg().cpu().as_subclass(Tensor).clone(memory_format=torch.contiguous_format)
+            )
         return self.places[id(value)]
 
     def array(self, value: Any) -> list:
@@ -169,7 +173,11 @@ class Unpacker:
         tensor = self.tensors[_index(place)]
         if is_complex is True:
             tensor = torch.view_as_complex(tensor)
-        return tensor.requires_grad_() if requires_grad is True and (tensor.is_floating_point() or tensor.is_complex()) else tensor
+        return (
+            tensor.requires_grad_()
+            if requires_grad is True and (tensor.is_floating_point() or tensor.is_complex())
+            else tensor
+        )
 
 
 def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = None, bounds: Bounds = BOUNDS) -> Any:
@@ -179,7 +187,9 @@ def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = Non
         return Unpacker(tensors, resolve, bounds).value(json.loads(frame[0], parse_constant=_no_constant))
     except BorderError:
         raise
-    except Exception as error:  # the many ways in which bytes can be no frame: KeyError, SafetensorError, RecursionError …
+    except (
+        Exception
+    ) as error:  # the many ways in which bytes can be no frame: KeyError, SafetensorError, RecursionError …
         raise BorderError(f"not a frame ({type(error).__name__})") from None
 
 

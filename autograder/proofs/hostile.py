@@ -81,7 +81,9 @@ def totals(rows: list[Row]) -> dict[str, int]:
 def notebooks_of_all_kinds() -> list[tuple[str, Any]]:
     """Pairs (kind, notebook) as tests/hostile lists them."""
     folder = PACKAGES / "tests" / "hostile"
-    spec = spec_from_file_location("hostile_notebooks", folder / "__init__.py", submodule_search_locations=[str(folder)])
+    spec = spec_from_file_location(
+        "hostile_notebooks", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
     sys.modules[spec.name] = module_from_spec(spec)
     modules = [importlib.import_module(f"{spec.name}.{kind}") for kind in KINDS]
     return [(kind, one) for kind, module in zip(KINDS, modules, strict=True) for one in module.NOTEBOOKS]
@@ -171,7 +173,13 @@ def _judged(handed_in: tuple[str, Any, Any], kernels: Kernels) -> tuple:
     if isinstance(notebook, Exception):
         return one.name, kind, one.tries, {}, "", f"the grader stumbled: {type(notebook).__name__}: {notebook}"
     if isinstance(notebook, str):
-        problem = "" if one.rejected and one.says in notebook else "rejected, and should not be" if not one.rejected else f"does not say '{one.says}'"
+        problem = (
+            ""
+            if one.rejected and one.says in notebook
+            else "rejected, and should not be"
+            if not one.rejected
+            else f"does not say '{one.says}'"
+        )
         return one.name, kind, one.tries, {}, notebook, problem
     judged(notebook, UNIT, LIMITS, kernels)
     return (one.name, kind, one.tries, *verdict(one, notebook))
@@ -194,7 +202,9 @@ def _problem(one: Any, notebook: NotebookNode, scores: dict[str, float]) -> str:
     if one.says not in shown:
         return f"nobody is told '{one.says}'"
     if any(line.startswith("LEAK") for line in shown.splitlines()) or CANARY in shown:
-        return "something leaked: " + next(line for line in shown.splitlines() if line.startswith("LEAK") or CANARY in line)
+        return "something leaked: " + next(
+            line for line in shown.splitlines() if line.startswith("LEAK") or CANARY in line
+        )
     return _script(notebook)
 
 
@@ -217,6 +227,10 @@ def _script(notebook: NotebookNode) -> str:
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
             html = "".join(str(data.get(mime, "")) for mime in ("text/html", "text/markdown", "image/svg+xml")).lower()
-            if "application/javascript" in data or "<script" in html or "onerror=" in html.replace("onerror=&quot;", ""):
+            if (
+                "application/javascript" in data
+                or "<script" in html
+                or "onerror=" in html.replace("onerror=&quot;", "")
+            ):
                 return "a script is in the outputs"
     return ""

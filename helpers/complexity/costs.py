@@ -70,5 +70,7 @@ def crossover(d: int, d_ff: int) -> int:
 
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
     """FLOPs of one training step of a decoder LM on b sequences of n tokens: 6 · weights · tokens, and 12 b n² d a layer."""
-    weights = layers * (4 * d**2 + 2 * d * d_ff) + vocabulary * d  # in matrix products; the head is one, looking up is none
+    weights = (
+        layers * (4 * d**2 + 2 * d * d_ff) + vocabulary * d
+    )  # in matrix products; the head is one, looking up is none
     return 6 * weights * b * n + 12 * layers * b * n**2 * d

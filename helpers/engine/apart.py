@@ -38,7 +38,9 @@ class Died(Exception):
 def laid_out(args: Sequence[Any], layouts: Sequence[str], device: torch.device) -> tuple:
     """Copies of the arguments on `device`; the tensors among them, in this order, laid out by these names (see LAYOUTS)."""
     names = iter(layouts)
-    return tuple(_placed(arg, *LAYOUTS[next(names, "dense")], device) if isinstance(arg, Tensor) else arg for arg in args)
+    return tuple(
+        _placed(arg, *LAYOUTS[next(names, "dense")], device) if isinstance(arg, Tensor) else arg for arg in args
+    )
 
 
 def _placed(x: Tensor, swapped: tuple[int, ...], gap: int, device: torch.device) -> Tensor:
@@ -49,7 +51,9 @@ def _placed(x: Tensor, swapped: tuple[int, ...], gap: int, device: torch.device)
     room = [size + gap * (place > 0) for place, size in enumerate(sizes)]
     filler = torch.nan if x.is_floating_point() else 0
     storage = torch.full((torch.Size(room).numel() + 2 * MARGIN,), filler, dtype=x.dtype, device=device)
-    inner = storage[MARGIN : len(storage) - MARGIN].fill_(SOMEBODY_ELSES).view(room)[tuple(slice(size) for size in sizes)]
+    inner = (
+        storage[MARGIN : len(storage) - MARGIN].fill_(SOMEBODY_ELSES).view(room)[tuple(slice(size) for size in sizes)]
+    )
     return inner.permute(order).copy_(x)  # an exchange of two axes is its own inverse
 
 

@@ -13,7 +13,9 @@ from torch import Tensor
 from .score import Item, Picture, Score
 
 GREEN, AMBER, RED, GREY = "#1a7f4b", "#b26a00", "#b3261e", "#5f6368"
-ACRONYMS = {word.lower(): word for word in ("RNN", "QKV", "GFLOPs", "FLOPs", "IO", "KV", "MQA", "GQA", "ViT", "HBM", "LM")}
+ACRONYMS = {
+    word.lower(): word for word in ("RNN", "QKV", "GFLOPs", "FLOPs", "IO", "KV", "MQA", "GQA", "ViT", "HBM", "LM")
+}
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 
 

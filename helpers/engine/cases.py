@@ -81,7 +81,9 @@ def _draw(reference: Callable, sizes: dict, scale: float, dtype: torch.dtype, ge
     return tuple(argument(parameter) for parameter in inspect.signature(reference).parameters.values())
 
 
-def _tensor(dtypes: tuple[str, ...], shape: list[int], scale: float, dtype: torch.dtype, generator: Generator) -> Tensor:
+def _tensor(
+    dtypes: tuple[str, ...], shape: list[int], scale: float, dtype: torch.dtype, generator: Generator
+) -> Tensor:
     if "float32" in dtypes:
         return (scale * torch.randn(shape, generator=generator, dtype=torch.float64)).to(dtype)
     if "bool" in dtypes:

@@ -80,7 +80,9 @@ class Check:
         self.known: dict[tuple, Observation] = {}  # what misconceptions do, for inputs that came before
 
     @quiet()
-    def __call__(self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None) -> Score:
+    def __call__(
+        self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
+    ) -> Score:
         """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
         trials, all_cases = [], (*self.cases, *cases)
         for case, generator in zip(all_cases, _generators(seed, len(all_cases)), strict=True):

@@ -32,8 +32,10 @@ def agree(got: Any, expected: Any, within: tuple[float, float]) -> bool:
             and all(agree(g, e, within) for g, e in zip(got, expected, strict=True))
         )
     if isinstance(expected, dict):
-        return isinstance(got, dict) and got.keys() == expected.keys() and all(
-            agree(got[key], expected[key], within) for key in expected
+        return (
+            isinstance(got, dict)
+            and got.keys() == expected.keys()
+            and all(agree(got[key], expected[key], within) for key in expected)
         )
     if is_number(expected) or isinstance(expected, Tensor):
         return _same_shape_and_kind(got, expected) and _close(got, expected, within)
@@ -43,7 +45,9 @@ def agree(got: Any, expected: Any, within: tuple[float, float]) -> bool:
 def as_tensor(value: Any) -> Tensor:
     """A tensor, or a plain number as one, in float64; a whole number that is too large for that becomes infinite."""
     if is_number(value):
-        return torch.tensor(float(value) if not isinstance(value, int) or abs(value) < 1e300 else math.inf, dtype=torch.float64)
+        return torch.tensor(
+            float(value) if not isinstance(value, int) or abs(value) < 1e300 else math.inf, dtype=torch.float64
+        )
     return torch.as_tensor(value)
 
 
@@ -112,7 +116,9 @@ def _kind(value: Any) -> str:
 
 def _tensor_difference(got: Tensor, expected: Tensor) -> str:
     if got.shape != expected.shape:
-        return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(got, expected)
+        return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(
+            got, expected
+        )
     if (got.dtype == torch.bool) != (expected.dtype == torch.bool):
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     if got.is_complex():
@@ -121,12 +127,18 @@ def _tensor_difference(got: Tensor, expected: Tensor) -> str:
     if got.isnan().any() and not expected.isnan().any():
         return f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0 or ∞ − ∞)."
     if got.isinf().any() and not expected.isinf().any():
-        return f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
+        return (
+            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
+        )
     return _factor(got, expected) or _furthest(got, expected)
 
 
 def _turned(got: Tensor, expected: Tensor) -> str:
-    if got.dim() >= 2 and got.mT.shape == expected.shape and torch.allclose(got.mT.double(), expected.double(), 1e-4, 1e-5):
+    if (
+        got.dim() >= 2
+        and got.mT.shape == expected.shape
+        and torch.allclose(got.mT.double(), expected.double(), 1e-4, 1e-5)
+    ):
         return " It is the expected one with its last two axes swapped."
     return ""
 

@@ -28,7 +28,9 @@ def bounded(case: Case, *, flops: int, elements: int, operations: int | None = N
 
 
 def _limited(case: Case) -> bool:
-    return any(limit is not None for limit in (case.max_operations, case.max_elements, getattr(case, "max_flops", None)))
+    return any(
+        limit is not None for limit in (case.max_operations, case.max_elements, getattr(case, "max_flops", None))
+    )
 
 
 class CountedCheck(Check):
@@ -47,13 +49,18 @@ class CountedCheck(Check):
             return score
         value, found = min(float(score), _in_quarters(points, 0.5)), self._too_dear(trials)
         note = next(trial.note for trial in trials if not trial.passed)
-        lead = f"The output is right, but not the way to it: {found.name}. {note} {found.hint}" if found else score.message
+        lead = (
+            f"The output is right, but not the way to it: {found.name}. {note} {found.hint}" if found else score.message
+        )
         return Score(value, exercise=self.exercise, points=points, items=score.items, message=lead,
                      diagnosis=found.name if found else score.diagnosis)  # fmt: skip
 
     def _right_outputs(self, trials: Sequence) -> bool:
         """Whether every output is right and only a price is not."""
-        right = all(not t.seen.error and not t.seen.forbidden and self.agrees(t.seen.output, t.expected, t.seen.args) for t in trials)
+        right = all(
+            not t.seen.error and not t.seen.forbidden and self.agrees(t.seen.output, t.expected, t.seen.args)
+            for t in trials
+        )
         failed = [trial.case for trial in trials if not trial.passed]
         return right and bool(failed) and all(_limited(case) for case in failed)
 

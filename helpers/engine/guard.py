@@ -47,7 +47,12 @@ def watched(count: Callable[[], None]) -> Iterator[None]:
     with ExitStack() as stack:
         for name, kind in (("jit", "JITFunction"), ("interpreter", "InterpretedFunction")):
             _wrap(stack, _of_triton(name, kind), "run", lambda run: _counting(run, count))
-        _wrap(stack, _of_triton("interpreter", "GridExecutor"), "_init_args_hst", lambda init: _noting(init, launches, patched))
+        _wrap(
+            stack,
+            _of_triton("interpreter", "GridExecutor"),
+            "_init_args_hst",
+            lambda init: _noting(init, launches, patched),
+        )
         builder = _of_triton("interpreter", "InterpreterBuilder")
         _wrap(stack, sys.modules.get("triton.runtime.interpreter"), "_patch_lang", lambda patch: _once(patch, patched))
         for name, pointer, mask, reads in _ACCESSES:
@@ -80,7 +85,9 @@ def _counting(run: Callable, count: Callable[[], None]) -> Callable:
     def counted(self, *args, **kwargs):
         if not kwargs.get("warmup"):
             count()
-        with _disable_current_modes():  # what Triton does with tensors to launch a kernel is no operation of the student's
+        with (
+            _disable_current_modes()
+        ):  # what Triton does with tensors to launch a kernel is no operation of the student's
             return run(self, *args, **kwargs)
 
     return counted

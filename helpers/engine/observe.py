@@ -127,7 +127,9 @@ def _first_call() -> None:
     _observed(torch.ones, (1,), {}, (), False, ((1,), {}))
 
 
-def _observed(function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any) -> Observation:
+def _observed(
+    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any
+) -> Observation:
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
@@ -265,7 +267,9 @@ def _student_error(error: BaseException) -> StudentError:
         return remote
     if "AST node type: Raise" in str(error):  # how a compiler of kernels sees `raise NotImplementedError`
         return StudentError("NotImplementedError", "")
-    while type(error).__name__ == "InterpreterError" and error.__cause__:  # once for each function of a kernel it came through
+    while (
+        type(error).__name__ == "InterpreterError" and error.__cause__
+    ):  # once for each function of a kernel it came through
         error = error.__cause__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]

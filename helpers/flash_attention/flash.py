@@ -76,7 +76,9 @@ def _update(m_i: Tensor, l_i: Tensor, acc: Tensor, scores: Tensor, v: Tensor) ->
 
 def _hide(scores: Tensor, rows: slice, columns: slice, offset: int, causal: bool) -> Tensor:
     """−∞ where key j > query i + offset. Only a tile that the diagonal crosses needs it."""
-    diagonal = rows.start + offset - columns.start  # of the tile: entry (0, diagonal) is the last that its first query sees
+    diagonal = (
+        rows.start + offset - columns.start
+    )  # of the tile: entry (0, diagonal) is the last that its first query sees
     if not causal or diagonal >= scores.shape[-1] - 1:
         return scores
     hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(diagonal + 1)
@@ -101,7 +103,9 @@ def flash_attention_backward(
     """
     n, m, scale = q.shape[-2], k.shape[-2], 1 / math.sqrt(q.shape[-1])
     delta = (grad_out * out).sum(-1, keepdim=True)  # D, (*batch, n, 1)
-    lse = lse.masked_fill(lse == -math.inf, math.inf)[..., None]  # of a row that saw nothing all weights are exp(−∞) = 0
+    lse = lse.masked_fill(lse == -math.inf, math.inf)[
+        ..., None
+    ]  # of a row that saw nothing all weights are exp(−∞) = 0
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows in tiles(n, block_q):
         q_i, do_i, lse_i, delta_i = (x[..., rows, :] for x in (q, grad_out, lse, delta))
@@ -132,7 +136,10 @@ class FlashAttention(torch.autograd.Function):
 
 
 def flash_attention(
-    q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], v: Float[Tensor, "*batch m d_v"], causal: bool = False
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch m d"],
+    v: Float[Tensor, "*batch m d_v"],
+    causal: bool = False,
 ) -> Float[Tensor, "*batch n d_v"]:
     """softmax(q kᵀ / √d) v with gradients, in memory that grows with n and not with n²."""
     return FlashAttention.apply(q, k, v, causal)
@@ -148,7 +155,9 @@ def flash_decoding(
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
     k, v = (F.pad(x, (0, 0, 0, splits * size - m)).unflatten(-2, (splits, size)) for x in (k, v))
     padding = torch.arange(splits * size, device=q.device).view(splits, 1, size) >= m
-    scores = (q[..., None, :, :] @ k.mT / math.sqrt(q.shape[-1])).masked_fill(padding, -math.inf)  # (*batch, splits, 1, size)
+    scores = (q[..., None, :, :] @ k.mT / math.sqrt(q.shape[-1])).masked_fill(
+        padding, -math.inf
+    )  # (*batch, splits, 1, size)
     lse = scores.logsumexp(-1, keepdim=True)  # of each part: (*batch, splits, 1, 1)
     out = torch.exp(scores - finite(lse)) @ v  # of each part: (*batch, splits, 1, d_v)
     share = torch.exp(lse - finite(lse.logsumexp(-3, keepdim=True)))

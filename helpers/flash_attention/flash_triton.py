@@ -31,7 +31,9 @@ def scale_rows_kernel(
     inside = (rows[:, None] < n) & (columns[None, :] < d)
     x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=inside)
     factor = tl.load(factor_ptr + rows, mask=rows < n)
-    tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor[:, None], mask=inside)
+    tl.store(
+        out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor[:, None], mask=inside
+    )
 
 
 def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Tensor, "n d"]:
@@ -131,7 +133,9 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """One program: one tile of queries of one head, against all the keys that it may see."""
-    first_row = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_Q  # the last tiles first: if causal they take longest
+    first_row = (
+        tl.num_programs(0) - 1 - tl.program_id(0)
+    ) * BLOCK_Q  # the last tiles first: if causal they take longest
     rows = first_row + tl.arange(0, BLOCK_Q)
     k_ptr, v_ptr = _head(k_ptr, k_strides, heads), _head(v_ptr, v_strides, heads)
     q = _load(_head(q_ptr, q_strides, heads), q_strides, rows, n, HEAD_DIM, D, True)
@@ -323,7 +327,9 @@ def _backward(q, k, v, out, lse, grad_out, causal: bool, table: dict) -> tuple[T
     lse, delta = lse.contiguous(), torch.empty((b, h, n), device=q.device)
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     shape, scale = {"HEAD_DIM": d, "D": _padded(d)}, d**-0.5
-    delta_kernel[(triton.cdiv(n, 64), b * h)](out, grad_out, delta, out.stride(), grad_out.stride(), h, n, BLOCK_Q=64, **shape)
+    delta_kernel[(triton.cdiv(n, 64), b * h)](
+        out, grad_out, delta, out.stride(), grad_out.stride(), h, n, BLOCK_Q=64, **shape
+    )
     tiles = tiles_for("keys", q, table)
     backward_keys_kernel[(triton.cdiv(m, tiles.block_k), b * h)](
         q, k, v, grad_out, lse, delta, dk, dv, q.stride(), k.stride(), v.stride(), grad_out.stride(), dk.stride(), dv.stride(),
@@ -354,12 +360,16 @@ class TritonAttention(torch.autograd.Function):
 
 def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
     """The shape of q. ValueError, one line, for what the kernels don't do."""
-    if not all(x.dim() == 4 and x.dtype == q.dtype and x.device == q.device and x.shape[3] == q.shape[3] for x in (q, k, v)):
+    if not all(
+        x.dim() == 4 and x.dtype == q.dtype and x.device == q.device and x.shape[3] == q.shape[3] for x in (q, k, v)
+    ):
         raise ValueError("q, k and v are (b, h, n, d), (b, h, m, d) and (b, h, m, d), of one dtype, on one device.")
     if q.device.type != device().type:
         raise ValueError(f"Kernels run on {device().type} here: move q, k and v there from {q.device.type}.")
     if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or (q.dtype == torch.bfloat16 and interpreted()):
-        raise ValueError(f"The kernels take float32, float16 and, compiled, bfloat16 (the interpreter gets that wrong), not {q.dtype}.")
+        raise ValueError(
+            f"The kernels take float32, float16 and, compiled, bfloat16 (the interpreter gets that wrong), not {q.dtype}."
+        )
     if q.shape[3] > 128:
         raise ValueError(f"The kernels take heads up to 128 wide, not {q.shape[3]}.")
     return q.shape

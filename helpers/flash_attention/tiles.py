@@ -77,9 +77,16 @@ TUNED = {
 }
 
 # For float32, which no tensor core multiplies exactly: everywhere the same.
-EXACT = {"forward": (Tiles(32, 32, 8), Tiles(32, 16, 8)), "keys": (Tiles(16, 16, 8),) * 2, "queries": (Tiles(16, 16, 8),) * 2}
+EXACT = {
+    "forward": (Tiles(32, 32, 8), Tiles(32, 16, 8)),
+    "keys": (Tiles(16, 16, 8),) * 2,
+    "queries": (Tiles(16, 16, 8),) * 2,
+}
 
-INTERPRETED = {False: Tiles(64, 64), True: Tiles(64, 32, split=True)}  # few tiles: each costs the interpreter milliseconds
+INTERPRETED = {
+    False: Tiles(64, 64),
+    True: Tiles(64, 32, split=True),
+}  # few tiles: each costs the interpreter milliseconds
 
 
 def tiles_for(kernel: str, q: Tensor, table: dict) -> Tiles:

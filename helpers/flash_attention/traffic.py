@@ -23,7 +23,9 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
     """
     rows = on_chip // (4 * d * itemsize)
     if rows == 0:
-        raise ValueError(f"{on_chip} bytes hold no row of each of four tiles of width {d}: give at least {4 * d * itemsize}.")
+        raise ValueError(
+            f"{on_chip} bytes hold no row of each of four tiles of width {d}: give at least {4 * d * itemsize}."
+        )
     query_tiles = math.ceil(n / rows)
     return (2 * n * d + n + query_tiles * 2 * n * d) * itemsize
 

@@ -26,9 +26,13 @@ class Meter(TorchDispatchMode):
 
         output = func(*args, **(kwargs or {}))
         if func.overloadpacket in flop_registry:
-            self.flops[func.overloadpacket.__name__] += flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=output)
+            self.flops[func.overloadpacket.__name__] += flop_registry[func.overloadpacket](
+                *args, **(kwargs or {}), out_val=output
+            )
         if not func.is_view:
-            self.largest = max([self.largest, *(leaf.nbytes for leaf in tree_leaves(output) if isinstance(leaf, Tensor))])
+            self.largest = max(
+                [self.largest, *(leaf.nbytes for leaf in tree_leaves(output) if isinstance(leaf, Tensor))]
+            )
         return output
 
 
@@ -73,7 +77,9 @@ def cost_without_cache(model: DecoderLM, lengths: Sequence[int], tries: int = 2)
 
 
 @torch.no_grad()
-def throughput(model: DecoderLM, new_cache: Callable | None, n: int, batches: Sequence[int], tries: int = 5) -> list[float]:
+def throughput(
+    model: DecoderLM, new_cache: Callable | None, n: int, batches: Sequence[int], tries: int = 5
+) -> list[float]:
     """Tokens per second of all sequences of a batch together, each with n tokens behind it."""
     found, c = [], model.config
     for b in batches:
@@ -83,7 +89,10 @@ def throughput(model: DecoderLM, new_cache: Callable | None, n: int, batches: Se
         else:
             caches = [new_cache(b, c.h_kv, n + tries, c.d_h) for _ in range(c.layers)]
             model(tokens[:, :n], cache=caches)
-            times = [_seconds(lambda t=tokens, i=i, held=caches: model(t[:, i : i + 1], cache=held)) for i in range(n, n + tries)]
+            times = [
+                _seconds(lambda t=tokens, i=i, held=caches: model(t[:, i : i + 1], cache=held))
+                for i in range(n, n + tries)
+            ]
         found.append(b / min(times))
     return found
 

@@ -59,7 +59,9 @@ class TinyTransformer(nn.Module):
         self.causal = causal
         self.token, self.position = nn.Embedding(len(VOCABULARY), d), nn.Embedding(2 * LONGEST, d)
         self.qkv = nn.ModuleList(nn.Linear(d, 3 * d) for _ in range(layers))
-        self.mlp = nn.ModuleList(nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, d)) for _ in range(layers))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, d)) for _ in range(layers)
+        )
         self.norm = nn.ModuleList(nn.LayerNorm(d) for _ in range(2 * layers + 1))
         self.head = nn.Linear(d, len(VOCABULARY))
 

@@ -45,7 +45,10 @@ class MultiHeadAttention(nn.Module):
         self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d) for _ in range(4))
 
     def forward(
-        self, x: Float[Tensor, "b n d"], memory: Float[Tensor, "b m d"] | None = None, mask: Bool[Tensor, "*b n m"] | None = None
+        self,
+        x: Float[Tensor, "b n d"],
+        memory: Float[Tensor, "b m d"] | None = None,
+        mask: Bool[Tensor, "*b n m"] | None = None,
     ) -> Float[Tensor, "b n d"]:
         """Queries from `x`, keys and values from `memory` (from `x` where there is none). mask: True = may attend."""
         memory = x if memory is None else memory

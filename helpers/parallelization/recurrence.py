@@ -35,7 +35,9 @@ def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Floa
     return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
 
 
-def associative_scan(operator: Callable[[Tensor, Tensor], Tensor], elements: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+def associative_scan(
+    operator: Callable[[Tensor, Tensor], Tensor], elements: Float[Tensor, "n w"]
+) -> Float[Tensor, "n w"]:
     """Row i is elements 0 … i combined in this order, at depth ⌈log2 n⌉ (Hillis & Steele, 1986).
 
     After every round a row covers twice as many elements as before.

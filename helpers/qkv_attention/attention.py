@@ -24,9 +24,6 @@ def attend(
     return attention_weights(query, keys) @ values
 
 
-
-
-
 def qkv_projections(
     x: Float[Tensor, "*batch n d"],
     w_q: Float[Tensor, "d d_k"],

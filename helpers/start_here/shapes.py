@@ -9,7 +9,9 @@ def pairwise_dot(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tens
     return a @ b.mT
 
 
-def weighted_rows(weights: Float[Tensor, "*batch m n"], rows: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch m d"]:
+def weighted_rows(
+    weights: Float[Tensor, "*batch m n"], rows: Float[Tensor, "*batch n d"]
+) -> Float[Tensor, "*batch m d"]:
     """Row j is the average of the rows with weights[j]: Σ_i w_ji rows_i / Σ_i w_ji. All weights are positive."""
     return weights @ rows / weights.sum(dim=-1, keepdim=True)
 

@@ -49,15 +49,23 @@ class Attention(nn.Module):
         self.w_k, self.w_v = (nn.Linear(d, h_kv * self.d_h, bias=False) for _ in range(2))
 
     def forward(
-        self, x: Float[Tensor, "b n d"], positions: Int[Tensor, "#b n"], mask: Bool[Tensor, "#b n m"], cache: Cache | None = None
+        self,
+        x: Float[Tensor, "b n d"],
+        positions: Int[Tensor, "#b n"],
+        mask: Bool[Tensor, "#b n m"],
+        cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
         q, k, v = (self.heads(project(x)) for project in (self.w_q, self.w_k, self.w_v))  # (b, h or h_kv, n, d_h)
-        q, k = (rotary_embedding(t, positions[:, None]) for t in (q, k))  # turned before they are stored: a key never moves again
+        q, k = (
+            rotary_embedding(t, positions[:, None]) for t in (q, k)
+        )  # turned before they are stored: a key never moves again
         if cache is not None:
             k, v = cache.append(k, v)  # (b, h_kv, m, d_h): the old ones and the new
         k, v = (t.repeat_interleave(self.group, dim=1) for t in (k, v))  # (b, h, m, d_h)
         scores = q @ k.mT / math.sqrt(self.d_h)  # (b, h, n, m)
-        weights = scores.masked_fill(~mask[:, None], torch.finfo(scores.dtype).min).softmax(dim=-1)  # no NaN where all is masked
+        weights = scores.masked_fill(~mask[:, None], torch.finfo(scores.dtype).min).softmax(
+            dim=-1
+        )  # no NaN where all is masked
         return self.w_o((weights @ v).transpose(1, 2).flatten(2))  # (b, h, n, d_h) → (b, n, h, d_h) → (b, n, d)
 
     def heads(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b h n d_h"]:
@@ -119,7 +127,9 @@ class DecoderLM(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.d)
         self.blocks = nn.ModuleList(Block(config.d, config.h, config.h_kv) for _ in range(config.layers))
         self.norm = LayerNorm(config.d)
-        nn.init.normal_(self.embedding.weight, std=config.d**-0.5)  # as the head: scores of size 1; as the input: times √d
+        nn.init.normal_(
+            self.embedding.weight, std=config.d**-0.5
+        )  # as the head: scores of size 1; as the input: times √d
 
     def forward(
         self, tokens: Int[Tensor, "b n"], cache: Sequence[Cache] | None = None, real: Bool[Tensor, "b m"] | None = None
@@ -142,7 +152,9 @@ class DecoderLM(nn.Module):
 def _positions_and_mask(n: int, past: int, real: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
     """Positions (b, n) of the n newest of m tokens, and who may attend to whom, (b, n, m). b is 1 where nothing is padded."""
     m = past + n
-    causal = torch.ones(n, m, dtype=torch.bool, device=device).tril(past)  # row i is token past + i: it sees columns 0 … past + i
+    causal = torch.ones(n, m, dtype=torch.bool, device=device).tril(
+        past
+    )  # row i is token past + i: it sees columns 0 … past + i
     if real is None:
         return torch.arange(past, m, device=device)[None], causal[None]
     positions = (real.cumsum(dim=1) - 1).clamp_min(0)  # (b, m): the first real token is 0

@@ -23,12 +23,19 @@ def unscaled(x, y):
 CHECK = Check(
     scaled,
     [sized(n=3, m=5, d=4), sized(batch=(2, 3), n=4, m=2, d=6)],
-    [Misconception("no scale", unscaled, "Divide by √d."), Misconception("scaled by d", lambda x, y: x @ y.mT / x.shape[-1], "Not d.")],
+    [
+        Misconception("no scale", unscaled, "Divide by √d."),
+        Misconception("scaled by d", lambda x, y: x @ y.mT / x.shape[-1], "Not d."),
+    ],
 )
 
 
 def test_right_answers_get_all_points_in_any_dtype():
-    for right in (scaled, lambda x, y: scaled(x.double(), y.double()), lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5):
+    for right in (
+        scaled,
+        lambda x, y: scaled(x.double(), y.double()),
+        lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5,
+    ):
         score = CHECK(right, points=3)
         assert score == 3 and score.full and score.diagnosis is None
 
@@ -81,7 +88,9 @@ def test_changed_inputs_cost_points_and_are_not_taken_for_a_misconception():
 
 
 def test_a_forbidden_function_earns_nothing():
-    score = Check(scaled, CHECK.cases, forbids=["einsum"])(lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5, points=3)
+    score = Check(scaled, CHECK.cases, forbids=["einsum"])(
+        lambda x, y: torch.einsum("...nd,...md->...nm", x, y) / x.shape[-1] ** 0.5, points=3
+    )
     assert score == 0 and score.diagnosis == "forbidden function" and "`einsum`" in score.message
 
 
@@ -163,5 +172,7 @@ def test_agree_tells_structures_apart():
     assert not agree(torch.ones(2), torch.ones(2, dtype=torch.bool), within)
     assert agree({"a": 1}, {"a": 1.0}, within) and not agree({"b": 1}, {"a": 1}, within)
     assert "Value 2 of 2" in difference((1, 3), (1, 2))
-    assert "'b' is off. You have 3" in difference({"a": 1, "b": 3}, {"a": 1, "b": 2}) and "'b' is missing" in difference({"a": 1}, {"a": 1, "b": 2})
+    assert "'b' is off. You have 3" in difference(
+        {"a": 1, "b": 3}, {"a": 1, "b": 2}
+    ) and "'b' is missing" in difference({"a": 1}, {"a": 1, "b": 2})
     assert not agree(10**400, 10**3, within) and agree(10**30, 1e30, within) and difference(10**400, 1000)

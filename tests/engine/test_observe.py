@@ -26,7 +26,12 @@ def test_operations_are_counted_and_a_loop_shows():
 
 
 def test_flops_are_two_per_multiply_add():
-    for shapes, expected in [(((3, 5), (5, 7)), 210), (((3, 5), (5,)), 30), (((5,), (5,)), 10), (((2, 3, 5), (2, 5, 7)), 420)]:
+    for shapes, expected in [
+        (((3, 5), (5, 7)), 210),
+        (((3, 5), (5,)), 30),
+        (((5,), (5,)), 10),
+        (((2, 3, 5), (2, 5, 7)), 420),
+    ]:
         assert observe(torch.matmul, tuple(map(torch.randn, shapes))).flops == expected
 
 
@@ -61,7 +66,9 @@ def test_forbidden_functions_are_seen_by_any_spelling():
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
         lambda q, k, v: getattr(torch._C._nn, "scaled_dot_product" + "_attention")(q, k, v),
         lambda q, k, v: torch.ops.aten.scaled_dot_product_attention(q, k, v),
-        lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q[None, None], k[None, None], v[None, None])[0],
+        lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            q[None, None], k[None, None], v[None, None]
+        )[0],
     ]
     for spelling in spellings:
         assert observe(spelling, (q, k, v), forbids=("scaled_dot_product",)).forbidden

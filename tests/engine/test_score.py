@@ -46,8 +46,19 @@ def test_what_a_student_writes_is_escaped():
 
 
 def test_odd_outputs_can_be_drawn():
-    for output in (torch.empty(0), torch.full((5, 3), torch.nan), torch.ones(2, 2, 2, 2), torch.tensor(1 + 2j), torch.ones(5, 3).bool()):
-        assert "<div" in check.scaled_dot_product_attention(lambda q, k, v, o=output: o, points=4)._repr_mimebundle_()["text/html"]
+    for output in (
+        torch.empty(0),
+        torch.full((5, 3), torch.nan),
+        torch.ones(2, 2, 2, 2),
+        torch.tensor(1 + 2j),
+        torch.ones(5, 3).bool(),
+    ):
+        assert (
+            "<div"
+            in check.scaled_dot_product_attention(lambda q, k, v, o=output: o, points=4)._repr_mimebundle_()[
+                "text/html"
+            ]
+        )
 
 
 def test_a_large_output_is_drawn_where_it_is_wrong():

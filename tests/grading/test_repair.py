@@ -17,7 +17,11 @@ from autograder.notebooks import grade_id
 
 ORIGINAL = solution_notebook(ROOT / "tests" / "small_course" / "solutions" / "02_small" / "02_small.py")
 IDS = [grade_id(cell) for cell in ORIGINAL.cells if grade_id(cell)]
-NEEDED = [grade_id(cell) for cell in ORIGINAL.cells if grade_id(cell) and (notebooks.flag(cell, "locked") or notebooks.flag(cell, "grade"))]
+NEEDED = [
+    grade_id(cell)
+    for cell in ORIGINAL.cells
+    if grade_id(cell) and (notebooks.flag(cell, "locked") or notebooks.flag(cell, "grade"))
+]
 
 
 def handed_in():
@@ -128,7 +132,14 @@ def test_colabs_additions_go_without_a_word():
 
 def test_a_cell_of_another_unit_counts_for_nothing():
     notebook = handed_in()
-    marks = {"grade": True, "grade_id": "bonus_test", "locked": True, "points": 9, "schema_version": 3, "solution": False}
+    marks = {
+        "grade": True,
+        "grade_id": "bonus_test",
+        "locked": True,
+        "points": 9,
+        "schema_version": 3,
+        "solution": False,
+    }
     notebook.cells.append(new_code_cell("9.0", metadata={"nbgrader": marks}))
     assert mend(notebook, ORIGINAL) == ["cell bonus_test is not of this unit and counts for nothing"]
 
@@ -140,7 +151,9 @@ garbage = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers
     st.sampled_from(["grade_id", "grade", "locked", "points", "solution", "cell_type", "schema_version"]),
     st.none() | st.booleans() | st.integers() | st.sampled_from([*IDS, "", "of another"]) | st.lists(st.integers(), max_size=1), max_size=4)  # fmt: skip
 acts = st.one_of(
-    st.tuples(st.sampled_from(["delete", "copy", "raw", "markdown", "code", "strip", "new id", "no id", "colab"]), place),
+    st.tuples(
+        st.sampled_from(["delete", "copy", "raw", "markdown", "code", "strip", "new id", "no id", "colab"]), place
+    ),
     st.tuples(st.just("move"), place, place),
     st.tuples(st.just("marks"), place, garbage),
     st.tuples(st.just("source"), place, st.text(max_size=20)),

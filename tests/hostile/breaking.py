@@ -56,7 +56,12 @@ def version_3(data: dict) -> dict:
         if cell["cell_type"] == "code":
             cell["input"], cell["language"] = cell.pop("source"), "python"
             cell["prompt_number"] = cell.pop("execution_count", None)
-    return {"metadata": {"name": ""}, "nbformat": 3, "nbformat_minor": 0, "worksheets": [{"cells": data["cells"], "metadata": {}}]}
+    return {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "worksheets": [{"cells": data["cells"], "metadata": {}}],
+    }
 
 
 def version_4_0(data: dict) -> dict:
@@ -67,7 +72,11 @@ def version_4_0(data: dict) -> dict:
 
 def colab(data: dict) -> dict:
     """As Colab saves it to GitHub."""
-    badge = {"cell_type": "markdown", "metadata": {"id": "view-in-github", "colab_type": "text"}, "source": ["<a href='https://colab'>"]}
+    badge = {
+        "cell_type": "markdown",
+        "metadata": {"id": "view-in-github", "colab_type": "text"},
+        "source": ["<a href='https://colab'>"],
+    }
     for cell in data["cells"]:
         cell["metadata"] |= {"id": cell.pop("id"), "outputId": "0-1", "deletable": True}
     data["metadata"]["colab"] = {"provenance": [], "base_uri": "https://localhost:8080/"}

@@ -10,49 +10,81 @@ def read(name: str, tries: str, source: str) -> Hostile:
 
 def read_files(name: str, tries: str, *patterns: str) -> Hostile:
     listed = ", ".join(f'"{pattern}"' for pattern in patterns)
-    return read(name, tries, f"""
+    return read(
+        name,
+        tries,
+        f"""
 for pattern in [{listed}]:
     for path in glob.glob(os.path.expanduser(pattern), recursive=True):
         try: found = open(path, "rb").read(2000)
         except OSError as error: print(error)
         else: print("LEAK" if found else "empty", path, found)
-print("done")""")
+print("done")""",
+    )
 
 
 NOTEBOOKS = [
-    read_files("hidden_cases", "the hidden cases", "{PACKAGES}/autograder/hidden/**", "{PACKAGES}/autograder/alternatives/**"),
-    read("hidden_import", "the hidden cases, by import", """
+    read_files(
+        "hidden_cases", "the hidden cases", "{PACKAGES}/autograder/hidden/**", "{PACKAGES}/autograder/alternatives/**"
+    ),
+    read(
+        "hidden_import",
+        "the hidden cases, by import",
+        """
 try:
     from autograder.hidden import qkv_attention
     print("LEAK", qkv_attention.__dict__)
-except ImportError as error: print(error)"""),
+except ImportError as error: print(error)""",
+    ),
     read_files("solutions", "the solution notebooks", "{COURSE}/solutions/**", "{PACKAGES}/solutions/**"),
     read_files("gradebook", "the gradebook", "{COURSE}/**/gradebook.db", "{PACKAGES}/**/gradebook.db"),
-    read("writes_gradebook", "writes full marks into the gradebook", """
+    read(
+        "writes_gradebook",
+        "writes full marks into the gradebook",
+        """
 import sqlite3
 try:
     base = sqlite3.connect("{COURSE}/autograder/class/gradebook.db")
     base.execute("update grade set manual_score = 100")
     base.commit()
     print("LEAK wrote")
-except sqlite3.Error as error: print(error)"""),
-    read_files("other_submissions", "what others handed in", "{COURSE}/autograder/class/submitted/**", "/tmp/attn-*/**"),
-    read_files("references", "the references and the checks of the unit, sources and compiled",
-               "{PACKAGES}/helpers/qkv_attention/*", "{PACKAGES}/helpers/**/softmax*", "{PACKAGES}/helpers/*/checks/*"),
-    read("environment", "the grader's environment variables", """
+except sqlite3.Error as error: print(error)""",
+    ),
+    read_files(
+        "other_submissions", "what others handed in", "{COURSE}/autograder/class/submitted/**", "/tmp/attn-*/**"
+    ),
+    read_files(
+        "references",
+        "the references and the checks of the unit, sources and compiled",
+        "{PACKAGES}/helpers/qkv_attention/*",
+        "{PACKAGES}/helpers/**/softmax*",
+        "{PACKAGES}/helpers/*/checks/*",
+    ),
+    read(
+        "environment",
+        "the grader's environment variables",
+        """
 for path in ["/proc/self/environ", *glob.glob("/proc/*/environ")]:
     try: text = open(path).read()
     except OSError: continue
     if "CANARY" in text: print("LEAK", text)
-if "CANARY" in str(dict(os.environ)): print("LEAK", os.environ)"""),
-    read("processes", "other processes and their command lines", """
+if "CANARY" in str(dict(os.environ)): print("LEAK", os.environ)""",
+    ),
+    read(
+        "processes",
+        "other processes and their command lines",
+        """
 for path in glob.glob("/proc/[0-9]*/cmdline"):
     text = open(path).read()
     if "CANARY" in text or "pytest" in text or "nbgrader" in text: print("LEAK", text)
 for pid in glob.glob("/proc/[0-9]*/root"):
     try: print("LEAK", os.listdir(pid + "/work/main/solutions")) if os.listdir(pid + "/work/main/solutions") else None
-    except OSError as error: print(error)"""),
-    read("memory_of_others", "the memory of the process that watches it", """
+    except OSError as error: print(error)""",
+    ),
+    read(
+        "memory_of_others",
+        "the memory of the process that watches it",
+        """
 for pid in ("1", "2"):
     if int(pid) == os.getpid(): continue
     try:
@@ -61,27 +93,50 @@ for pid in ("1", "2"):
             print("LEAK", memory.read(16))
     except OSError as error: print(error)
 libc = ctypes.CDLL(None, use_errno=True)
-if libc.ptrace(16, 1, 0, 0) == 0: print("LEAK ptrace")"""),
+if libc.ptrace(16, 1, 0, 0) == 0: print("LEAK ptrace")""",
+    ),
     read_files("home", "home folders, keys and tokens", "/root/*", "/home/*/*", "/root/.ssh/*", "/root/.bash_history"),
-    read_files("system_secrets", "password hashes, kernel memory, the host's logs", "/etc/shadow", "/proc/kcore", "/dev/mem", "/var/log/*"),
-    read("loopback", "a server on this machine", """
+    read_files(
+        "system_secrets",
+        "password hashes, kernel memory, the host's logs",
+        "/etc/shadow",
+        "/proc/kcore",
+        "/dev/mem",
+        "/var/log/*",
+    ),
+    read(
+        "loopback",
+        "a server on this machine",
+        """
 for family, address in ((socket.AF_INET, ("127.0.0.1", {PORT})), (socket.AF_INET6, ("::1", {PORT}))):
     try:
         socket.create_connection(address, timeout=2)
         print("LEAK connected")
-    except OSError as error: print(error)"""),
-    read("abstract_socket", "a Unix socket without a file", """
+    except OSError as error: print(error)""",
+    ),
+    read(
+        "abstract_socket",
+        "a Unix socket without a file",
+        """
 try:
     socket.socket(socket.AF_UNIX).connect("\\0{ABSTRACT}")
     print("LEAK connected")
-except OSError as error: print(error)"""),
-    read("internet", "the internet, by name and by number", """
+except OSError as error: print(error)""",
+    ),
+    read(
+        "internet",
+        "the internet, by name and by number",
+        """
 for address in (("example.org", 80), ("1.1.1.1", 53)):
     try:
         socket.create_connection(address, timeout=2)
         print("LEAK connected")
-    except OSError as error: print(error)"""),
-    read("becomes_root", "root, by setuid programs, capabilities and new namespaces", """
+    except OSError as error: print(error)""",
+    ),
+    read(
+        "becomes_root",
+        "root, by setuid programs, capabilities and new namespaces",
+        """
 for act in (lambda: os.setuid(0), lambda: os.unshare(0x10000000) if hasattr(os, "unshare") else None):
     try: act()
     except (OSError, PermissionError) as error: print(error)
@@ -90,25 +145,38 @@ if libc.unshare(0x10000000) == 0: print("LEAK new user namespace")
 if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0: print("LEAK mount")
 if os.geteuid() == 0: print("LEAK root")
 held = [line for line in open("/proc/self/status") if line.startswith("CapEff")]
-if int(held[0].split()[1], 16): print("LEAK", held)"""),
-    read("writes_system", "the course's packages and the system's files", """
+if int(held[0].split()[1], 16): print("LEAK", held)""",
+    ),
+    read(
+        "writes_system",
+        "the course's packages and the system's files",
+        """
 for path in ("{PACKAGES}/helpers/__init__.py", "{PACKAGES}/helpers/new.py", torch.__file__, "/usr/bin/forged", "/etc/passwd", "/forged"):
     try:
         open(path, "a").write("# forged")
         print("LEAK wrote", path)
-    except OSError as error: print(error)"""),
-    read("escapes_by_descriptor", "a way out through descriptors left open", """
+    except OSError as error: print(error)""",
+    ),
+    read(
+        "escapes_by_descriptor",
+        "a way out through descriptors left open",
+        """
 for number in range(3, 128):
     try: target = os.readlink(f"/proc/self/fd/{number}")
     except OSError: continue
     if target.startswith("/") and not target.startswith(("/tmp", "/dev", "/proc")): print("LEAK", target)
     for way in ("../../../../../../work/main/solutions", "../../../../etc/shadow"):
         try: print("LEAK", os.open(way, os.O_RDONLY, dir_fd=number))
-        except OSError: pass"""),
-    read("own_user_id", "a user that other sandboxes, or the grader, share", """
+        except OSError: pass""",
+    ),
+    read(
+        "own_user_id",
+        "a user that other sandboxes, or the grader, share",
+        """
 if os.geteuid() == 0: print("LEAK root")
 try:
     os.kill({GRADER}, 0)
     print("LEAK can signal the grader")
-except OSError as error: print(error)"""),
+except OSError as error: print(error)""",
+    ),
 ]

@@ -47,7 +47,25 @@ def attempt(act) -> str:
 
 def test_there_is_little_to_see():
     seen, reports = inside(lambda: [sorted(os.listdir("/")), os.listdir("/tmp"), os.path.exists(__file__), os.getcwd()])
-    assert set(seen[0]) <= {"bin", "dev", "etc", "lib", "lib32", "lib64", "proc", "root", "sbin", "tmp", "usr", "work", "opt", "home", "srv", *sys.prefix.split("/")[1:2], *sys.base_prefix.split("/")[1:2]}
+    assert set(seen[0]) <= {
+        "bin",
+        "dev",
+        "etc",
+        "lib",
+        "lib32",
+        "lib64",
+        "proc",
+        "root",
+        "sbin",
+        "tmp",
+        "usr",
+        "work",
+        "opt",
+        "home",
+        "srv",
+        *sys.prefix.split("/")[1:2],
+        *sys.base_prefix.split("/")[1:2],
+    }
     assert {"work", "home"} <= set(seen[1]) and not seen[2]
     assert reports == [{"ended": "exit 0"}]
 
@@ -68,7 +86,12 @@ def test_readable_folders_are_shown_and_hidden_ones_in_them_are_empty(tmp_path):
 def test_no_privileges_are_left():
     def act():
         status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-        return [os.getuid(), *(int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")), int(status["NoNewPrivs"]), int(status["Seccomp"])]
+        return [
+            os.getuid(),
+            *(int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")),
+            int(status["NoNewPrivs"]),
+            int(status["Seccomp"]),
+        ]
 
     user, *capabilities, no_new, seccomp = inside(act)[0]
     assert user != 0 and capabilities == [0, 0, 0] and (no_new, seccomp) == (1, 2)
@@ -83,12 +106,19 @@ def test_there_is_no_network_and_no_other_process():
         server.bind(("127.0.0.1", 0))
         server.listen()
         address = server.getsockname()
-        act = lambda: [attempt(lambda: socket.create_connection(address, 1)), [p for p in os.listdir("/proc") if p.isdigit()]]  # noqa: E731
+        act = lambda: [
+            attempt(lambda: socket.create_connection(address, 1)),
+            [p for p in os.listdir("/proc") if p.isdigit()],
+        ]  # noqa: E731
         refused, processes = inside(act)[0]
     assert refused == "OSError" and set(processes) <= {"1", "2", "3"}
 
 
-@pytest.mark.parametrize("call", [("unshare", 0x10000000), ("ptrace", 0), ("memfd_create", 0), ("mount", 0), ("setns", 0)], ids=lambda c: c[0])
+@pytest.mark.parametrize(
+    "call",
+    [("unshare", 0x10000000), ("ptrace", 0), ("memfd_create", 0), ("mount", 0), ("setns", 0)],
+    ids=lambda c: c[0],
+)
 def test_calls_that_no_course_needs_are_refused(call):
     from autograder.judge.sandbox.namespaces import _NUMBERS, LIBC
 
@@ -169,7 +199,13 @@ def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash():
 
     found = kernels.Kernels(kernels.BUBBLEWRAP)
     kernel = found.ready(found.start(kernels.STUDENT, exam("02_small"), Limits()))
-    kernel.tell({"ask": "run", "count": 1, "source": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: pass"})
+    kernel.tell(
+        {
+            "ask": "run",
+            "count": 1,
+            "source": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: pass",
+        }
+    )
     below = [*_below(kernel.keeper.pid)]
     assert len(below) >= 3
     kernel.leash.close()

@@ -90,7 +90,9 @@ def test_test_cells_see_the_state_at_their_place(kernels, notebook):
 
 
 def test_what_a_test_call_does_is_seen_by_no_cell(kernels, notebook):
-    cell(notebook, "softmax").source = "calls = []\n" + cell(notebook, "softmax").source.replace("    e =", "    calls.append(open('/tmp/seen', 'a'))\n    e =")
+    cell(notebook, "softmax").source = "calls = []\n" + cell(notebook, "softmax").source.replace(
+        "    e =", "    calls.append(open('/tmp/seen', 'a'))\n    e ="
+    )
     notebook.cells.append(new_code_cell("import os\nprint(len(calls), os.path.exists('/tmp/seen'))"))
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and notebook.cells[-1].outputs[0].text == "0 False\n"
@@ -192,9 +194,14 @@ def test_names_that_a_test_cell_needs():
 ])  # fmt: skip
 def test_no_script_is_left_in_what_a_student_shows(script):
     kept = clean_html(script).lower()
-    assert not any(word in kept for word in ("<script", "onerror", "javascript:", "<iframe", "onload", "<style", "style=", "<form", "<input"))
+    assert not any(
+        word in kept
+        for word in ("<script", "onerror", "javascript:", "<iframe", "onload", "<style", "style=", "<form", "<input")
+    )
     assert "application/javascript" not in cleaned({"application/javascript": "alert(1)", "text/plain": "x"})
     assert cleaned({"application/javascript": "alert(1)"}) == {"text/plain": "(not shown: application/javascript)"}
     assert cleaned({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
-    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace("<a>", "").replace("</a>", "").replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
+    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace("<a>", "").replace(
+        "</a>", ""
+    ).replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
     assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})

@@ -42,10 +42,18 @@ def test_outputs_are_those_of_a_notebook(run):
     value, printed, shown, error, silent = run(
         "1 + 1", "import sys\nprint('a'); print('b', file=sys.stderr)", "from IPython.display import HTML\ndisplay(HTML('<b>x</b>'), 5)",
         "1 / 0", "3;")  # fmt: skip
-    assert value[0].output_type == "execute_result" and value[0].data["text/plain"] == "2" and value[0].execution_count == 1
+    assert (
+        value[0].output_type == "execute_result"
+        and value[0].data["text/plain"] == "2"
+        and value[0].execution_count == 1
+    )
     assert [(output.name, output.text) for output in printed] == [("stdout", "a\n"), ("stderr", "b\n")]
     assert [output.output_type for output in shown] == ["display_data"] * 2 and shown[0].data["text/html"] == "<b>x</b>"
-    assert error[0].output_type == "error" and error[0].ename == "ZeroDivisionError" and "1 / 0" in "\n".join(error[0].traceback)
+    assert (
+        error[0].output_type == "error"
+        and error[0].ename == "ZeroDivisionError"
+        and "1 / 0" in "\n".join(error[0].traceback)
+    )
     assert silent == []
 
 
@@ -58,13 +66,19 @@ def test_magics_programs_and_await_work(run):
 
 
 def test_plots_are_pictures(run):
-    _, plot, again = run("import matplotlib.pyplot as plt", "plt.plot([1, 2]);", "figure, axes = plt.subplots()\naxes.plot([2, 1]);")
+    _, plot, again = run(
+        "import matplotlib.pyplot as plt", "plt.plot([1, 2]);", "figure, axes = plt.subplots()\naxes.plot([2, 1]);"
+    )
     for outputs in (plot, again):
-        assert [output.data["image/png"][:5] for output in outputs if "image/png" in output.get("data", {})] == ["iVBOR"]
+        assert [output.data["image/png"][:5] for output in outputs if "image/png" in output.get("data", {})] == [
+            "iVBOR"
+        ]
 
 
 def test_a_kernel_starts_like_a_fresh_process(run):
-    seen = text(run("import os, threading\nprint(threading.active_count(), sorted(os.environ), os.getcwd(), os.listdir())")[0])
+    seen = text(
+        run("import os, threading\nprint(threading.active_count(), sorted(os.environ), os.getcwd(), os.listdir())")[0]
+    )
     assert seen.startswith("1 ") and seen.endswith("/tmp/work []\n")
     assert not any(word in seen for word in ("TOKEN", "SSH", "USER", "ATTN", "ATTENTION"))
 
@@ -82,13 +96,22 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
     assert {name for name in ours if name.startswith("helpers.")} == {
         "helpers.check", "helpers.plots", "helpers.environment", "helpers.engine",
         *(f"helpers.engine.{name}" for name in ("apart", "guard", "observe"))}  # fmt: skip
-    files = text(run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0])
+    files = text(
+        run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0]
+    )
     assert "/hidden/" not in files and "/softmax.py" not in files
 
 
 def test_kernels_do_not_see_each_other(run):
     run("import builtins, torch\nbuiltins.mark = torch.mark = 1\nopen('/tmp/mark', 'w').close()")
-    assert text(run("import os, torch\nprint(hasattr(torch, 'mark'), 'mark' in dir(__builtins__), os.path.exists('/tmp/mark'))")[0]) == "False False False\n"
+    assert (
+        text(
+            run(
+                "import os, torch\nprint(hasattr(torch, 'mark'), 'mark' in dir(__builtins__), os.path.exists('/tmp/mark'))"
+            )[0]
+        )
+        == "False False False\n"
+    )
 
 
 def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, course):
@@ -97,7 +120,10 @@ def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, co
     from autograder.proofs.hostile import solved_by_a_student
 
     notebook = solved_by_a_student(course)
-    notebook.cells.insert(1, new_code_cell("import torch\ntorch.set_num_threads(4)\n(torch.randn(500, 500) @ torch.randn(500, 500)).sum()"))
+    notebook.cells.insert(
+        1,
+        new_code_cell("import torch\ntorch.set_num_threads(4)\n(torch.randn(500, 500) @ torch.randn(500, 500)).sum()"),
+    )
     judged(notebook, UNIT, LIMITS, kernels)
     assert [outputs.result(cell).score for cell in notebooks.tests(notebook)] == [2, 3, 1]
 
@@ -105,7 +131,9 @@ def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, co
 def test_without_a_sandbox_the_same_kernels_run(run):
     loose = Kernels(NONE)
     try:
-        answer, folder = text(run("import os\nopen('left', 'w').close()\nprint(6 * 7, os.getcwd())", in_kernels=loose)[0]).split()
+        answer, folder = text(
+            run("import os\nopen('left', 'w').close()\nprint(6 * 7, os.getcwd())", in_kernels=loose)[0]
+        ).split()
         assert answer == "42" and not Path(folder).exists()
     finally:
         loose.close()

@@ -86,7 +86,11 @@ def test_subclasses_come_out_plain():
     assert type(across(Sly(0.5))) is float and across(Sly(0.5)) != 0.7
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 0, b"x", torch.nn.Linear(1, 1), np.array([object()])], ids=["object", "function", "bytes", "module", "array of objects"])
+@pytest.mark.parametrize(
+    "value",
+    [object(), lambda: 0, b"x", torch.nn.Linear(1, 1), np.array([object()])],
+    ids=["object", "function", "bytes", "module", "array of objects"],
+)
 def test_what_has_no_plain_form_does_not_cross(value):
     with pytest.raises(BorderError):
         across(value)
@@ -96,7 +100,13 @@ def test_size_depth_and_number_are_bounded():
     deep = []
     for _ in range(50):
         deep = [deep]
-    for value in (torch.zeros(1 << 25), deep, [0] * (BOUNDS.nodes + 1), [torch.zeros(1) for _ in range(600)], "x" * (65 << 20)):
+    for value in (
+        torch.zeros(1 << 25),
+        deep,
+        [0] * (BOUNDS.nodes + 1),
+        [torch.zeros(1) for _ in range(600)],
+        "x" * (65 << 20),
+    ):
         with pytest.raises(BorderError, match="larger|deeply|parts"):
             across(value)
 

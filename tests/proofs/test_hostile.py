@@ -8,7 +8,16 @@ from autograder.judge.kernels import BUBBLEWRAP
 from autograder.proofs.hostile import KINDS, notebooks_of_all_kinds, run_hostile, totals
 
 BY_KIND = {kind: [one.name for k, one in notebooks_of_all_kinds() if k == kind] for kind in KINDS}
-IN_BUBBLEWRAP = ("patches_torch", "hidden_cases", "loopback", "becomes_root", "fork_bomb", "memory_bomb", "call_hangs", "removes_home")
+IN_BUBBLEWRAP = (
+    "patches_torch",
+    "hidden_cases",
+    "loopback",
+    "becomes_root",
+    "fork_bomb",
+    "memory_bomb",
+    "call_hangs",
+    "removes_home",
+)
 
 
 def test_there_are_enough_of_every_kind():

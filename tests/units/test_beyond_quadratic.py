@@ -58,7 +58,9 @@ def test_two_strided_layers_connect_every_pair(n):
 def test_low_rank_attention_is_attention_over_the_summary():
     q, k, v = qkv(2)
     e, f = randn(5, 11), randn(5, 11)
-    torch.testing.assert_close(low_rank.low_rank_attention(q, k, v, e, f), F.scaled_dot_product_attention(q, e @ k, f @ v))
+    torch.testing.assert_close(
+        low_rank.low_rank_attention(q, k, v, e, f), F.scaled_dot_product_attention(q, e @ k, f @ v)
+    )
     eye = torch.eye(11, dtype=torch.float64)
     torch.testing.assert_close(low_rank.low_rank_attention(q, k, v, eye, eye), F.scaled_dot_product_attention(q, k, v))
 
@@ -124,11 +126,15 @@ PICTURES = [
     lambda: plots.summary_error(low_rank.low_rank_attention, [2, 4], n=16, d=4),
     lambda: plots.brackets(6, 2),
     lambda: plots.linear_growth(linear_attention.linear_attention, [8, 16], d=2),
-    lambda: plots.three_forms(linear_attention.recurrent_linear_attention, linear_attention.chunked_linear_attention, 8, 2, 3),
+    lambda: plots.three_forms(
+        linear_attention.recurrent_linear_attention, linear_attention.chunked_linear_attention, 8, 2, 3
+    ),
     lambda: plots.state_or_cache(4, [1, 8]),
     lambda: plots.chunk_sizes(linear_attention.chunked_linear_attention, [1, 4], n=8, d=2),
     lambda: plots.blurred_weights(4, 4),
-    lambda: plots.formulas_and_counts({"linear": lambda: variant_costs.linear_flops(16, 2)}, n=16, d=2, w=1, g=1, r=2, c=4),
+    lambda: plots.formulas_and_counts(
+        {"linear": lambda: variant_costs.linear_flops(16, 2)}, n=16, d=2, w=1, g=1, r=2, c=4
+    ),
     lambda: plots.cost_of_all([9, 16, 25], d=2, w=1, g=1, r=2, c=4),
 ]
 

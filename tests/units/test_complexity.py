@@ -193,7 +193,9 @@ PICTURES = [
     lambda: plots.product_traffic((4, 4, 4), (1, 4, 4)),
     lambda: plots.intensities(costs.arithmetic_intensity, width=64),
     lambda: plots.cost_shares({"read": lambda: costs.training_table(1, 9, 8, 2, 32)}),
-    lambda: plots.predicted_and_counted(lambda: costs.training_table(1, 9, 8, 2, 32), {"qkv": (3456, 600), "softmax": (0, 324)}),
+    lambda: plots.predicted_and_counted(
+        lambda: costs.training_table(1, 9, 8, 2, 32), {"qkv": (3456, 600), "softmax": (0, 324)}
+    ),
     lambda: plots.crossing(costs.training_table, costs.crossover, {"a": (64, 256), "b": (128, 512)}),
     lambda: plots.layer_costs(layer_types.layer_types, d=64, k=3, r=32),
     lambda: plots.measured_growth([1, 2], {"a": [1, 2]}, {"a": 1.0}),

@@ -19,7 +19,15 @@ from helpers.engine.observe import observe
 from helpers.flash_attention import flash, online
 from helpers.masking import masks
 
-LENGTHS = [(1, 1), (1, 9), (7, 7), (64, 64), (65, 200), (130, 129), (33, 20)]  # (n, m); in the last, queries that see nothing
+LENGTHS = [
+    (1, 1),
+    (1, 9),
+    (7, 7),
+    (64, 64),
+    (65, 200),
+    (130, 129),
+    (33, 20),
+]  # (n, m); in the last, queries that see nothing
 HEAD_DIMS = [(1, 3), (16, 16), (40, 24), (64, 64), (128, 128)]  # (d, d_v)
 TILES = [(64, 64), (16, 48)]
 NAMES = ("out", "lse", "dq", "dk", "dv")
@@ -39,7 +47,9 @@ def whole(q: Tensor, k: Tensor, v: Tensor, grad_out: Tensor, causal: bool) -> tu
     return out.detach(), scores.detach().logsumexp(-1), *torch.autograd.grad(out, (q, k, v), grad_out.double())
 
 
-def tiled(q: Tensor, k: Tensor, v: Tensor, grad_out: Tensor, causal: bool, blocks: tuple[int, int]) -> tuple[Tensor, ...]:
+def tiled(
+    q: Tensor, k: Tensor, v: Tensor, grad_out: Tensor, causal: bool, blocks: tuple[int, int]
+) -> tuple[Tensor, ...]:
     """The same in tiles."""
     out, lse = flash.flash_attention_forward(q, k, v, causal, *blocks)
     return out, lse, *flash.flash_attention_backward(q, k, v, out, lse, grad_out, causal, *blocks)
@@ -148,7 +158,9 @@ def test_no_tensor_is_larger_than_the_output_and_a_tile(causal):
 @pytest.mark.parametrize(("n", "m"), LENGTHS)
 @pytest.mark.parametrize("blocks", [(1, 1), (4, 3), (8, 16), (50, 7), (500, 500)])
 def test_causal_tiles_are_those_with_a_visible_pair(n, m, blocks):
-    visible = [tile.any() for stripe in masks.causal_mask(n, m).split(blocks[0]) for tile in stripe.split(blocks[1], dim=1)]
+    visible = [
+        tile.any() for stripe in masks.causal_mask(n, m).split(blocks[0]) for tile in stripe.split(blocks[1], dim=1)
+    ]
     assert flash.causal_tiles(n, m, *blocks) == sum(visible)
 
 
@@ -179,7 +191,10 @@ unhurried = settings(deadline=None)  # the first call imports
 finite = st.floats(-300, 300, width=32)
 lse = st.one_of(st.just(-math.inf), finite)
 partial = st.tuples(st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3), lse).map(
-    lambda part: (torch.tensor([part[0]], dtype=torch.float64) * (part[1] > -math.inf), torch.tensor([part[1]], dtype=torch.float64))
+    lambda part: (
+        torch.tensor([part[0]], dtype=torch.float64) * (part[1] > -math.inf),
+        torch.tensor([part[1]], dtype=torch.float64),
+    )
 )
 NEUTRAL = torch.zeros(1, 3, dtype=torch.float64), torch.tensor([-math.inf], dtype=torch.float64)
 
@@ -208,7 +223,9 @@ def test_a_part_that_saw_nothing_changes_nothing(a):
 def test_any_cut_of_the_keys_merges_to_the_whole(cut, seed):
     q, k, v, _ = (4 * x for x in drawn(3, 21, 5, 2, torch.float64))
     k = k.roll(seed, dims=-2)
-    parts = [flash.flash_attention_forward(q, k[..., part, :], v[..., part, :]) for part in (slice(cut), slice(cut, None))]
+    parts = [
+        flash.flash_attention_forward(q, k[..., part, :], v[..., part, :]) for part in (slice(cut), slice(cut, None))
+    ]
     torch.testing.assert_close(online.merge_partials(*parts[0], *parts[1]), flash.flash_attention_forward(q, k, v))
 
 
@@ -235,7 +252,9 @@ class Torn(torch.autograd.Function):
 
 
 def test_an_error_on_the_way_back_is_told_on_the_card():
-    score = check.flash_attention_backward(flash.flash_attention_backward, lambda q, k, v, causal=False: Torn.apply(q, k, v), points=4)
+    score = check.flash_attention_backward(
+        flash.flash_attention_backward, lambda q, k, v, causal=False: Torn.apply(q, k, v), points=4
+    )
     assert 2 <= score < 4 and "ValueError: no way back" in str(score)
 
 

@@ -74,7 +74,9 @@ def test_rotation_leaves_the_scores(dtype):
 
 def test_rounding_to_fp8_is_within_half_a_step():
     x = torch.randn(1000)
-    assert ((rotation.to_fp8(x) - x).abs() <= x.abs() / 16 + x.abs().max() / 448 / 2**9).all()  # 4 bits; below, fixed steps
+    assert (
+        (rotation.to_fp8(x) - x).abs() <= x.abs() / 16 + x.abs().max() / 448 / 2**9
+    ).all()  # 4 bits; below, fixed steps
 
 
 def test_rotation_lowers_the_error_of_fp8_with_outliers():
@@ -111,7 +113,12 @@ def test_benchmark_measures_time_and_memory_of_a_process_of_its_own():
 
 
 def test_benchmark_table_stands_without_what_did_not_fit():
-    row = {"n": 16384, "naive": None, "SDPA": {"seconds": 1.0, "extra_bytes": 2**25}, "tiled": {"seconds": 2.0, "extra_bytes": 2**26}}
+    row = {
+        "n": 16384,
+        "naive": None,
+        "SDPA": {"seconds": 1.0, "extra_bytes": 2**25},
+        "tiled": {"seconds": 2.0, "extra_bytes": 2**26},
+    }
     console = Console(width=80, file=io.StringIO())
     console.print(bench_flash.cpu_table([row]))
     assert "16384" in (text := console.file.getvalue()) and "–" in text and " 64 " in text

@@ -65,7 +65,10 @@ def largest_errors(way, n, m, d, causal, dtype):
     wanted = exact, exact_lse.exp(), *torch.autograd.grad(exact, leaves, grad.cpu().double())
     got = out, lse.double().exp(), *backward(q, k, v, out, lse, grad, causal)
     scale = 1, float(exact_lse.exp().amax().detach()), 1, 1, 1
-    return [float(((g.cpu().double() - w.detach()) / s).abs().nan_to_num(math.inf).max()) for g, w, s in zip(got, wanted, scale)]
+    return [
+        float(((g.cpu().double() - w.detach()) / s).abs().nan_to_num(math.inf).max())
+        for g, w, s in zip(got, wanted, scale)
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------- right numbers
@@ -167,7 +170,9 @@ def test_what_comes_back_from_a_call_apart(capsys):
     seen = observe(loud, (torch.zeros(2, 3),), layouts=("gaps",))
     assert capsys.readouterr().out == "seen\n" and seen.modified == (0,)
     assert seen.output[0].isnan().all() and seen.output[1:] == ({"sum": 6}, "text")
-    assert "neither a tensor" in observe(lambda x: open(os.devnull), (torch.zeros(1),), layouts=("dense",)).error.message
+    assert (
+        "neither a tensor" in observe(lambda x: open(os.devnull), (torch.zeros(1),), layouts=("dense",)).error.message
+    )
 
 
 def test_a_kernel_that_is_not_written_is_not_attempted():
@@ -229,7 +234,9 @@ def _from_a_cell(source, name):
 
 
 def _python(code, **environment):
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -262,7 +269,9 @@ if __name__ == "__main__":
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("tiles", "n", "m", "d", "causal", "dtype", "out", "exp(lse)", "dQ", "dK", "dV", title="Largest errors")
+    table = Table(
+        "tiles", "n", "m", "d", "causal", "dtype", "out", "exp(lse)", "dQ", "dK", "dV", title="Largest errors"
+    )
     for way in WAYS:
         for dtype in DTYPES:
             for shape in SHAPES:

@@ -36,13 +36,17 @@ def test_rotary_embedding_is_a_product_of_complex_numbers():
 def test_rotary_scores_depend_on_the_distance_only():
     q, k, t, s = randn(1, 6), randn(1, 6), torch.tensor([9]), torch.tensor([4])
     score = positions.rotary_embedding(q, t) @ positions.rotary_embedding(k, s).mT
-    torch.testing.assert_close(positions.rotary_embedding(q, t + 100) @ positions.rotary_embedding(k, s + 100).mT, score)
+    torch.testing.assert_close(
+        positions.rotary_embedding(q, t + 100) @ positions.rotary_embedding(k, s + 100).mT, score
+    )
     assert not torch.allclose(positions.rotary_embedding(q, t + 1) @ positions.rotary_embedding(k, s).mT, score)
 
 
 def test_a_sinusoidal_position_is_a_turned_vector():
     table = positions.sinusoidal_positions(20, 6).double()
-    start = torch.tensor([0.0, 1.0]).repeat(3).expand(20, 6).double()  # (sin 0, cos 0, …): turning it by −t gives sin t, cos t
+    start = (
+        torch.tensor([0.0, 1.0]).repeat(3).expand(20, 6).double()
+    )  # (sin 0, cos 0, …): turning it by −t gives sin t, cos t
     torch.testing.assert_close(positions.rotary_embedding(start, -torch.arange(20)), table, atol=1e-6, rtol=0)
 
 
@@ -181,7 +185,9 @@ def test_generation_with_a_cache_writes_what_the_model_would():
 
 def test_causal_outputs_stay_and_bidirectional_ones_change():
     x, new = randn(6, 4), randn(1, 4)
-    causal, both = (lambda x, c=c: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=c)[0] for c in (True, False))
+    causal, both = (
+        lambda x, c=c: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=c)[0] for c in (True, False)
+    )
     assert decoding.change_of_old_outputs(causal, x, new) < 1e-12 < 1e-2 < decoding.change_of_old_outputs(both, x, new)
 
 
@@ -235,7 +241,10 @@ def test_quantized_keys_and_values_are_off_by_half_a_step():
 
 
 def test_quantized_bytes_are_those_of_the_tensors():
-    parts = *quantized_cache.quantize_keys(torch.randn(2, 3, 7, 5)), *quantized_cache.quantize_values(torch.randn(2, 3, 7, 5))
+    parts = (
+        *quantized_cache.quantize_keys(torch.randn(2, 3, 7, 5)),
+        *quantized_cache.quantize_values(torch.randn(2, 3, 7, 5)),
+    )
     assert quantized_cache.quantized_bytes(2, 3, 7, 5, size=4) == sum(part.nbytes for part in parts)
 
 

@@ -52,7 +52,9 @@ def test_loop_is_the_module():
         nn.init.zeros_(part.bias)
     w_q, w_k, w_v = (part.weight.T.unflatten(1, (2, 4)).transpose(0, 1) for part in (layer.w_q, layer.w_k, layer.w_v))
     mask = torch.ones(5, 3, dtype=torch.bool).tril()
-    torch.testing.assert_close(multi_head.multi_head_loop(x, memory, w_q, w_k, w_v, layer.w_o.weight.T, mask), layer(x, memory, mask))
+    torch.testing.assert_close(
+        multi_head.multi_head_loop(x, memory, w_q, w_k, w_v, layer.w_o.weight.T, mask), layer(x, memory, mask)
+    )
 
 
 def test_merge_undoes_split_and_joins_heads():
@@ -107,7 +109,9 @@ PICTURES = [
     lambda: plots.stream_columns(torch.eye(4), "abcd", {"token": 1, "empty": 1, "position": 2}),
     lambda: plots.two_heads(lambda: (torch.eye(2), torch.eye(2)), "ab"),
     lambda: plots.induction_steps(lambda tokens: (torch.eye(2),) * 3, "ab", torch.tensor([0, 1]), "ab"),
-    lambda: plots.completion(lambda tokens: (None, *[torch.eye(2)[:1].expand(len(tokens), 2)] * 2), torch.tensor([0, 1]), "ab", 2),
+    lambda: plots.completion(
+        lambda tokens: (None, *[torch.eye(2)[:1].expand(len(tokens), 2)] * 2), torch.tensor([0, 1]), "ab", 2
+    ),
 ]
 
 

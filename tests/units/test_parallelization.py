@@ -24,7 +24,9 @@ def test_attention_in_three_ways_is_sdpa():
     q, k, v = (torch.randn(*shape, dtype=torch.float64) for shape in ((11, 4), (7, 4), (7, 3)))
     expected = F.scaled_dot_product_attention(q, k, v)
     tokens = torch.stack([parallel.attention_one_token(q, k, v, i) for i in range(11)])
-    chunks = parallel.chunked_attention(lambda start, stop: parallel.attention_chunk(q, k, v, start, stop), 11, 4, [1, 2, 0])
+    chunks = parallel.chunked_attention(
+        lambda start, stop: parallel.attention_chunk(q, k, v, start, stop), 11, 4, [1, 2, 0]
+    )
     for output in (parallel.attention_all_tokens(q, k, v), tokens, chunks):
         torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
 

@@ -21,7 +21,9 @@ def test_softmax(shape, dim):
 
 def test_softmax_jacobian():
     z = randn(7)
-    torch.testing.assert_close(softmax.softmax_jacobian(z), torch.autograd.functional.jacobian(lambda t: t.softmax(0), z))
+    torch.testing.assert_close(
+        softmax.softmax_jacobian(z), torch.autograd.functional.jacobian(lambda t: t.softmax(0), z)
+    )
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])

@@ -39,7 +39,9 @@ def test_right_answers_in_other_styles_get_all_points(unit, name):
     assert len(alternatives) >= 2
     for seed in SEEDS:
         for style, answers in alternatives.items():
-            score = exercise(*(answers if isinstance(answers, tuple) else (answers,)), points=4, cases=hidden, seed=seed)
+            score = exercise(
+                *(answers if isinstance(answers, tuple) else (answers,)), points=4, cases=hidden, seed=seed
+            )
             assert score.full, f"seed {seed}: «{style}»: {score}"
 
 

@@ -31,8 +31,17 @@ def start(role: str, walls: Walls, request: dict):
     leash, keeper = socket.socketpair()
     with theirs, keeper:
         sockets = theirs.fileno(), keeper.fileno()
-        command = [sys.executable, "-m", "autograder.judge.sandbox.bubblewrap", role, json.dumps(asdict(walls)), *map(str, sockets)]
-        process = subprocess.Popen(command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL)
+        command = [
+            sys.executable,
+            "-m",
+            "autograder.judge.sandbox.bubblewrap",
+            role,
+            json.dumps(asdict(walls)),
+            *map(str, sockets),
+        ]
+        process = subprocess.Popen(
+            command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL
+        )
     kernel = Kernel(ours, leash, process)
     kernel.tell({"walls": asdict(walls), "request": request})
     return kernel
@@ -83,4 +92,6 @@ def _hidden(path: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    keep(sys.argv[1], Walls(**json.loads(sys.argv[2])), *(socket.socket(fileno=int(number)) for number in sys.argv[3:5]))
+    keep(
+        sys.argv[1], Walls(**json.loads(sys.argv[2])), *(socket.socket(fileno=int(number)) for number in sys.argv[3:5])
+    )

@@ -33,7 +33,18 @@ NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
 READ_ONLY, NO_SUID, NO_DEV, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
 SCRATCH = "/tmp/work"
 ROOM = 16  # processes that cells may not use (and a fifth of the memory): what answers the judge needs some
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/localtime", "/etc/fonts", "/etc/alternatives")
+SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib64",
+    "/lib32",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/fonts",
+    "/etc/alternatives",
+)
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
@@ -354,7 +365,13 @@ def _devices(walls: Walls) -> None:
     _mount("tmpfs", "/dev/shm", "tmpfs", NO_SUID | NO_DEV, f"mode=1777,size={walls.scratch},nr_inodes=1k")
     os.mkdir("/dev/pts")
     _mount("devpts", "/dev/pts", "devpts", NO_SUID, "newinstance,ptmxmode=0666,mode=600")
-    for link, target in (("ptmx", "pts/ptmx"), ("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+    for link, target in (
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "fd/0"),
+        ("stdout", "fd/1"),
+        ("stderr", "fd/2"),
+    ):
         os.symlink(target, f"/dev/{link}")
 
 
@@ -477,7 +494,9 @@ def _unshare(flags: int) -> None:
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    call = LIBC.mount(source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), data.encode() or None)
+    call = LIBC.mount(
+        source.encode(), target.encode(), kind and kind.encode(), ctypes.c_ulong(flags), data.encode() or None
+    )
     _check(call, f"mount {target}")
 
 

@@ -130,7 +130,9 @@ def _cumulated(q, k, v, shift=0):
     states = (k[..., :, None] * v[..., None, :]).cumsum(-3)
     totals = k.cumsum(-2)
     if shift:
-        states, totals = (torch.cat([torch.zeros_like(x[..., :1, :]), x[..., :-1, :]], dim=-2) for x in (states.flatten(-2), totals))
+        states, totals = (
+            torch.cat([torch.zeros_like(x[..., :1, :]), x[..., :-1, :]], dim=-2) for x in (states.flatten(-2), totals)
+        )
         states = states.unflatten(-1, (k.shape[-1], v.shape[-1]))
     return states, totals
 

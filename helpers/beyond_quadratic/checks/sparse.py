@@ -38,12 +38,8 @@ def _all_pairs_scored(seen: Observation) -> bool:
     return not _square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
 
 
-SECRET_HINT = (
-    "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
-)
-ROWS_HINT = (
-    "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
-)
+SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
+ROWS_HINT = "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
 
 # ------------------------------------------------------------------------------------------------------------ a band
 
@@ -218,7 +214,9 @@ def _global_pairs(n, w, g):
 
 def globals_by_rows(q, k, v, w, g):
     keys = torch.arange(k.shape[-2])
-    rows = [_dense(q[..., i : i + 1, :], k, v, ((keys - i).abs() <= w) | (keys < g) | (i < g)) for i in range(len(keys))]
+    rows = [
+        _dense(q[..., i : i + 1, :], k, v, ((keys - i).abs() <= w) | (keys < g) | (i < g)) for i in range(len(keys))
+    ]
     return torch.cat(rows, dim=-2)
 
 
@@ -260,12 +258,16 @@ def _two_softmaxes(q, k, v, w, g):
     """Global keys and window keys, each with a softmax of its own, as two outputs."""
     n = q.shape[-2]
     near, far = _gap(n).abs() <= w, torch.arange(n).expand(n, n) < g
-    return _dense(q, k, v, near & ~far | (torch.arange(n) >= g)[:, None] & torch.eye(n, dtype=torch.bool)), _dense(q, k, v, far)
+    return _dense(q, k, v, near & ~far | (torch.arange(n) >= g)[:, None] & torch.eye(n, dtype=torch.bool)), _dense(
+        q, k, v, far
+    )
 
 
 def two_softmaxes_averaged(q, k, v, w, g):
     near, far = _two_softmaxes(q, k, v, w, g)
-    return torch.cat([_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2)
+    return torch.cat(
+        [_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2
+    )
 
 
 def two_softmaxes_added(q, k, v, w, g):
@@ -410,7 +412,9 @@ def window_behind(n):
 
 def ends_of_whole_blocks(n):
     step = math.isqrt(n - 1) + 1
-    return [sorted({*range(i // step * step, min(i // step * step + step, n)), *range(step - 1, n, step)}) for i in range(n)]
+    return [
+        sorted({*range(i // step * step, min(i // step * step + step, n)), *range(step - 1, n, step)}) for i in range(n)
+    ]
 
 
 def fixed_stride(n):
@@ -557,6 +561,7 @@ def table_of_the_first_query(q, k, v, keys, allowed):
 
 def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
     """c different keys for each of n queries, of which the first is allowed, and each other more often than not."""
+
     def allowed(generator):
         table = torch.rand(n, c, generator=generator) < 0.6
         table[:, 0] = True
@@ -571,7 +576,13 @@ def _normal(*shape: int, scale: float = 1.0) -> Drawn:
 
 def _listed(n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = ""):
     words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
-    return given(words, _normal(*batch, n, d, scale=scale), _normal(*batch, m, d, scale=scale), _normal(*batch, m, d_v), *_table(n, m, c))
+    return given(
+        words,
+        _normal(*batch, n, d, scale=scale),
+        _normal(*batch, m, d, scale=scale),
+        _normal(*batch, m, d_v),
+        *_table(n, m, c),
+    )
 
 
 gathered_attention = CountedCheck(

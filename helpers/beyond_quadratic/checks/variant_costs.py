@@ -9,7 +9,9 @@ from .. import variant_costs as reference
 
 __all__ = ["cost_of_all"]
 
-HALF = "One multiply-add is 2 FLOPs, and there are two products, scores and mixture, of 2 FLOPs a slot and feature each."
+HALF = (
+    "One multiply-add is 2 FLOPs, and there are two products, scores and mixture, of 2 FLOPs a slot and feature each."
+)
 EXACT = (0.0, 0.0)
 
 local_flops = Check(

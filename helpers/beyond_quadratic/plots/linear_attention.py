@@ -43,11 +43,16 @@ def blurred_weights(n: int = 12, d: int = 16) -> None:
     torch.manual_seed(1)
     k = torch.nn.functional.normalize(torch.randn(n, d), dim=-1) * 4
     weights = linear_attention.feature_map(k) @ linear_attention.feature_map(k).mT
-    maps = {"softmax": (k @ k.mT / math.sqrt(d)).softmax(-1), "linear, φ = elu + 1": weights / weights.sum(-1, keepdim=True)}
+    maps = {
+        "softmax": (k @ k.mT / math.sqrt(d)).softmax(-1),
+        "linear, φ = elu + 1": weights / weights.sum(-1, keepdim=True),
+    }
     figure, axes = plt.subplots(1, 2, figsize=(7, 3.3))
     for axis, (name, matrix) in zip(axes, maps.items()):
         right = matrix.diagonal().mean()
-        heatmap(axis, matrix, f"{name}\nright key: {right:.2f} on average", rows="query", columns="key", vmin=0, vmax=0.4)
+        heatmap(
+            axis, matrix, f"{name}\nright key: {right:.2f} on average", rows="query", columns="key", vmin=0, vmax=0.4
+        )
     plt.show()
 
 
@@ -87,7 +92,11 @@ def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None
     flops = [counted(chunked, q, k, v, c).flops for c in sizes]
     times = [1e3 * seconds(lambda c=c: chunked(q, k, v, c), tries=2) for c in sizes]
     figure, axes = plt.subplots(1, 3, figsize=(10, 2.8))
-    panels = (("FLOPs, counted", flops, QUERY), ("steps one after the other", [-(-n // c) for c in sizes], OUTPUT), ("milliseconds", times, KEY))
+    panels = (
+        ("FLOPs, counted", flops, QUERY),
+        ("steps one after the other", [-(-n // c) for c in sizes], OUTPUT),
+        ("milliseconds", times, KEY),
+    )
     for axis, (title, values, colour) in zip(axes, panels):
         axis.loglog(sizes, values, "o-", color=colour)
         axis.set(title=title, xlabel="chunk size c")

@@ -47,7 +47,13 @@ def summary_error(low_rank_attention: Callable, ranks: Sequence[int], n: int = 2
         full = attention.scaled_dot_product_attention(q, k, v)
         short = [low_rank_attention(q, k, v, *2 * [low_rank.pooling(r, n)]) for r in ranks]
         axis.plot(ranks, [((s - full).norm() / full.norm()).item() for s in short], "o-", color=colour, label=name)
-    axis.set(xscale="log", ylim=(0, None), xlabel=f"r, the summaries of n = {n} keys", ylabel="relative error", title="mean pooling as E and F")
+    axis.set(
+        xscale="log",
+        ylim=(0, None),
+        xlabel=f"r, the summaries of n = {n} keys",
+        ylabel="relative error",
+        title="mean pooling as E and F",
+    )
     axis.set_xticks(ranks, ranks)
     axis.minorticks_off()
     axis.legend(frameon=False)

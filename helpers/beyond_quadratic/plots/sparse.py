@@ -67,7 +67,9 @@ def growth_panels(curves: dict[str, Sequence[Observation]], lengths: Sequence[in
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.2))
     for (name, seen), colour, mark in zip(curves.items(), (OUTPUT, QUERY, KEY), "so^"):
         for axis, values in ((axes[0], [s.flops for s in seen]), (axes[1], [s.largest for s in seen])):
-            axis.loglog(lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths, values):.1f}")
+            axis.loglog(
+                lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths, values):.1f}"
+            )
     for axis, title in zip(axes, ("FLOPs of matrix products", "elements of the largest tensor")):
         axis.set(title=title, xlabel="n", xticks=lengths)
         axis.set_xticks(lengths, lengths)
@@ -112,7 +114,15 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
         rows[name] = torch.stack(reached)
     figure, axes = plt.subplots(2, 1, figsize=(9, 2.8), sharex=True)
     for axis, (name, reached) in zip(axes, rows.items()):
-        heatmap(axis, reached.float(), f"{name}: who has heard of token {source}", cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
+        heatmap(
+            axis,
+            reached.float(),
+            f"{name}: who has heard of token {source}",
+            cmap="Blues",
+            vmin=0,
+            vmax=1.3,
+            aspect="auto",
+        )
         axis.set_yticks(range(4), [f"layer {layer}" for layer in range(1, 5)])
     axes[1].set(xlabel="token", xticks=range(0, n, 4))
     plt.tight_layout()

@@ -48,7 +48,13 @@ def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes:
         counted = observe(calls[name]).flops
         axis.barh(row, flops / 1e6, color=COLOURS[name], alpha=0.7)
         axis.plot([counted / 1e6] * 2, [row - 0.4, row + 0.4], color="black", lw=2)
-        axis.text(max(flops, counted) / 1e6, row, f"  {flops:,} · {'exact' if flops == counted else f'counted {counted:,}'}", va="center", fontsize=9)
+        axis.text(
+            max(flops, counted) / 1e6,
+            row,
+            f"  {flops:,} · {'exact' if flops == counted else f'counted {counted:,}'}",
+            va="center",
+            fontsize=9,
+        )
     axis.set(title=f"formula (bar) and count (line) at n = {n}, d = {sizes['d']}", xlabel="million FLOPs")
     axis.set_yticks(range(len(predicted)), predicted)
     axis.margins(x=0.4)
@@ -58,7 +64,11 @@ def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes:
 
 def cost_of_all(lengths: Sequence[int], **sizes: int) -> None:
     """Counted FLOPs, the largest tensor and the measured time of all variants over n. `sizes`: d, w, g, r, c."""
-    panels: dict[str, dict[str, list[float]]] = {"FLOPs, counted": {}, "largest tensor, elements": {}, "milliseconds, measured": {}}
+    panels: dict[str, dict[str, list[float]]] = {
+        "FLOPs, counted": {},
+        "largest tensor, elements": {},
+        "milliseconds, measured": {},
+    }
     for n in lengths:
         for name, call in _calls(n, **sizes).items():
             seen = observe(call)
@@ -84,4 +94,3 @@ def _print_exponents(lengths: Sequence[int], panels: dict[str, dict[str, list[fl
     for name in COLOURS:
         slopes = [growth.slope(lengths[half:], curves[name][half:]) for curves in panels.values()]
         print(f"{name:>27}  {slopes[0]:5.2f}  {slopes[1]:14.2f}  {slopes[2]:4.2f}")
-

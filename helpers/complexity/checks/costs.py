@@ -300,7 +300,9 @@ training_table = Table(
 )  # fmt: skip
 
 
-def _decode(b, n, d, h, d_ff, *, madd=2, heads=None, seen=None, cached=None, weights=1, queries=1, projected=1, ffn_tokens=1):
+def _decode(
+    b, n, d, h, d_ff, *, madd=2, heads=None, seen=None, cached=None, weights=1, queries=1, projected=1, ffn_tokens=1
+):
     """The decode table with one thing or another done wrong."""
     heads, seen = h if heads is None else heads, n if seen is None else seen
     cached = b * seen * d if cached is None else cached  # elements of the keys, and of the values
@@ -461,7 +463,9 @@ crossover = Check(
 # -------------------------------------------------------------------------------------------------------- a whole model
 
 
-def _step(b, n, layers, d, d_ff, vocabulary, *, passes=3, attention=1.0, tables=1, extra=0, per_layer=True, ffn=2, proj=4):
+def _step(
+    b, n, layers, d, d_ff, vocabulary, *, passes=3, attention=1.0, tables=1, extra=0, per_layer=True, ffn=2, proj=4
+):
     weights = layers * (proj * d * d + ffn * d * d_ff) + tables * vocabulary * d + extra
     mixing = 4 * b * n * n * d * (layers if per_layer else 1)
     return int(passes * (2 * weights * b * n + attention * mixing))

@@ -71,7 +71,9 @@ def cost_shares(tables: dict[str, Callable[[], dict]]) -> None:
     axes[0].set_yticks(range(len(found)), found)
     axes[0].invert_yaxis()
     handles = [Rectangle((0, 0), 1, 1, color=colour) for colour in ROWS.values()]
-    axes[1].legend(handles, [row.replace("_", " ") for row in ROWS], frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes[1].legend(
+        handles, [row.replace("_", " ") for row in ROWS], frameon=False, loc="center left", bbox_to_anchor=(1, 0.5)
+    )
     plt.show()
 
 
@@ -81,7 +83,9 @@ def _stacked(axis, place: int, values: Sequence[float]) -> None:
         share = value / sum(values)
         axis.barh(place, share, left=left, color=colour, height=0.65)
         if share > 0.06:
-            axis.text(left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color="white", fontsize=8)
+            axis.text(
+                left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color="white", fontsize=8
+            )
         left += share
 
 
@@ -110,8 +114,12 @@ def crossing(table: Callable, crossover: Callable, models: dict[str, tuple[int, 
     figure, axes = plt.subplots(1, len(models), figsize=(4.6 * len(models), 3), sharey=True)
     for axis, (name, (d, d_ff)) in zip(axes, models.items(), strict=True):
         rows = [table(1, n, d, 1, d_ff) for n in lengths]
-        axis.loglog(lengths, [r["scores"][0] + r["weighted_sum"][0] for r in rows], color=KEY, label="scores + weighted sum")
-        axis.loglog(lengths, [r["qkv"][0] + r["output"][0] + r["ffn"][0] for r in rows], color=QUERY, label="projections + FFN")
+        axis.loglog(
+            lengths, [r["scores"][0] + r["weighted_sum"][0] for r in rows], color=KEY, label="scores + weighted sum"
+        )
+        axis.loglog(
+            lengths, [r["qkv"][0] + r["output"][0] + r["ffn"][0] for r in rows], color=QUERY, label="projections + FFN"
+        )
         place = crossover(d, d_ff)
         axis.axvline(place, color=OUTPUT, ls=":")
         axis.annotate(f"n = {place:,.0f} ", (place, 1e16), ha="right", fontsize=9, color=OUTPUT)
@@ -128,7 +136,9 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
     figure, axis = plt.subplots(figsize=(7, 3))
     for (name, (layers, d, d_ff, vocabulary)), colour in zip(models.items(), (KEY, QUERY, VALUE, WEIGHT)):
         shares = [12 * layers * n**2 * d / model_flops(1, n, layers, d, d_ff, vocabulary) for n in lengths]
-        axis.semilogx(lengths, [100 * share for share in shares], "o-", ms=3.5, color=colour, base=2, label=f"{name}, d = {d}")
+        axis.semilogx(
+            lengths, [100 * share for share in shares], "o-", ms=3.5, color=colour, base=2, label=f"{name}, d = {d}"
+        )
     axis.set(xlabel="context n", ylabel="% of training FLOPs", ylim=(0, 100))
     axis.set_title("the part that 6 · parameters · tokens leaves out")
     axis.legend(frameon=False)

@@ -10,7 +10,10 @@ from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
 __all__ = ["layer_costs", "measured_growth"]
 
 COLOURS = (OUTPUT, "#00838f", "#b3261e", KEY, WEIGHT, VALUE, QUERY)
-WIDTHS = {0: (5, 2, 2, 2, 2, 2, 2), 2: (8, 6.8, 5.6, 4.4, 3.4, 2.2, 1)}  # lines that coincide lie in each other like bands
+WIDTHS = {
+    0: (5, 2, 2, 2, 2, 2, 2),
+    2: (8, 6.8, 5.6, 4.4, 3.4, 2.2, 1),
+}  # lines that coincide lie in each other like bands
 
 
 @waits_for("exercise 7.7, the types of layers")

@@ -24,7 +24,9 @@ def patch_windows(side: int, window: int, query: tuple[int, int]) -> None:
                 axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor="#bbbbbb", lw=0.6))
         for line in range(0, side + 1, size):
             axis.plot([line, line], [0, side], [0, side], [line, line], color=OUTPUT, lw=1.6)
-        axis.set(title=f"{name}: one query, {size**2} keys", xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal")
+        axis.set(
+            title=f"{name}: one query, {size**2} keys", xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal"
+        )
         axis.axis("off")
     plt.show()
 
@@ -69,6 +71,8 @@ def patches_or_channels(channel_attention: Callable, sizes: Sequence[tuple[int, 
         axis.bar(place + 0.2, costs[:, 1], 0.38, color=VALUE, label="between channels")
         axis.axhline(8 * n * d**2 / 1e9, color=OUTPUT, ls=":", label="the projections alone")
         axis.set_xticks(place.tolist(), heads)
-        axis.set(title=f"{n} patches, {d} channels", xlabel="heads", ylabel="GFLOP", ylim=(0, 1.45 * costs.max().item()))
+        axis.set(
+            title=f"{n} patches, {d} channels", xlabel="heads", ylabel="GFLOP", ylim=(0, 1.45 * costs.max().item())
+        )
     axes[0].legend(frameon=False, fontsize=8.5)
     plt.show()

@@ -19,11 +19,15 @@ INTENSITIES = [2 ** (power / 4) for power in range(-8, 57)]
 def _roof(roofline: Callable, machine: Device) -> list[float]:
     """Attainable FLOP/s at all intensities."""
     size = machine.dtype.itemsize
-    return [roofline(intensity * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for intensity in INTENSITIES]
+    return [
+        roofline(intensity * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for intensity in INTENSITIES
+    ]
 
 
 @waits_for("exercise 7.8, the roofline")
-def rooflines(roofline: Callable, devices: Sequence[Device], loads: dict[str, Callable[[], tuple[float, float]]]) -> None:
+def rooflines(
+    roofline: Callable, devices: Sequence[Device], loads: dict[str, Callable[[], tuple[float, float]]]
+) -> None:
     """The roof of every device; each load (FLOPs, elements) as a dotted line, with a dot under each roof."""
     figure, axis = plt.subplots(figsize=(9, 5))
     for machine, colour in zip(devices, COLOURS):
@@ -55,7 +59,9 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     speeds = [2 * n * width**2 / seconds(lambda x=x: x @ weight) for n, x in zip(rows, inputs)]
     places = [intensity(n, width, width, machine.dtype) for n in rows]
     figure, axis = plt.subplots(figsize=(7.5, 3.6))
-    axis.loglog(INTENSITIES, _roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings")
+    axis.loglog(
+        INTENSITIES, _roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings"
+    )
     axis.loglog(places, speeds, "o", color=KEY, label=f"measured: (n, {width}) × ({width}, {width})")
     for n, x, y in zip(rows, places, speeds):
         axis.annotate(f"n = {n}", (x, y), xytext=(0, -15), textcoords="offset points", ha="center", fontsize=8.5)

@@ -18,7 +18,9 @@ def context_limits(score_memory: Callable, longest_context: Callable, devices: S
     lengths = [2**power for power in range(6, 18)]
     figure, axis = plt.subplots(figsize=(8, 4.2))
     for (name, (h, layers)), colour in zip(models.items(), (QUERY, KEY, VALUE, WEIGHT)):
-        axis.loglog(lengths, [score_memory(1, n, h, layers, torch.float16) for n in lengths], base=2, color=colour, label=name)
+        axis.loglog(
+            lengths, [score_memory(1, n, h, layers, torch.float16) for n in lengths], base=2, color=colour, label=name
+        )
         for machine in devices:
             n = longest_context(int(machine.memory), 1, h, layers, torch.float16)
             axis.plot(n, machine.memory, "o", color=colour)

@@ -56,7 +56,9 @@ def _low(n: int, m: int, d_v: int = 3):
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values."""
-    case = sized(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k))
+    case = sized(
+        f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k)
+    )
     return bounded(case, flops=5 * n * m * (d + d_v) // 2, elements=2 * max(n, m) * max(d, d_v))
 
 
@@ -91,7 +93,13 @@ def _step(m_i, l_i, acc, s, v, slip):
 
 
 def _finish(m_i, l_i, acc, slip):
-    kept = {"m + l": m_i + l_i, "log l": torch.log(l_i), "no maximum": torch.log(l_i), "m": m_i, "m − log l": m_i - torch.log(l_i)}
+    kept = {
+        "m + l": m_i + l_i,
+        "log l": torch.log(l_i),
+        "no maximum": torch.log(l_i),
+        "m": m_i,
+        "m − log l": m_i - torch.log(l_i),
+    }
     lse = kept.get(slip, m_i + torch.log(l_i))
     below = l_i if slip in ("−∞ − −∞", "zero over zero") else l_i.masked_fill(l_i == 0, 1.0)
     out = acc if slip in ("not normalised", "divided at every tile") else acc / below
@@ -595,7 +603,9 @@ def _unmasked(q, k, v, causal, block_q, block_k):
     ends = [(i, min(i + block_q, n)) for i in range(0, n, block_q)]
     reach = [max(0, stop + m - n) if causal else m for _, stop in ends]
     reach = [min(-(-keys // block_k) * block_k, m) for keys in reach]
-    parts = [_dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)]
+    parts = [
+        _dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)
+    ]
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 

@@ -93,7 +93,11 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
             to_dv = ds if slip == "dV from dS" else p
             add_q = (1.0 if slip in ("dq not scaled", "not scaled") else scale) * ds @ k[..., columns, :]
             to_dk = ds if slip == "dK not transposed" else ds.mT
-            add_k = {"dk not scaled": 1.0, "not scaled": 1.0, "dk scaled twice": scale**2}.get(slip, scale) * to_dk @ q[..., rows, :]
+            add_k = (
+                {"dk not scaled": 1.0, "not scaled": 1.0, "dk scaled twice": scale**2}.get(slip, scale)
+                * to_dk
+                @ q[..., rows, :]
+            )
             add_v = (to_dv if slip == "dV not transposed" else to_dv.mT) @ grad_out[..., rows, :]
             dq[..., rows, :] = add_q + (0.0 if slip == "dq overwritten" else dq[..., rows, :])
             dk[..., columns, :] = add_k + (0.0 if slip == "dk overwritten" else dk[..., columns, :])
@@ -343,7 +347,12 @@ def _with_slip(q, k, v, causal, slip):
         def backward(ctx, grad_out):
             grad_out = torch.ones_like(grad_out) if slip == "ones" else grad_out
             dq, dk, dv = _gradients(*ctx.saved_tensors, grad_out, causal, slip)
-            kept = {"values alone": (None, None, dv), "order": (dk, dq, dv), "too few": (dq, dk), "queries alone": (dq, None, None)}
+            kept = {
+                "values alone": (None, None, dv),
+                "order": (dk, dq, dv),
+                "too few": (dq, dk),
+                "queries alone": (dq, None, None),
+            }
             return kept.get(slip, (dq, dk, dv))
 
     return Slipped.apply(q, k, v)

@@ -53,7 +53,11 @@ def shared_by(q, k, v, splits, slip):
     if slip == "by logsumexp":
         shares = lse.masked_fill(lse == -math.inf, 0.0)
         return _mixed(outs, shares / shares.sum(-1, keepdim=True))
-    shares = {"added": torch.ones_like(lse), "by maximum": top.softmax(-1), "not normalised": torch.exp(lse - top.amax(-1, keepdim=True))}
+    shares = {
+        "added": torch.ones_like(lse),
+        "by maximum": top.softmax(-1),
+        "not normalised": torch.exp(lse - top.amax(-1, keepdim=True)),
+    }
     if slip == "the largest alone":
         return _mixed(outs, F.one_hot(lse.argmax(-1), lse.shape[-1]).to(outs))
     return _mixed(outs, shares.get(slip, lse.softmax(-1)))

@@ -22,7 +22,17 @@ __all__ = ["triton_backward", "triton_forward", "triton_rows"]
 
 # ------------------------------------------------------------------------------------------------------- checking kernels
 
-IN_THE_LAUNCHER = ("matmul", "^mm$", "bmm", "addmm", "einsum", "softmax", "logsumexp", "scaled_dot_product", "tensordot")
+IN_THE_LAUNCHER = (
+    "matmul",
+    "^mm$",
+    "bmm",
+    "addmm",
+    "einsum",
+    "softmax",
+    "logsumexp",
+    "scaled_dot_product",
+    "tensordot",
+)
 TAILS = {"UnmaskedRead": "tiles read without a mask", "UnmaskedWrite": "tiles written without a mask"}
 
 
@@ -40,7 +50,13 @@ class KernelCheck(Check):
     def __call__(self, student, *, points: float, cases=(), seed: int | None = None) -> Score:
         """As `Check`; 0 points and what to do where no kernel can run."""
         if UNAVAILABLE:
-            return Score(0.0, exercise=self.exercise, points=points, diagnosis=NOT_ATTEMPTED, message=f"Not attempted here. {UNAVAILABLE}")
+            return Score(
+                0.0,
+                exercise=self.exercise,
+                points=points,
+                diagnosis=NOT_ATTEMPTED,
+                message=f"Not attempted here. {UNAVAILABLE}",
+            )
         return super().__call__(student, points=points, cases=cases, seed=seed)
 
     def observe(self, answer, args: tuple, gradient: bool = False) -> Observation:
@@ -69,9 +85,7 @@ UNMASKED_READ = (
     "The last tile reaches beyond the tensor, and what lies there is not yours: other numbers, or no memory at all. Give each load "
     "the mask of the rows and columns that exist."
 )
-UNMASKED_WRITE = (
-    "The last tile reaches beyond the output and overwrites what lies there. A store needs the mask of the rows and columns that exist."
-)
+UNMASKED_WRITE = "The last tile reaches beyond the output and overwrites what lies there. A store needs the mask of the rows and columns that exist."
 CONTIGUOUS = (
     "A view need not lie in memory row by row: a transposed one doesn't, a slice doesn't. The tensor's own strides say how many "
     "elements there are from a row to the next, and from a column to the next."
@@ -89,7 +103,9 @@ def _room(shape, dtype, device):
 
 
 @triton.jit
-def _rows_kernel(x_ptr, factor_ptr, out_ptr, x_strides, n, d, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+def _rows_kernel(
+    x_ptr, factor_ptr, out_ptr, x_strides, n, d, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if SLIP == "all the same":
         rows = tl.arange(0, BLOCK)
@@ -535,7 +551,9 @@ def gradients(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, ...]:
         n, m = q.shape[-2], k.shape[-2]
         scores = leaves[0] @ leaves[1].mT / math.sqrt(q.shape[-1])
         seen = torch.arange(m) <= torch.arange(n)[:, None] + (m - n) if causal else torch.ones(n, m, dtype=torch.bool)
-        weights = scores.masked_fill(~seen, -1e30).softmax(-1) * seen.any(-1, keepdim=True)  # finite: no NaN in the derivative
+        weights = scores.masked_fill(~seen, -1e30).softmax(-1) * seen.any(
+            -1, keepdim=True
+        )  # finite: no NaN in the derivative
         return torch.autograd.grad(weights @ leaves[2], leaves, grad_out)
 
 

@@ -237,7 +237,9 @@ def fresh_rotation(q, k, signs):
 def _another_rotation(seen) -> bool:
     q, k = seen.args[:2]
     turned = seen.output[0][0]
-    return _scores_stay(seen.output, *seen.args) and not _shared_out(seen.output, *seen.args) and bool((turned != 0).all())
+    return (
+        _scores_stay(seen.output, *seen.args) and not _shared_out(seen.output, *seen.args) and bool((turned != 0).all())
+    )
 
 
 def scaled_down(q, k, signs):

@@ -80,7 +80,11 @@ def tile_walk(n: int = 1024, d: int = 64, block: int = 256) -> None:
     from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
 
     film = base64.b64encode(_film(Walk(n, d, block))).decode()
-    display(HTML(f'<img alt="Flash attention walks over the square of scores tile by tile" src="data:image/gif;base64,{film}">'))
+    display(
+        HTML(
+            f'<img alt="Flash attention walks over the square of scores tile by tile" src="data:image/gif;base64,{film}">'
+        )
+    )
 
 
 def tile_walk_still(n: int = 1024, d: int = 64, block: int = 256) -> None:
@@ -145,7 +149,9 @@ def _square(axis, walk: Walk, step: int, now: tuple[int, int] | None) -> None:
 
 def _tile(axis, x, y, width, height, colour, name, index, *, solid, ready=False) -> None:
     alpha = 1.0 if solid else 0.55 if ready else 0.18
-    axis.add_patch(Rectangle((x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=alpha, edgecolor=colour))
+    axis.add_patch(
+        Rectangle((x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=alpha, edgecolor=colour)
+    )
     axis.text(x + width / 2, y + height / 2, _name(name, index), ha="center", va="center", fontsize=10,
               color="white" if solid or ready else colour)  # fmt: skip
 
@@ -157,7 +163,9 @@ def _name(name: str, *indices: int) -> str:
 def _score(axis, i: int, j: int, age: int, side: int, *, whole: bool) -> None:
     """A tile of scores: not made yet (age < 0), on the chip (0), or used and forgotten, with the number of its step."""
     live = age == 0 and not whole
-    face, edge, style = (WEIGHT, WEIGHT, "-") if live else ("white", "#cfd2d6", "-") if age < 0 else ("#f3edf7", "#b79ccc", "--")
+    face, edge, style = (
+        (WEIGHT, WEIGHT, "-") if live else ("white", "#cfd2d6", "-") if age < 0 else ("#f3edf7", "#b79ccc", "--")
+    )
     axis.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=face, edgecolor=edge, ls=style, lw=1))
     if live:
         axis.text(j + 0.5, i + 0.5, _name("S", i, j), ha="center", va="center", fontsize=14, color="white")
@@ -180,7 +188,13 @@ def _chip(axis, walk: Walk, i: int, j: int) -> None:
     first = "fetch " + (f"{_name('Q', i)}, " if j == 0 else "") + f"{_name('K', j)} and {_name('V', j)}"
     last = f", then write {_name('O', i)}" if j == walk.side - 1 else ""
     axis.text(0.3, 1.75, first, fontsize=10, va="center")
-    axis.text(0.3, 0.75, f"make {_name('S', i, j)}, rescale {_name('O', i)}, add, forget {_name('S', i, j)}{last}", fontsize=10, va="center")
+    axis.text(
+        0.3,
+        0.75,
+        f"make {_name('S', i, j)}, rescale {_name('O', i)}, add, forget {_name('S', i, j)}{last}",
+        fontsize=10,
+        va="center",
+    )
     _box(axis)
 
 
@@ -236,7 +250,9 @@ def online_softmax_steps(scores: Sequence[float], block: int) -> None:
         factor, fresh = math.exp(m - new), torch.exp(x[end - block : end] - new).sum().item()
         _scores_so_far(above, x, end - block, end, new)
         _powers_so_far(below, seen, end - block, m, new)
-        below.set_xlabel(f"$\\ell$ = {factor:.3g} · {total:.3f} + {fresh:.3f} = {factor * total + fresh:.3f}", fontsize=10)
+        below.set_xlabel(
+            f"$\\ell$ = {factor:.3g} · {total:.3f} + {fresh:.3f} = {factor * total + fresh:.3f}", fontsize=10
+        )
         m, total = new, factor * total + fresh
     axes[0, 0].set_ylabel("score x")
     axes[1, 0].set_ylabel("$e^{\\,x - m}$")
@@ -248,7 +264,11 @@ def _scores_so_far(axis, x: Tensor, start: int, end: int, m: float) -> None:
     axis.bar(range(len(x)), x.clamp_min(0.06), color=colours)
     axis.axhline(m, color=WEIGHT, ls="--", lw=1.4)
     axis.text(-0.45, m + 0.12, f"m = {m:g}", color=WEIGHT, fontsize=10, va="bottom")
-    axis.set(title="block " + ", ".join(f"{value:g}" for value in x[start:end].tolist()), xticks=[], ylim=(0, x.max().item() + 1))
+    axis.set(
+        title="block " + ", ".join(f"{value:g}" for value in x[start:end].tolist()),
+        xticks=[],
+        ylim=(0, x.max().item() + 1),
+    )
 
 
 def _powers_so_far(axis, seen: Tensor, start: int, before: float, m: float) -> None:
@@ -257,7 +277,9 @@ def _powers_so_far(axis, seen: Tensor, start: int, before: float, m: float) -> N
     axis.bar(range(len(seen)), powers, color=["#efb48d"] * start + [KEY] * (len(seen) - start))
     if start and before < m:
         axis.bar(range(start), torch.exp(seen[:start] - before), fill=False, edgecolor=OUTPUT, ls=":", lw=1)
-        axis.text(-0.45, 1.07, f"old ones × $e^{{{before:g}-{m:g}}}$ = {math.exp(before - m):.3f}", fontsize=9, color=OUTPUT)
+        axis.text(
+            -0.45, 1.07, f"old ones × $e^{{{before:g}-{m:g}}}$ = {math.exp(before - m):.3f}", fontsize=9, color=OUTPUT
+        )
     elif start:
         axis.text(-0.45, 1.07, "old ones × $e^0$ = 1: they stay", fontsize=9, color=OUTPUT)
     axis.set(ylim=(0, 1.25), xticks=[], yticks=[0, 0.5, 1])
@@ -273,7 +295,14 @@ def merging(parts: dict[str, tuple[float, float]]) -> None:
     for (name, (place, weight)), colour in zip(parts.items(), (QUERY, KEY)):
         width, height = 2 * math.sqrt(weight), 0.8 * math.sqrt(weight)  # the area is the weight
         axis.add_patch(Rectangle((place - width / 2, 0.12), width, height, facecolor=colour))
-        axis.text(place, height + 0.3, f"{name}: output {place:g}, weight $e^L$ = {weight:g}", ha="center", fontsize=10, color=colour)
+        axis.text(
+            place,
+            height + 0.3,
+            f"{name}: output {place:g}, weight $e^L$ = {weight:g}",
+            ha="center",
+            fontsize=10,
+            color=colour,
+        )
     axis.add_patch(Polygon([(merged, -0.12), (merged - 0.9, -1), (merged + 0.9, -1)], color=WEIGHT))
     axis.text(merged, -1.5, f"merged: {merged:g}", ha="center", color=WEIGHT, fontsize=11)
     mean = sum(places) / len(places)
@@ -289,10 +318,17 @@ def merging(parts: dict[str, tuple[float, float]]) -> None:
 
 def causal_tiles_map(*shapes: tuple[int, int, int, int]) -> None:
     """Full, diagonal and skipped tiles of causal attention for each (n, m, block_q, block_k)."""
-    figure, axes = plt.subplots(1, len(shapes), figsize=(9.5, 4.3), width_ratios=[m for _, m, _, _ in shapes], layout="none")
+    figure, axes = plt.subplots(
+        1, len(shapes), figsize=(9.5, 4.3), width_ratios=[m for _, m, _, _ in shapes], layout="none"
+    )
     for axis, shape in zip(axes, shapes):
         _causal_tiles(axis, *shape)
-    kinds = {"full: no mask needed": WEIGHT, "diagonal: allowed pairs": "#b795cf", "diagonal: masked pairs": "#ece3f3", "skipped: never made": "white"}
+    kinds = {
+        "full: no mask needed": WEIGHT,
+        "diagonal: allowed pairs": "#b795cf",
+        "diagonal: masked pairs": "#ece3f3",
+        "skipped: never made": "white",
+    }
     patches = [Patch(facecolor=colour, edgecolor="#b9bcc1", label=name) for name, colour in kinds.items()]
     figure.legend(handles=patches, loc="lower center", ncol=4, frameon=False, fontsize=9)
     figure.subplots_adjust(left=0.05, right=0.98, top=0.92, bottom=0.2, wspace=0.15)
@@ -309,11 +345,27 @@ def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
             visited += tile.any().item()
             kind[i : i + block_q, j : j + block_k] = 3 if tile.all() else tile + 1 if tile.any() else 0
             height, width = tile.shape
-            axis.add_patch(Rectangle((j, i), width, height, fill=False, edgecolor="white" if tile.any() else "#b9bcc1", lw=1.8 if tile.any() else 0.9))
+            axis.add_patch(
+                Rectangle(
+                    (j, i),
+                    width,
+                    height,
+                    fill=False,
+                    edgecolor="white" if tile.any() else "#b9bcc1",
+                    lw=1.8 if tile.any() else 0.9,
+                )
+            )
     axis.imshow(kind, cmap=ListedColormap(["white", "#ece3f3", "#b795cf", WEIGHT]), vmin=0, vmax=3, extent=(0, m, n, 0))
     total = -(-n // block_q) * -(-m // block_k)
     axis.set_title(f"{n} queries, {m} keys, tiles {block_q} × {block_k}: {visited} of {total} tiles", fontsize=10)
-    axis.set(xlabel="key", ylabel="query", xticks=range(0, m + 1, block_k), yticks=range(0, n + 1, block_q), xlim=(-0.1, m + 0.1), ylim=(n + 0.1, -0.1))
+    axis.set(
+        xlabel="key",
+        ylabel="query",
+        xticks=range(0, m + 1, block_k),
+        yticks=range(0, n + 1, block_q),
+        xlim=(-0.1, m + 0.1),
+        ylim=(n + 0.1, -0.1),
+    )
     axis.tick_params(length=0, labelsize=8)
     axis.spines[:].set_visible(False)
 
@@ -331,8 +383,20 @@ def backward_walks(side: int = 4) -> None:
                 (-0.6, i, 0.45, 1, "Q" if down else "dQ", QUERY, not down and i == 1),
                 (i, -0.6, 1, 0.45, "dK,dV" if down else "K,V", KEY, down and i == 1),
             ):
-                axis.add_patch(Rectangle((x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=1 if own else 0.2))
-                axis.text(x + width / 2, y + height / 2, name, ha="center", va="center", fontsize=8, color="white" if own else colour)
+                axis.add_patch(
+                    Rectangle(
+                        (x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=1 if own else 0.2
+                    )
+                )
+                axis.text(
+                    x + width / 2,
+                    y + height / 2,
+                    name,
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if own else colour,
+                )
         start, end = ((1.5, 0.15), (1.5, side - 0.1)) if down else ((0.15, 1.5), (side - 0.1, 1.5))
         axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=16, color="white", lw=2))
         axis.set(xlim=(-0.7, side + 0.1), ylim=(side + 0.1, -0.7), aspect="equal")
@@ -353,13 +417,19 @@ def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
             axis.text(step + 0.5, worker + 0.5, _name("K", tile), ha="center", va="center", color="white", fontsize=9)
         if count > 1:
             axis.add_patch(Rectangle((each + 0.2, 0.1), 0.9, count - 0.2, facecolor=OUTPUT))
-            axis.text(each + 0.65, count / 2, "merge", ha="center", va="center", rotation=90, color="white", fontsize=10)
+            axis.text(
+                each + 0.65, count / 2, "merge", ha="center", va="center", rotation=90, color="white", fontsize=10
+            )
         for worker in range(count, workers):
             axis.text(0.1, worker + 0.5, "idle", va="center", color="#a6aab0", fontsize=9)
         steps = each if count == 1 else each + 1
         axis.set_title(f"{'one worker' if count == 1 else f'{count} workers'}: {steps} steps", fontsize=10.5)
         axis.set(xlim=(0, tiles), ylim=(workers, 0), xlabel="step", xticks=range(0, tiles + 1, 2))
-        axis.set_yticks([worker + 0.5 for worker in range(workers)], [f"worker {worker + 1}" for worker in range(workers)], fontsize=9)
+        axis.set_yticks(
+            [worker + 0.5 for worker in range(workers)],
+            [f"worker {worker + 1}" for worker in range(workers)],
+            fontsize=9,
+        )
         axis.tick_params(length=0)
     plt.show()
 
@@ -379,7 +449,15 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
                 axis.text(column + 0.5, row + 0.5, str(offset) if inside else f"{offset} ✗", ha="center", va="center", fontsize=11 if inside else 9,
                           color="white" if inside else "#a6aab0")  # fmt: skip
         for program in range(-(-n // block)):
-            axis.text(-0.15, (program + 0.5) * block, f"program {program}", ha="right", va="center", fontsize=10, color=colours[program % 4])
+            axis.text(
+                -0.15,
+                (program + 0.5) * block,
+                f"program {program}",
+                ha="right",
+                va="center",
+                fontsize=10,
+                color=colours[program % 4],
+            )
         axis.set_title(title, fontsize=10)
         axis.set(xlim=(-1.9, width + 0.2), ylim=(-(-n // block) * block + 0.1, -0.1), aspect="equal")
         axis.axis("off")
@@ -397,10 +475,23 @@ def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
     for i in range(down):
         end = min(m, (i + 1) * block + m - n)
         kind[i * block : (i + 1) * block, -(-end // block) * block :] = 0
-        axis.text(-0.4, (i + 0.5) * block, f"program ({i}, pair)\nrows {i * block} … {(i + 1) * block - 1}", ha="right", va="center", fontsize=10)
+        axis.text(
+            -0.4,
+            (i + 0.5) * block,
+            f"program ({i}, pair)\nrows {i * block} … {(i + 1) * block - 1}",
+            ha="right",
+            va="center",
+            fontsize=10,
+        )
     axis.imshow(kind, cmap=ListedColormap(kinds), vmin=0, vmax=4, extent=(0, right * block, down * block, 0))
     for j in range(right):
-        axis.text((j + 0.5) * block, -0.3, f"start = {j * block}\nkeys {j * block} … {(j + 1) * block - 1}", ha="center", fontsize=9.5)
+        axis.text(
+            (j + 0.5) * block,
+            -0.3,
+            f"start = {j * block}\nkeys {j * block} … {(j + 1) * block - 1}",
+            ha="center",
+            fontsize=9.5,
+        )
     axis.set_xticks(range(right * block), [], minor=True)
     axis.set_yticks(range(down * block), [], minor=True)
     axis.grid(which="minor", color="white", lw=0.8)
@@ -409,7 +500,10 @@ def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
     axis.set(xticks=[], yticks=[], xlim=(-0.1, right * block + 0.1), ylim=(down * block + 0.1, -0.1))
     axis.tick_params(which="both", length=0)
     axis.spines[:].set_visible(False)
-    patches = [Patch(facecolor=kind, edgecolor="#b9bcc1", label=name) for kind, name in zip(kinds[1:] + kinds[:1], names[1:] + names[:1])]
+    patches = [
+        Patch(facecolor=kind, edgecolor="#b9bcc1", label=name)
+        for kind, name in zip(kinds[1:] + kinds[:1], names[1:] + names[:1])
+    ]
     axis.legend(handles=patches, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.02), ncols=5)
     plt.show()
 
@@ -439,7 +533,9 @@ def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int
         curves["yours, tiled"].append(_counted(forward, q, k, v, False, block, block).largest)
     figure, axis = plt.subplots(figsize=(6.5, 3.2))
     for (name, values), colour, mark in zip(curves.items(), (OUTPUT, WEIGHT), "so"):
-        axis.loglog(lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}")
+        axis.loglog(
+            lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}"
+        )
     axis.set(title=f"elements of the largest tensor (d = {d}, tiles of {block})", xlabel="n")
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
@@ -448,7 +544,9 @@ def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int
 
 
 @waits_for("exercise 9.4, the tiled forward pass")
-def causal_saving(forward: Callable, n: int = 240, d: int = 16, sides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 24)) -> None:
+def causal_saving(
+    forward: Callable, n: int = 240, d: int = 16, sides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 24)
+) -> None:
     """Counted FLOPs of the causal pass over those of the full one, for ever smaller tiles."""
     q, k, v = _heads(n, d)
     shares = []
@@ -456,10 +554,18 @@ def causal_saving(forward: Callable, n: int = 240, d: int = 16, sides: Sequence[
         full, causal = (_counted(forward, q, k, v, flag, n // side, n // side).flops for flag in (False, True))
         shares.append(causal / full)
     figure, axis = plt.subplots(figsize=(6.5, 3))
-    axis.plot(sides, [(side + 1) / (2 * side) for side in sides], color=OUTPUT, ls="--", label="½ (1 + 1/T): triangle of tiles")
+    axis.plot(
+        sides,
+        [(side + 1) / (2 * side) for side in sides],
+        color=OUTPUT,
+        ls="--",
+        label="½ (1 + 1/T): triangle of tiles",
+    )
     axis.plot(sides, shares, "o", color=WEIGHT, label="yours, counted")
     axis.axhline(0.5, color=PALE, zorder=0)
-    axis.set(title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1])
+    axis.set(
+        title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1]
+    )
     axis.legend(frameon=False)
     plt.show()
 
@@ -478,12 +584,16 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
         axis.plot([-reach, reach], [-reach, reach], color=PALE, lw=4, zorder=0)
         axis.plot(want.flatten(), have.flatten(), ".", color=colour, ms=4)
         axis.set_title(f"{name}: differs by at most {(want - have).abs().max():.0e}", fontsize=10)
-        axis.set(xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal")
+        axis.set(
+            xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal"
+        )
     plt.show()
 
 
 @waits_for("exercise 9.4, the tiled forward pass")
-def time_and_memory(ways: dict[str, Callable], lengths: Sequence[int], d: int = 64, kernels: dict[str, Callable] | None = None) -> None:
+def time_and_memory(
+    ways: dict[str, Callable], lengths: Sequence[int], d: int = 64, kernels: dict[str, Callable] | None = None
+) -> None:
     """Measured time and peak memory of several kinds of attention over n, one head. `kernels` join in on a GPU, if they work."""
     if device().type == "cuda":
         small = _heads(48, d, device=device())
@@ -494,11 +604,20 @@ def time_and_memory(ways: dict[str, Callable], lengths: Sequence[int], d: int = 
         for name, way in ways.items():
             times[name].append(1e3 * _best_time(functools.partial(way, *inputs)))
             peaks[name].append(peak_bytes(functools.partial(way, *inputs)) / 2**20)
-    titles = "milliseconds" if device().type == "cuda" else "milliseconds, one thread", "peak memory beyond the inputs, MB"
+    titles = (
+        "milliseconds" if device().type == "cuda" else "milliseconds, one thread",
+        "peak memory beyond the inputs, MB",
+    )
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.5))
     for axis, title, curves in zip(axes, titles, (times, peaks)):
         for (name, values), colour, mark in zip(curves.items(), (OUTPUT, QUERY, WEIGHT, KEY), "s^oD"):
-            axis.loglog(lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}")
+            axis.loglog(
+                lengths,
+                values,
+                mark + "-",
+                color=colour,
+                label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}",
+            )
         axis.set(title=title, xlabel="n")
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()
@@ -525,7 +644,9 @@ def _process_time(call: Callable[[], object]) -> float:
 
 
 @waits_for("exercise 9.8, the forward kernel")
-def kernel_speed(kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64) -> None:
+def kernel_speed(
+    kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64
+) -> None:
     """On a GPU: TFLOP/s of the kernel for several tile sizes, under the measured ceiling. Elsewhere: interpreted, and said so."""
     q, k, v = _heads(48, 16, device=device())
     seen = observe(kernel, (q, k, v))

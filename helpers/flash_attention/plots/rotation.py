@@ -45,7 +45,14 @@ def _entries(axis, before: Tensor, after: Tensor) -> None:
     """Histograms with a logarithmic count: the outliers are few."""
     edges = torch.linspace(-40, 40, 81).tolist()
     label = "{}: largest {:.0f}"
-    axis.hist(before.flatten().tolist(), edges, color=KEY, alpha=0.6, log=True, label=label.format("before", before.abs().max()))
+    axis.hist(
+        before.flatten().tolist(),
+        edges,
+        color=KEY,
+        alpha=0.6,
+        log=True,
+        label=label.format("before", before.abs().max()),
+    )
     axis.hist(after.flatten().tolist(), edges, color=QUERY, histtype="step", lw=2, log=True,
               label=label.format("after", after.abs().max()))  # fmt: skip
     axis.set(title="the entries of 4096 tokens", xlabel="value", ylabel="how many", ylim=(0.6, 2e6))
@@ -72,7 +79,15 @@ def fp8_error(hadamard: Callable, rotate: Callable, n: int = 2048, d: int = 128)
         axis.plot([plain, turned], [row, row], color=OUTPUT, lw=1)
         for error, colour, label, up in ((plain, KEY, "as they are", 10), (turned, QUERY, "rotated", -18)):
             axis.plot(error, row, "o", ms=10, color=colour, label=label if row == 0 else None)
-            axis.annotate(f"{error:#.2g}", (error, row), (0, up), textcoords="offset points", ha="center", fontsize=9, color=colour)
+            axis.annotate(
+                f"{error:#.2g}",
+                (error, row),
+                (0, up),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+                color=colour,
+            )
     axis.plot(PUBLISHED, [1, 1], "|", ms=16, mew=1.5, color="black", label="published, on an H100")
     axis.set_yticks(range(row + 1), _kinds())
     axis.set(xscale="log", ylim=(row + 0.5, -0.5), title=f"FP8 attention: error of the output, n = {n}, d = {d}")

@@ -41,7 +41,9 @@ def _moved(axis, far: list[int], near: dict[int, list[int]]) -> None:
     axis.loglog(LENGTHS, far, color=KEY, lw=3, alpha=0.6, label="standard")
     for kilobytes, values in near.items():
         label = f"tiled, {kilobytes} kB on the chip: {far[-1] / values[-1]:.1f} times fewer"
-        axis.loglog(LENGTHS, values, color=CHIPS[kilobytes], lw=2, ls=(0, (4, 2)) if kilobytes == 16 else "-", label=label)
+        axis.loglog(
+            LENGTHS, values, color=CHIPS[kilobytes], lw=2, ls=(0, (4, 2)) if kilobytes == 16 else "-", label=label
+        )
     axis.set_ylim(top=30 * far[-1])
     axis.legend(frameon=False, fontsize=9, loc="upper left")
 
@@ -56,7 +58,9 @@ def _times(axis, far: list[int], near: list[int], d: int) -> None:
     axis.fill_between(LENGTHS, computing, moving[0], color=KEY, alpha=0.12, lw=0)
     middle = LENGTHS.index(8192)
     height = (computing[middle] * moving[0][middle]) ** 0.5
-    axis.text(LENGTHS[middle], height, "units wait for memory", ha="center", va="center", fontsize=9, color=KEY, rotation=32)
+    axis.text(
+        LENGTHS[middle], height, "units wait for memory", ha="center", va="center", fontsize=9, color=KEY, rotation=32
+    )
     axis.legend(frameon=False, fontsize=9, loc="upper left")
 
 
@@ -71,7 +75,9 @@ def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
         _step_up(axis, machine, *_intensities(machine, n, d), colour)
     axis.plot([], [], "o", ms=9, mfc="white", mec=OUTPUT, mew=2, label=f"standard: d/2 = {d // 2} FLOPs per byte")
     axis.plot([], [], "o", ms=9, color=OUTPUT, label="tiled: nearly one FLOP per byte for each row of a tile")
-    axis.set(title=f"attention forward, n = {n:,}, d = {d}, 16 bits", xlabel="FLOPs per byte", ylabel="attainable TFLOP/s")
+    axis.set(
+        title=f"attention forward, n = {n:,}, d = {d}, 16 bits", xlabel="FLOPs per byte", ylabel="attainable TFLOP/s"
+    )
     axis.set_xticks([16, 32, 64, 128, 256, 512, 1024, 2048], [16, 32, 64, 128, 256, 512, 1024, 2048])
     axis.set_yticks([1e13, 1e14, 1e15], [10, 100, 1000])
     axis.minorticks_off()

@@ -97,7 +97,11 @@ def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tens
             if frugal and stored[which] and COPIES & seen.operations.keys():
                 manner = "an append joins the old tensor and the new, so it copies all that is old"
             stored[which] += k.shape[2]
-        told += _pair(seen.output) if fits else [f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full"]
+        told += (
+            _pair(seen.output)
+            if fits
+            else [f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full"]
+        )
     return (*told, *(cache.length for cache in caches), manner)
 
 
@@ -165,7 +169,10 @@ class OneRoomForAll(_Cache):
         self.capacity, self.length = capacity, 0
         size = (b, h, capacity, d_h, dtype)
         if size not in self.rooms:
-            self.rooms[size] = torch.zeros(b, h, capacity, d_h, dtype=dtype), torch.zeros(b, h, capacity, d_h, dtype=dtype)
+            self.rooms[size] = (
+                torch.zeros(b, h, capacity, d_h, dtype=dtype),
+                torch.zeros(b, h, capacity, d_h, dtype=dtype),
+            )
         self.keys, self.values = self.rooms[size]
 
 

@@ -37,7 +37,9 @@ def _fed(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=t
         return Drawn(lambda g: scale * torch.randn(shape, generator=g, dtype=dtype))
 
     def weights(g: Generator) -> tuple[Tensor, ...]:
-        return tuple(s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5, 1.5, 1, 1))  # scores that matter
+        return tuple(
+            s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5, 1.5, 1, 1)
+        )  # scores that matter
 
     return given(label, normal(b, sum(chunks), d), chunks, Drawn(weights), h)
 
@@ -204,7 +206,9 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
         out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
         outputs.append(out)
-    right = all(isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2)))
+    right = all(
+        isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2))
+    )
     return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
 
 

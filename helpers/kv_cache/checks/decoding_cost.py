@@ -74,7 +74,10 @@ def half_the_scores(n, d):
 
 
 def multiply_adds(n, d):
-    return tuple(flops // 2 for flops in _totals(n, d, lambda t, d: 8 * d * d + 4 * t * d, lambda t, d: 8 * t * d * d + 4 * t * t * d))
+    return tuple(
+        flops // 2
+        for flops in _totals(n, d, lambda t, d: 8 * d * d + 4 * t * d, lambda t, d: 8 * t * d * d + 4 * t * t * d)
+    )
 
 
 def n_times_the_last(n, d):

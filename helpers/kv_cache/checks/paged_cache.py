@@ -21,7 +21,9 @@ def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
         seen = observe(getattr(cache, action), tuple(args))
         if seen.error and seen.error.kind != "ValueError":
             raise Stopped(seen.error)
-        told.append(seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen))
+        told.append(
+            seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen)
+        )
     return tuple(told)
 
 
@@ -35,7 +37,11 @@ def _truth(pages: int, page_size: int, steps: list[tuple]) -> tuple:
 
 def _reads_its_own(output, *inputs) -> bool:
     wanted = _truth(*inputs)
-    return all(got.shape == want.shape and torch.equal(got, want) for got, want in zip(output, wanted) if isinstance(want, Tensor))
+    return all(
+        got.shape == want.shape and torch.equal(got, want)
+        for got, want in zip(output, wanted)
+        if isinstance(want, Tensor)
+    )
 
 
 def _counts(output, *inputs) -> bool:

@@ -52,7 +52,9 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
     ]  # fmt: skip
 
 
-def _cached(label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32) -> Case:
+def _cached(
+    label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32
+) -> Case:
     """loud: an axis along which the entries differ in size. still: a channel and a token of zeros."""
 
     def draw(generator: torch.Generator) -> Tensor:

@@ -15,7 +15,12 @@ __all__ = ["ragged_batch"]
 def drive_padding(answer, prompts: list[Tensor]):
     """What stands in the padding doesn't matter: it is set to 0."""
     tokens, real = output = unpack(call(answer, prompts), "tokens", "mask")
-    comparable = isinstance(tokens, Tensor) and isinstance(real, Tensor) and tokens.shape == real.shape and real.dtype == torch.bool
+    comparable = (
+        isinstance(tokens, Tensor)
+        and isinstance(real, Tensor)
+        and tokens.shape == real.shape
+        and real.dtype == torch.bool
+    )
     return (tokens * real, real) if comparable else output
 
 
@@ -94,7 +99,12 @@ def drive_rows(answer, real: Tensor, n: int):
     """What a padded token's own row and position say doesn't matter: they are set to 0."""
     positions, mask = output = unpack(call(answer, real, n), "positions", "mask")
     newest, shape = real[:, real.shape[1] - n :], (*real[:, :n].shape, real.shape[1])
-    comparable = isinstance(positions, Tensor) and positions.shape == newest.shape and isinstance(mask, Tensor) and mask.shape == shape
+    comparable = (
+        isinstance(positions, Tensor)
+        and positions.shape == newest.shape
+        and isinstance(mask, Tensor)
+        and mask.shape == shape
+    )
     return (positions * newest, mask & newest[:, :, None]) if comparable and mask.dtype == torch.bool else output
 
 

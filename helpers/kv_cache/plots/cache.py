@@ -31,7 +31,9 @@ def repeated_work(n: int) -> None:
                 new = token == step
                 if new or not cached:
                     _cell(axis, token, step, KEY if new else OUTPUT, 0.8 if new else 0.3)
-        axis.set(xlim=(0, n), ylim=(n, 0), aspect="equal", xlabel="token", title=f"{'with' if cached else 'without'} a cache")
+        axis.set(
+            xlim=(0, n), ylim=(n, 0), aspect="equal", xlabel="token", title=f"{'with' if cached else 'without'} a cache"
+        )
         axis.set_xticks([i + 0.5 for i in range(n)], range(1, n + 1))
         axis.set_yticks([i + 0.5 for i in range(n)], range(1, n + 1))
     axes[0].set_ylabel("step")
@@ -61,7 +63,15 @@ def decoding_step(m: int, d: int) -> None:
         axis.text(x + columns / 2, -rows / 2 - 0.2, f"{name}  {rows}×{columns}", ha="center", va="bottom", fontsize=10)
         axis.text(x + columns + 1.1, 0, sign, ha="center", va="center", fontsize=11)
         x += columns + 2.2
-    axis.text(x / 2, (m + 1) / 2 + 0.5, "pale: from the cache · full colour: new in this step", ha="center", va="top", fontsize=9, color=OUTPUT)
+    axis.text(
+        x / 2,
+        (m + 1) / 2 + 0.5,
+        "pale: from the cache · full colour: new in this step",
+        ha="center",
+        va="top",
+        fontsize=9,
+        color=OUTPUT,
+    )
     axis.set(xlim=(-0.2, x - 1.8), ylim=((m + 1) / 2 + 1.4, -(m + 1) / 2 - 1.4), aspect="equal")
     axis.axis("off")
     plt.show()
@@ -90,26 +100,54 @@ def ring(window: int, n: int) -> None:
             token = step - (step - slot) % window  # the last token up to `step` that belongs in this slot
             if token >= 0:
                 _cell(axis, step, slot, KEY, 0.75 if token == step else 0.25, str(token))
-    axis.set(xlim=(0, n), ylim=(window, 0), aspect="equal", xlabel="after token", ylabel="slot", title=f"a ring of {window} slots")
+    axis.set(
+        xlim=(0, n),
+        ylim=(window, 0),
+        aspect="equal",
+        xlabel="after token",
+        ylabel="slot",
+        title=f"a ring of {window} slots",
+    )
     axis.set_xticks([step + 0.5 for step in range(n)], range(n))
     axis.set_yticks([slot + 0.5 for slot in range(window)], range(window))
     plt.show()
 
 
-def page_tables(moments: dict[str, tuple[dict[str, Sequence[int]], dict[str, int]]], pages: int, page_size: int) -> None:
+def page_tables(
+    moments: dict[str, tuple[dict[str, Sequence[int]], dict[str, int]]], pages: int, page_size: int
+) -> None:
     """The pool of pages at several moments: {title: (table of each sequence, length of each)}. A shared page has both colours."""
     colours = dict(zip(sorted({name for tables, _ in moments.values() for name in tables}), SEQUENCES))
     figure, axes = plt.subplots(len(moments), 1, figsize=(8, 1.25 * len(moments)))
     for axis, (title, (tables, lengths)) in zip(axes, moments.items()):
         for page in range(pages):
-            axis.add_patch(Rectangle((page * (page_size + 1), 0), page_size, 1, facecolor="white", edgecolor=OUTPUT, lw=1))
-            axis.text(page * (page_size + 1) + page_size / 2, -0.12, f"page {page}", ha="center", va="top", fontsize=8, color=OUTPUT)
+            axis.add_patch(
+                Rectangle((page * (page_size + 1), 0), page_size, 1, facecolor="white", edgecolor=OUTPUT, lw=1)
+            )
+            axis.text(
+                page * (page_size + 1) + page_size / 2,
+                -0.12,
+                f"page {page}",
+                ha="center",
+                va="top",
+                fontsize=8,
+                color=OUTPUT,
+            )
         for name, table in tables.items():
             users = [[other for other in tables if page in tables[other]] for page in table]
             for token in range(lengths[name]):
                 sharing = users[token // page_size]
                 x, height = table[token // page_size] * (page_size + 1) + token % page_size, 1 / len(sharing)
-                axis.add_patch(Rectangle((x, sharing.index(name) * height), 1, height, facecolor=colours[name], alpha=0.55, edgecolor="white"))
+                axis.add_patch(
+                    Rectangle(
+                        (x, sharing.index(name) * height),
+                        1,
+                        height,
+                        facecolor=colours[name],
+                        alpha=0.55,
+                        edgecolor="white",
+                    )
+                )
         words = ", ".join(f"{name}: pages {', '.join(map(str, table))}" for name, table in tables.items())
         axis.set_title(f"{title}   ({words})", fontsize=9, loc="left")
         axis.set(xlim=(-0.2, pages * (page_size + 1)), ylim=(-0.55, 1.05))
@@ -122,10 +160,26 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
     """Keys with two loud channels, and what is left of them in int8 with a scale a channel and with a scale a token."""
     restored = {"a scale a channel": quantize_keys(keys), "a scale a token": quantize_values(keys)}
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3))
-    heatmap(axes[0], keys[0, 0].abs().log10(), "keys: log₁₀ |k|", rows="token", columns="channel", cmap="Oranges", vmin=-2, vmax=2)
+    heatmap(
+        axes[0],
+        keys[0, 0].abs().log10(),
+        "keys: log₁₀ |k|",
+        rows="token",
+        columns="channel",
+        cmap="Oranges",
+        vmin=-2,
+        vmax=2,
+    )
     for axis, (name, (codes, scale)) in zip(axes[1:], restored.items()):
         error = (codes * scale - keys)[0, 0].abs() / keys[0, 0].abs().amax(dim=0)
-        heatmap(axis, error, f"{name}\nlargest error {100 * error.max():.1f} % of a channel", columns="channel", vmin=0, vmax=0.12)
+        heatmap(
+            axis,
+            error,
+            f"{name}\nlargest error {100 * error.max():.1f} % of a channel",
+            columns="channel",
+            vmin=0,
+            vmax=0.12,
+        )
     plt.show()
 
 
@@ -137,6 +191,8 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     for axis, places, allowed, present in zip(axes, positions, mask, real):
         heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap="Greens",
                 vmin=0, vmax=1.4)  # fmt: skip
-        axis.set_yticks(range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8)
+        axis.set_yticks(
+            range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8
+        )
         axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
     plt.show()

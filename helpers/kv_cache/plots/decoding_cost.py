@@ -28,7 +28,9 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
         axes[1].plot(lengths, [1000 * cost.seconds for cost in found], "o-", color=colour, label=name)
         axes[2].plot(lengths, [cost.bytes / 1e6 for cost in found], "o-", color=colour)
         _say_growth(name, lengths, found)
-    for axis, title in zip(axes, ("FLOPs of one token, counted", "milliseconds of one token", "MB: the cache, or the largest tensor")):
+    for axis, title in zip(
+        axes, ("FLOPs of one token, counted", "milliseconds of one token", "MB: the cache, or the largest tensor")
+    ):
         axis.set(xscale="log", yscale="log", xlabel="tokens so far", title=title)
         axis.title.set_fontsize(9)
         axis.set_xticks(lengths, lengths)
@@ -41,9 +43,12 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
 
 def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -> None:
     weights, attention, seconds = (
-        growth(lengths, [getattr(cost, what) for cost in costs]) for what in ("weights_flops", "attention_flops", "seconds")
+        growth(lengths, [getattr(cost, what) for cost in costs])
+        for what in ("weights_flops", "attention_flops", "seconds")
     )
-    print(f"{name:>12}: products with weights grow like n^{abs(weights):.2f}, attention like n^{attention:.2f}, seconds like n^{seconds:.2f}")
+    print(
+        f"{name:>12}: products with weights grow like n^{abs(weights):.2f}, attention like n^{attention:.2f}, seconds like n^{seconds:.2f}"
+    )
 
 
 @waits_for("exercises 8.5 and 8.8, the step and its price")
@@ -67,7 +72,9 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
     figure, (speed, memory) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[1.4, 1])
     for name, kind, colour, sizes in (("with a cache", cache, QUERY, batches), ("without", None, KEY, batches[:4])):
         speed.plot(sizes, throughput(model, kind, n, sizes), "o-", color=colour, label=name)
-    speed.set(xscale="log", yscale="log", xlabel="sequences in the batch", title=f"tokens per second, {n} tokens behind each")
+    speed.set(
+        xscale="log", yscale="log", xlabel="sequences in the batch", title=f"tokens per second, {n} tokens behind each"
+    )
     speed.set_xticks(batches, batches)
     speed.tick_params(which="minor", bottom=False)
     speed.legend(frameon=False)

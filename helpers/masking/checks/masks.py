@@ -402,7 +402,14 @@ packed_mask = _zoo(
 )  # fmt: skip
 
 mask_zoo = CheckGroup(
-    "mask_zoo", encoder_mask, decoder_mask, cross_mask, prefix_mask, sliding_window_mask, global_tokens_mask, packed_mask
+    "mask_zoo",
+    encoder_mask,
+    decoder_mask,
+    cross_mask,
+    prefix_mask,
+    sliding_window_mask,
+    global_tokens_mask,
+    packed_mask,
 )
 
 which_positions = Check(

@@ -124,7 +124,9 @@ shift_targets = Check(
 
 
 def _logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
-    return Drawn(lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype))
+    return Drawn(
+        lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype)
+    )
 
 
 def _targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:

@@ -37,9 +37,13 @@ def which_peek(detector: Callable, guess: str = "", n: int = 9, d: int = 4) -> N
         _influence(axis, influence(model, x), "")
         said, right = verdicts[letter], right + (verdicts[letter] == peeks)
         mark = "✓" if said == peeks else "✗"
-        axis.set_title(f"{letter}: {'peeks' if said else 'sound'} {mark}", color=VALUE if said == peeks else KEY, fontsize=11)
+        axis.set_title(
+            f"{letter}: {'peeks' if said else 'sound'} {mark}", color=VALUE if said == peeks else KEY, fontsize=11
+        )
     axes.flat[-1].axis("off")
-    axes.flat[-1].text(0, 0.5, _summary(right, guess, {k: peeks for k, (_, peeks) in nine_models(d).items()}), va="center", fontsize=10)
+    axes.flat[-1].text(
+        0, 0.5, _summary(right, guess, {k: peeks for k, (_, peeks) in nine_models(d).items()}), va="center", fontsize=10
+    )
     plt.show()
 
 

@@ -29,7 +29,14 @@ def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, si
         _grid(axis, mask, name)
         axis.set(xlabel="key", ylabel="query" if axis is axes[0, 0] else "")
         if labels:
-            axis.set_xticks(range(mask.shape[1]), labels[-mask.shape[1] :], rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+            axis.set_xticks(
+                range(mask.shape[1]),
+                labels[-mask.shape[1] :],
+                rotation=45,
+                ha="right",
+                rotation_mode="anchor",
+                fontsize=8,
+            )
             axis.set_yticks(range(mask.shape[0]), labels[-mask.shape[0] :], fontsize=8)
     plt.show()
 
@@ -50,7 +57,12 @@ def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
     """One query's scores, the same with −∞, their powers and their shares: as bars, hidden keys in grey."""
     scores, allowed = torch.tensor(scores), torch.tensor(allowed)
     hidden = scores.masked_fill(~allowed, -torch.inf)
-    steps = {"scores": scores, "hidden keys at −∞": hidden, "exp(score − max)": (hidden - hidden.max()).exp(), "weights": hidden.softmax(0)}
+    steps = {
+        "scores": scores,
+        "hidden keys at −∞": hidden,
+        "exp(score − max)": (hidden - hidden.max()).exp(),
+        "weights": hidden.softmax(0),
+    }
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
     for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
         colours = [colour if keep else "#c9ccd1" for keep in allowed.tolist()]
@@ -66,7 +78,9 @@ def _brief(value: float) -> str:
 
 
 @waits_for("exercise 3.5, mask, then renormalise")
-def renormalising_error(renormalise: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], dtypes: Sequence[torch.dtype]) -> None:
+def renormalising_error(
+    renormalise: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], dtypes: Sequence[torch.dtype]
+) -> None:
     """Relative error of masking after the softmax, while one hidden score rises above the allowed ones."""
     figure, axis = plt.subplots(figsize=(7.5, 3))
     allowed = torch.tensor([0.3, -0.2, 0.9, 0.0], dtype=torch.float64)
@@ -77,11 +91,21 @@ def renormalising_error(renormalise: Callable[[Tensor, Tensor], tuple[Tensor, Te
         errors = [((renormalise(row, mask)[0][0, :4].double() - exact) / exact).abs().max() for row in rows]
         errors = torch.stack(errors)
         broken = int((~errors.isfinite()).nonzero()[0]) if (~errors.isfinite()).any() else len(errors)
-        axis.plot(rises[:broken], errors[:broken].clamp_min(1e-17), color=colour, label=str(dtype).removeprefix("torch."))
+        axis.plot(
+            rises[:broken], errors[:broken].clamp_min(1e-17), color=colour, label=str(dtype).removeprefix("torch.")
+        )
         if broken < len(errors):
             axis.plot(rises[broken - 1], errors[broken - 1].clamp_min(1e-17), "X", color=colour, ms=9)
-            axis.annotate("0/0", (float(rises[broken - 1]), float(errors[broken - 1])), xytext=(7, -3), textcoords="offset points", color=colour)
-    axis.set(yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error")
+            axis.annotate(
+                "0/0",
+                (float(rises[broken - 1]), float(errors[broken - 1])),
+                xytext=(7, -3),
+                textcoords="offset points",
+                color=colour,
+            )
+    axis.set(
+        yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error"
+    )
     axis.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.17))
     plt.show()
 

@@ -111,7 +111,9 @@ def _loop(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
     into = _normal(h, d, d_h, scale=d**-0.5)
     out = _normal(h * d_h, d, scale=(h * d_h) ** -0.5)
-    return given(label, _normal(b, n, d, scale=scale), _normal(b, m, d, scale=scale), into, into, into, out, _visible(n, m))
+    return given(
+        label, _normal(b, n, d, scale=scale), _normal(b, m, d, scale=scale), into, into, into, out, _visible(n, m)
+    )
 
 
 def _heads(x, memory, w_q, w_k, w_v, mask, scale):
@@ -134,7 +136,9 @@ def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask):
 
 
 def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
-    scores = [(x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf) for q, k in zip(w_q, w_k)]
+    scores = [
+        (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf) for q, k in zip(w_q, w_k)
+    ]
     weights = torch.softmax(torch.cat(scores, dim=-1), dim=-1).split(mask.shape[-1], dim=-1)
     return torch.cat([a @ (memory @ v) for a, v in zip(weights, w_v)], dim=-1) @ w_o
 
@@ -227,7 +231,9 @@ multi_head_loop = Check(
 # ------------------------------------------------------------------------------------------------- all heads at once
 
 
-def _run(layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
+def _run(
+    layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None
+) -> Tensor:
     """Build the layer, load the weights, call it with what there is."""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:

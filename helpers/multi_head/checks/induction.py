@@ -77,9 +77,13 @@ def _too_weak(run, reference):
     """Whether the right tokens lead in every row, but not by enough."""
 
     def recognise(seen) -> bool:
-        got, wanted = (out[0] if isinstance(out, (tuple, list)) else out for out in (seen.output, run(reference, *seen.args)))
+        got, wanted = (
+            out[0] if isinstance(out, (tuple, list)) else out for out in (seen.output, run(reference, *seen.args))
+        )
         chosen = wanted > 0.01
-        lead = got.masked_fill(~chosen, 2.0).amin(-1) - got.masked_fill(chosen, 0.0).amax(-1)  # least chosen against best other
+        lead = got.masked_fill(~chosen, 2.0).amin(-1) - got.masked_fill(chosen, 0.0).amax(
+            -1
+        )  # least chosen against best other
         short = (got - wanted).abs().max() > 0.01
         return bool(short and (lead > 0).all())
 

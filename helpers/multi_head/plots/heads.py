@@ -25,7 +25,12 @@ def heads_cut(n: int, d: int, h: int) -> None:
     for axis, blocks, title in zip(axes, ([cells], right, view), titles, strict=True):
         for number, block in enumerate(blocks):
             _cells(axis, block, number * (d_h + 0.7), f"head {number}" if len(blocks) > 1 else "")
-        axis.set(xlim=(-0.1, len(blocks) * (len(blocks[0][0]) + 0.7) - 0.6), ylim=(n + 0.1, -0.8), aspect="equal", title=title)
+        axis.set(
+            xlim=(-0.1, len(blocks) * (len(blocks[0][0]) + 0.7) - 0.6),
+            ylim=(n + 0.1, -0.8),
+            aspect="equal",
+            title=title,
+        )
         axis.axis("off")
     plt.show()
 
@@ -33,8 +38,12 @@ def heads_cut(n: int, d: int, h: int) -> None:
 def _cells(axis, block: list, x: float, name: str) -> None:
     for row, line in enumerate(block):
         for column, (token, feature) in enumerate(line):
-            axis.add_patch(Rectangle((x + column, row), 1, 1, facecolor=TOKENS[token % 4], alpha=0.45, edgecolor="white"))
-            axis.text(x + column + 0.5, row + 0.5, f"{'abcd'[token % 4]}{feature}", ha="center", va="center", fontsize=9)
+            axis.add_patch(
+                Rectangle((x + column, row), 1, 1, facecolor=TOKENS[token % 4], alpha=0.45, edgecolor="white")
+            )
+            axis.text(
+                x + column + 0.5, row + 0.5, f"{'abcd'[token % 4]}{feature}", ha="center", va="center", fontsize=9
+            )
     axis.text(x + len(block[0]) / 2, -0.15, name, ha="center", va="bottom", fontsize=9, color=OUTPUT)
 
 
@@ -59,7 +68,9 @@ def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[s
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     plt.show()
     heads = [head for weights in maps.values() for head in weights]
-    names = [f"{name}: head {i}" if len(weights) > 1 else name for name, weights in maps.items() for i in range(len(weights))]
+    names = [
+        f"{name}: head {i}" if len(weights) > 1 else name for name, weights in maps.items() for i in range(len(weights))
+    ]
     head_maps(torch.stack(heads), names)
 
 
@@ -75,9 +86,16 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         beside = 0.35 / (dx**2 + dy**2) ** 0.5  # to the right of the arrow, as it flies
         axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=TOKENS[i % 4], va="center",
                   ha="left" if dy > abs(dx) else "center")  # fmt: skip
-    axis.annotate("", output[0, 0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black", "ls": "--"})
+    axis.annotate(
+        "", output[0, 0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black", "ls": "--"}
+    )
     low, high = tips.amin(0) - 0.7, tips.amax(0) + 0.9
-    axis.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal", title="the heads' parts, and the output (dashed)")
+    axis.set(
+        xlim=(low[0], high[0]),
+        ylim=(low[1], high[1]),
+        aspect="equal",
+        title="the heads' parts, and the output (dashed)",
+    )
     axis.grid(alpha=0.3)
     plt.show()
 

@@ -18,7 +18,9 @@ def stream_columns(x, words: Sequence[str], parts: dict[str, int]) -> None:
     axis.set_yticks(range(len(words)), words)
     start = -0.5
     for (name, width), colour in zip(parts.items(), (QUERY, VALUE, KEY), strict=True):
-        axis.text(start + width / 2, -0.8, f"{name}: {width} columns", ha="center", va="bottom", color=colour, fontsize=9)
+        axis.text(
+            start + width / 2, -0.8, f"{name}: {width} columns", ha="center", va="bottom", color=colour, fontsize=9
+        )
         axis.axvline(start + width, color=OUTPUT, lw=1)
         start += width
     plt.show()

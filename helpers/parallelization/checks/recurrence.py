@@ -216,8 +216,14 @@ def _elements(n: int, width: int) -> Drawn:
     def make(generator: Generator) -> Tensor:
         angles = 6.3 * torch.rand(n, 1, generator=generator)
         turns = torch.cat([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], dim=1)  # 2×2 rotations
-        steps = torch.cat([0.9 - 1.8 * torch.rand(n, 1, generator=generator), torch.randn(n, 1, generator=generator)], dim=1)
-        values = {1: torch.randn(n, 1, generator=generator), 2: steps, 4: turns + 0.1 * torch.randn(n, 4, generator=generator)}
+        steps = torch.cat(
+            [0.9 - 1.8 * torch.rand(n, 1, generator=generator), torch.randn(n, 1, generator=generator)], dim=1
+        )
+        values = {
+            1: torch.randn(n, 1, generator=generator),
+            2: steps,
+            4: turns + 0.1 * torch.randn(n, 4, generator=generator),
+        }
         return torch.cat([values[width], torch.zeros(n, 1)], dim=1)
 
     return Drawn(make)

@@ -22,9 +22,11 @@ def score_table(n: int, m: int) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.6))
     row = torch.full((n, m), float("nan"))
     row[1] = torch.arange(1, m + 1)
-    for axis, table, title in zip(axes, (row, torch.ones(n, m)), ("token 2, a loop over the keys", "all tokens, one product"), strict=True):
+    for axis, table, title in zip(
+        axes, (row, torch.ones(n, m)), ("token 2, a loop over the keys", "all tokens, one product"), strict=True
+    ):
         axis.imshow(table.isnan().logical_not().float(), cmap="Blues", vmin=0, vmax=2.5)
-        for (i, j) in table.isnan().logical_not().nonzero().tolist():
+        for i, j in table.isnan().logical_not().nonzero().tolist():
             axis.text(j, i, int(table[i, j]), ha="center", va="center")
         axis.set(title=title, xlabel="key", ylabel="token")
         axis.set_xticks([x - 0.5 for x in range(m + 1)], [])
@@ -35,7 +37,9 @@ def score_table(n: int, m: int) -> None:
 
 
 @waits_for("exercises 1.1 and 1.2, the RNN and attention in matrix form")
-def time_over_length(rnn: Callable, attention: Callable, lengths: Sequence[int] = (16, 64, 256, 1024, 2048), d: int = 64) -> None:
+def time_over_length(
+    rnn: Callable, attention: Callable, lengths: Sequence[int] = (16, 64, 256, 1024, 2048), d: int = 64
+) -> None:
     """Measured time of an RNN layer and of attention over the number of tokens, on this device."""
     times: dict[str, list[float]] = {"RNN, token after token": [], "attention, matrix form": []}
     where = device()
@@ -51,7 +55,13 @@ def time_over_length(rnn: Callable, attention: Callable, lengths: Sequence[int] 
         higher = measured[-1] == max(values[-1] for values in times.values())
         axis.annotate(f"{measured[-1]:.3g} ms", (lengths[-1], measured[-1]), xytext=(8, 1 if higher else -9), textcoords="offset points",
                       color=colour)  # fmt: skip
-    axis.set(xscale="log", yscale="log", xlabel="tokens n", ylabel="milliseconds", title=f"one layer, d = {d}, on {device_name()}")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="tokens n",
+        ylabel="milliseconds",
+        title=f"one layer, d = {d}, on {device_name()}",
+    )
     axis.set_xticks(lengths, lengths)
     axis.set_xlim(lengths[0] / 1.3, lengths[-1] * 2.2)
     axis.minorticks_off()
@@ -67,13 +77,19 @@ def worker_pool(chunk: Callable[..., Tensor], n: int = 2048, size: int = 128, d:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        runs = [min((_pooled(chunk, (q, k, v), size, count) for _ in range(3)), key=lambda run: run[1]) for count in pools]
+        runs = [
+            min((_pooled(chunk, (q, k, v), size, count) for _ in range(3)), key=lambda run: run[1]) for count in pools
+        ]
         whole = torch.softmax(q @ k.T / d**0.5, dim=-1) @ v
     finally:
         torch.set_num_threads(before)
     _draw_pools(pools, runs, size)
     joined = runs[-1][2]
-    gap = f"{(joined - whole).abs().max().item():.1g}" if joined.shape == whole.shape else f"none can be taken, of {tuple(joined.shape)}"
+    gap = (
+        f"{(joined - whole).abs().max().item():.1g}"
+        if joined.shape == whole.shape
+        else f"none can be taken, of {tuple(joined.shape)}"
+    )
     print(f"{n // size} chunks of {size} queries; largest difference from attention in one piece: {gap}.")
 
 
@@ -103,12 +119,23 @@ def _draw_pools(pools: list[int], runs: list[tuple], size: int) -> None:
     figure, (line, bars) = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=[1.6, 1])
     jobs, total, _ = runs[-1]
     for index, (worker, start, duration) in enumerate(sorted(jobs, key=lambda job: job[1])):
-        line.barh(worker, 1e3 * duration, left=1e3 * start, color=(QUERY, VALUE)[index % 2], alpha=0.6, edgecolor="white")
+        line.barh(
+            worker, 1e3 * duration, left=1e3 * start, color=(QUERY, VALUE)[index % 2], alpha=0.6, edgecolor="white"
+        )
     line.set_yticks(range(pools[-1]), [f"worker {worker + 1}" for worker in range(pools[-1])])
     line.set(title=f"{pools[-1]} workers: a bar is a chunk", xlabel="milliseconds", xlim=(0, 1.02e3 * total))
-    drawn = bars.bar([str(count) for count in pools], [1e3 * run[1] for run in runs], color=WEIGHT, alpha=0.55, width=0.6)
+    drawn = bars.bar(
+        [str(count) for count in pools], [1e3 * run[1] for run in runs], color=WEIGHT, alpha=0.55, width=0.6
+    )
     bars.bar_label(drawn, fmt="%.0f ms")
-    bars.plot([str(count) for count in pools], [1e3 * runs[0][1] / count for count in pools], "k_", ms=34, mew=2, label="a perfect split")
+    bars.plot(
+        [str(count) for count in pools],
+        [1e3 * runs[0][1] / count for count in pools],
+        "k_",
+        ms=34,
+        mew=2,
+        label="a perfect split",
+    )
     bars.set(title="time of the whole", xlabel="workers", ylabel="milliseconds")
     bars.margins(x=0.12, y=0.35)
     bars.legend(frameon=False, fontsize=8, markerscale=0.4, loc="upper right")

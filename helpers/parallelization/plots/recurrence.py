@@ -1,6 +1,7 @@
 """Pictures of the scan: how a prefix doubles its reach, why a tanh step doesn't compose, and a race."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -21,7 +22,12 @@ def scan_rounds(n: int = 8) -> None:
         reach *= 2
     figure, axes = plt.subplots(1, 2, figsize=(10, 3.3))
     _rounds(axes[0], chain, lambda step: [(step - 1, step)], "one after the other")
-    _rounds(axes[1], doubling, lambda step: [(i - 2 ** (step - 1), i) for i in range(2 ** (step - 1), n)], "doubling the reach")
+    _rounds(
+        axes[1],
+        doubling,
+        lambda step: [(i - 2 ** (step - 1), i) for i in range(2 ** (step - 1), n)],
+        "doubling the reach",
+    )
     plt.show()
 
 
@@ -78,7 +84,8 @@ def scan_race(combine: Callable, scan: Callable, lengths: Sequence[int] = (16, 6
     times: dict[str, list[float]] = {"loop over the tokens": [], "your scan": []}
     for n in lengths:
         steps = torch.stack([0.5 + torch.rand(n, 1) / 2, torch.randn(n, 1)], dim=-1).squeeze(1)
-        for measured, work in zip(times.values(), (lambda: _loop(steps), lambda: scan(combine, steps)[:, 1]), strict=True):  # noqa: B023
+        ways = partial(_loop, steps), partial(lambda steps: scan(combine, steps)[:, 1], steps)
+        for measured, work in zip(times.values(), ways, strict=True):
             measured.append(1e3 * seconds(work))
     gap = (_loop(steps) - scan(combine, steps)[:, 1]).abs().max().item()
     figure, (clock, depth) = plt.subplots(1, 2, figsize=(10, 3))
@@ -86,7 +93,13 @@ def scan_race(combine: Callable, scan: Callable, lengths: Sequence[int] = (16, 6
     for axis, lines in ((clock, times), (depth, depths)):
         for (name, values), colour in zip(lines.items(), (KEY, QUERY), strict=True):
             axis.plot(lengths, values, "o-", color=colour, label=name)
-            axis.annotate(f"{values[-1]:,.0f}" if values[-1] > 100 else f"{values[-1]:.3g}", (lengths[-1], values[-1]), xytext=(8, -3), textcoords="offset points", color=colour)
+            axis.annotate(
+                f"{values[-1]:,.0f}" if values[-1] > 100 else f"{values[-1]:.3g}",
+                (lengths[-1], values[-1]),
+                xytext=(8, -3),
+                textcoords="offset points",
+                color=colour,
+            )
         axis.set(xscale="log", yscale="log", xlabel="tokens n", xlim=(lengths[0] / 1.3, lengths[-1] * 2.6))
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()

@@ -83,7 +83,9 @@ def _grid(axis, n: int, height: int, layers: int, title: str) -> None:
 
 def _cell(axis, cell: Cell, text: str, colour) -> None:
     layer, token = cell
-    box = FancyBboxPatch((token - 0.24, layer - 0.2), 0.48, 0.4, boxstyle="round,pad=0.03", facecolor=colour, edgecolor="white", zorder=3)
+    box = FancyBboxPatch(
+        (token - 0.24, layer - 0.2), 0.48, 0.4, boxstyle="round,pad=0.03", facecolor=colour, edgecolor="white", zorder=3
+    )
     axis.add_patch(box)
     axis.text(token, layer, text, ha="center", va="center", fontsize=10, color="black", zorder=4)
 
@@ -92,7 +94,10 @@ def _arrow(axis, source: Cell, target: Cell) -> None:
     """From edge to edge; the long way back from the top layer to the next token's first is drawn in another colour."""
     (l0, t0), (l1, t1) = source, target
     back = l0 > l1
-    start, end = (t0 + 0.27, l0) if t1 > t0 and l0 >= l1 else (t0, l0 + 0.24), (t1 - 0.27, l1) if t1 > t0 and l0 >= l1 else (t1, l1 - 0.24)
+    start, end = (
+        (t0 + 0.27, l0) if t1 > t0 and l0 >= l1 else (t0, l0 + 0.24),
+        (t1 - 0.27, l1) if t1 > t0 and l0 >= l1 else (t1, l1 - 0.24),
+    )
     style = {"arrowstyle": "-|>", "color": KEY if back else OUTPUT, "lw": 1.3 if back else 0.8, "shrinkA": 0, "shrinkB": 0,
              "mutation_scale": 7, "alpha": 0.9 if back or t0 == t1 or l0 == l1 else 0.35}  # fmt: skip
     axis.annotate("", end, start, arrowprops=style, zorder=2)
@@ -112,7 +117,9 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
         _grid(axis, n, height, layers, name)
         axis.set(xticks=[], yticks=[])
         for (layer, token), step in numbers.items():
-            box = axis.add_patch(Rectangle((token - 0.4, layer - 0.4), 0.8, 0.8, edgecolor=OUTPUT, lw=0.5, antialiased=False))
+            box = axis.add_patch(
+                Rectangle((token - 0.4, layer - 0.4), 0.8, 0.8, edgecolor=OUTPUT, lw=0.5, antialiased=False)
+            )
             boxes.append((box, step))
 
     def frame(now: int) -> None:
@@ -120,7 +127,9 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
         for box, step in boxes:
             box.set_facecolor("#ffffff" if step > now else KEY if step == now else "#c6dbef")
 
-    film = FuncAnimation(figure, frame, frames=range(1, 1 + max(max(numbers.values()) for numbers in steps)), interval=600)
+    film = FuncAnimation(
+        figure, frame, frames=range(1, 1 + max(max(numbers.values()) for numbers in steps)), interval=600
+    )
     html = film.to_jshtml(default_mode="once")
     plt.close(figure)
     return _without_downloads(html)
@@ -160,10 +169,17 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
         axis.barh(range(layers), length, height=0.9, color="white", edgecolor="#c5c9cd", hatch="////", lw=0)
         for device in range(layers):
             for batch in range(batches):
-                axis.barh(device, 1, left=device + batch, height=0.9, color=_colour(batch + 1, batches + 1), edgecolor="white")
+                axis.barh(
+                    device, 1, left=device + batch, height=0.9, color=_colour(batch + 1, batches + 1), edgecolor="white"
+                )
                 axis.text(device + batch + 0.5, device, batch + 1, ha="center", va="center", fontsize=9)
         axis.set_yticks(range(layers), [f"device {device + 1}" for device in range(layers)], fontsize=8)
-        axis.set(title=f"{batches} micro-batch{'es' if batches > 1 else ''}", xlabel="step", xlim=(0, length), xticks=range(0, length + 1))
+        axis.set(
+            title=f"{batches} micro-batch{'es' if batches > 1 else ''}",
+            xlabel="step",
+            xlim=(0, length),
+            xticks=range(0, length + 1),
+        )
     plt.show()
 
 
@@ -189,10 +205,24 @@ def rnn_unrolled(words: Sequence[str]) -> None:
     for t, word in enumerate(words, start=1):
         _cell(axis, (1, t), f"$h_{t}$", plt.colormaps["YlGnBu"](0.25))
         axis.text(t, 0.1, word, ha="center", va="center", fontsize=11)
-        for start, end, weight, shift in (((t - 0.73, 1), (t - 0.28, 1), "$W_h$", (0, 8)), ((t, 0.28), (t, 0.74), "$W_x$", (14, 0))):
-            axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": WEIGHT, "lw": 1.4, "shrinkA": 0, "shrinkB": 0})
+        for start, end, weight, shift in (
+            ((t - 0.73, 1), (t - 0.28, 1), "$W_h$", (0, 8)),
+            ((t, 0.28), (t, 0.74), "$W_x$", (14, 0)),
+        ):
+            axis.annotate(
+                "", end, start, arrowprops={"arrowstyle": "-|>", "color": WEIGHT, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
+            )
             middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-            axis.annotate(weight, middle, xytext=shift, textcoords="offset points", ha="center", va="center", color=WEIGHT, fontsize=10)
+            axis.annotate(
+                weight,
+                middle,
+                xytext=shift,
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                color=WEIGHT,
+                fontsize=10,
+            )
     axis.set(xlim=(-0.4, len(words) + 0.6), ylim=(-0.15, 1.4))
     axis.axis("off")
     plt.show()

@@ -19,7 +19,9 @@ def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
     figure, axis = plt.subplots(figsize=(8, 0.5 * len(rungs) + 1))
     drawn = axis.barh(list(rungs), list(rungs.values()), color=QUERY)
     axis.bar_label(drawn, labels=[f" {value:,.3g}" for value in rungs.values()])
-    axis.set(xscale="log", xlabel="GFLOP/s (each tick is ten times the one before)", xlim=(1e-3, 8 * max(rungs.values())))
+    axis.set(
+        xscale="log", xlabel="GFLOP/s (each tick is ten times the one before)", xlim=(1e-3, 8 * max(rungs.values()))
+    )
     axis.invert_yaxis()
     plt.show()
 

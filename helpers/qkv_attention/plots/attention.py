@@ -44,7 +44,9 @@ def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) ->
     for index, key in enumerate(keys, start=1):
         _arrow(plane, key, KEY, f"$k_{index}$")
     reach = 1.25 * torch.cat([keys, query[None]]).norm(dim=1).max().item()
-    plane.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="a query among keys", xticks=[0], yticks=[0])
+    plane.set(
+        xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="a query among keys", xticks=[0], yticks=[0]
+    )
     plane.grid(alpha=0.4)
     names = [f"$k_{index}$: q·k = {score:.1f}" for index, score in enumerate((keys @ query).tolist(), start=1)]
     drawn = bars.barh(names, weights, color=WEIGHT)
@@ -80,7 +82,9 @@ def attention_flow(n: int, m: int, d: int, d_v: int) -> None:
 def _block(axis, x: float, rows: int, columns: int, colour: str, label: str) -> None:
     for row in range(rows):
         for column in range(columns):
-            axis.add_patch(Rectangle((x + column, row - rows / 2), 1, 1, facecolor=colour, alpha=0.35, edgecolor="white"))
+            axis.add_patch(
+                Rectangle((x + column, row - rows / 2), 1, 1, facecolor=colour, alpha=0.35, edgecolor="white")
+            )
     axis.text(x + columns / 2, rows / 2 + 0.25, label, ha="center", va="bottom", fontsize=10)
 
 
@@ -104,7 +108,9 @@ def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
     plt.show()
 
 
-def score_spread(widths: Sequence[int], plain: Sequence[Tensor], entropies: dict[str, Sequence[float]], keys: int) -> None:
+def score_spread(
+    widths: Sequence[int], plain: Sequence[Tensor], entropies: dict[str, Sequence[float]], keys: int
+) -> None:
     """How dot products spread as vectors get wider, and what that does to the entropy of the softmax."""
     figure, (spread, entropy) = plt.subplots(1, 2, figsize=(9, 3))
     for width, scores in list(zip(widths, plain, strict=True))[1::2]:
