@@ -41,7 +41,7 @@ def marks(cell: NotebookNode) -> dict:
 def grade_id(cell: NotebookNode) -> str | None:
     """The cell's grade_id, if it has a well-formed one."""
     found = marks(cell).get("grade_id")
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) and found else None
 
 
 def flag(cell: NotebookNode, name: str) -> bool:

@@ -19,7 +19,7 @@ from autograder.grading import grade, record
 from autograder.grading.fleet import Job, judge_all
 from autograder.grading.mend import mend as repair
 from autograder.grading.store import Store, key
-from autograder.judge.judge import Limits, judge
+from autograder.judge.judge import Limits
 from autograder.judge.outputs import MIME, read_score, result, settle
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
