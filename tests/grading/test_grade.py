@@ -183,16 +183,16 @@ def _scores(notebook):
     ],
 )
 def test_a_cell_that_ends_or_blocks_its_kernel_costs_its_own_points_only(course, softmax, says):
-    judged = judge(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
-    assert _scores(judged) == {"softmax": 0, "attend": 3}
-    assert says in result(next(notebooks.tests(judged))).message
-    assert all(cell.outputs or cell.execution_count for cell in judged.cells if cell.cell_type == "code")
+    graded = judged(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
+    assert _scores(graded) == {"softmax": 0, "attend": 3}
+    assert says in result(next(notebooks.tests(graded))).message
+    assert all(cell.outputs or cell.execution_count for cell in graded.cells if cell.cell_type == "code")
 
 
 def test_a_notebook_that_uses_up_its_time_has_an_error_in_every_cell_left(course):
-    judged = judge(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
-    assert _scores(judged) == {"softmax": 0, "attend": 0}
-    assert all(cell.outputs[0].ename == "NotExecuted" for cell in notebooks.tests(judged))
+    graded = judged(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
+    assert _scores(graded) == {"softmax": 0, "attend": 0}
+    assert all(cell.outputs[0].ename == "NotExecuted" for cell in notebooks.tests(graded))
 
 
 def test_the_store_gives_back_what_was_put_in(course, tmp_path):
