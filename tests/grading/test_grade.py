@@ -19,6 +19,7 @@ from autograder.grading import grade, record
 from autograder.grading.fleet import Job, judge_all
 from autograder.grading.mend import mend as repair
 from autograder.grading.store import Store, key
+from autograder.grading.verdict import judged
 from autograder.judge.judge import Limits
 from autograder.judge.outputs import MIME, read_score, result, settle
 
