@@ -1,7 +1,7 @@
 # make grade   set up, build, make a sample class if nobody has handed in, grade
 # make test    everything that must hold before a change lands
 # make lab     JupyterLab in this folder, with nbgrader's formgrader
-# make bench-flash, make bench-grade   what tiling gains, what the judge costs; more is told them by ARGS="…"
+# make bench-flash, bench-grade, bench-import   what tiling gains, what the judge costs, how quickly the course imports; ARGS="…" tells them more
 
 SHELL  := /bin/bash
 PYTHON ?= python3
@@ -11,7 +11,7 @@ LOG    := .venv/setup.log
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: bench-flash bench-grade build grade lab lint setup test
+.PHONY: bench-flash bench-grade bench-import build grade lab lint setup test
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -41,6 +41,7 @@ grade: setup
 lint: setup
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/lint-imports --no-logo > .venv/imports.log || { cat .venv/imports.log; exit 1; }
 	@$(BIN)/attn lint
 
 test: lint
@@ -57,3 +58,7 @@ bench-flash: setup
 # ARGS="UNIT TIMES"
 bench-grade: setup
 	@$(BIN)/python -m autograder.bench.judge_cost $(ARGS)
+
+# ARGS="TIMES"
+bench-import: setup
+	@$(BIN)/python -m autograder.bench.imports $(ARGS)

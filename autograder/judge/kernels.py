@@ -7,8 +7,9 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
+from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SandboxError, Walls
-from autograder.judge.warm import JUDGE, STUDENT, Kernel, Warm
+from autograder.judge.warm import JUDGE, STUDENT, Warm
 from autograder.judge.wire import BorderError, read
 
 NAMESPACES, BUBBLEWRAP, NONE = "namespaces", "bubblewrap", "none"

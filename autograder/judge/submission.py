@@ -17,9 +17,10 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
+from autograder.judge.kernel import Kernel
 from autograder.judge.kernels import Kernels, patience
 from autograder.judge.plain import plain_outputs
-from autograder.judge.warm import JUDGE, STUDENT, Kernel
+from autograder.judge.warm import JUDGE, STUDENT
 from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
 
 SPARE = "attention_course_picture"

@@ -8,7 +8,6 @@ has the checks too. Whoever judges (a Dask worker, formgrader) starts both once 
 import gc
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -18,67 +17,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, confine, environment, lower, shepherd
 from autograder.judge.wire import BorderError, Packer, Wire, read
 
 PACKAGES = Path(__file__).resolve().parents[2]
 STUDENT, JUDGE = "student", "judge"
-
-
-class Kernel:
-    """A running kernel: its wire, and the leash of the keeper that watches it."""
-
-    def __init__(self, sock: socket.socket, leash: socket.socket, keeper: subprocess.Popen | None = None):
-        self.sock, self.wire, self.leash, self.keeper = sock, Wire(sock), leash, keeper
-        self.reports: list[dict] = []
-
-    def tell(self, message: dict, *descriptors: int) -> None:
-        self.wire.send(Packer().frame(message), 30)
-        if descriptors:
-            socket.send_fds(self.sock, [b"!"], list(descriptors))
-
-    def interrupt(self) -> None:
-        """As the stop button does."""
-        try:
-            self.leash.send(b"i")
-        except OSError:
-            pass
-
-    def why(self, seconds: float = 2.0) -> str:
-        """Why the kernel ended, or part of it was killed, in a few words; "" if nothing is known."""
-        while "ended" not in str(self.reports) and select.select([self.leash], [], [], seconds)[0]:
-            text = self.leash.recv(65536)
-            if not text:
-                break
-            self.reports += [json.loads(line) for line in text.decode().splitlines()]
-        return _why(self.reports)
-
-    def close(self) -> None:
-        """Ends the kernel and all it started."""
-        self.sock.close()
-        try:
-            self.leash.shutdown(socket.SHUT_WR)
-            self.why(5.0)  # until the keeper hangs up too
-        except OSError:
-            pass
-        self.leash.close()
-        if self.keeper:
-            self.keeper.wait()
-
-
-_KILLED = {
-    "memory": "it used more memory than it may",
-    "processes": "it started more processes than it may",
-    "files": "it made more files than it may",
-}
-
-
-def _why(reports: list[dict]) -> str:
-    for report in reports:
-        if "killed" in report:
-            return _KILLED[report["killed"]]
-    ended = next((report["ended"] for report in reports if "ended" in report), "")
-    return f"it ended ({ended})" if ended else ""
 
 
 class Warm:

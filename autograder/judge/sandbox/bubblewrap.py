@@ -14,6 +14,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, environment, own_user, watch
 
 PACKAGES = Path(__file__).resolve().parents[3]
@@ -21,10 +22,8 @@ OURS = ("__init__.py", "errors.py", "judge")
 """What a cold kernel imports of this package. None of it is secret."""
 
 
-def start(role: str, walls: Walls, request: dict):
+def start(role: str, walls: Walls, request: dict) -> Kernel:
     """A `Kernel` behind `walls`. SandboxError where bubblewrap is not installed."""
-    from autograder.judge.warm import Kernel
-
     if not shutil.which("bwrap"):
         raise SandboxError("bubblewrap is not installed (Debian: apt install bubblewrap).")
     ours, theirs = socket.socketpair()
