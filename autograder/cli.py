@@ -96,6 +96,7 @@ def grade(
     from autograder.grading import record
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
+    from autograder.proofs import sample_class
 
     course = find_course()
     chosen = course.chosen(units or [])
@@ -103,7 +104,10 @@ def grade(
     with _progress() as progress:
         outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
-    out.print(tables.scores_table(rows, outcome))
+    kinds = sample_class.kinds(course)
+    out.print(tables.scores_table(rows, outcome, kinds))
+    if kinds and (card := tables.a_card(outcome)):
+        out.print("What a student reads:", card)
     if outcome.misconceptions():
         out.print(tables.misconceptions_table(outcome))
     for line in tables.remarks(rows, outcome):
@@ -111,6 +115,8 @@ def grade(
     for line in outcome.strays:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
     out.print(tables.summary(outcome), soft_wrap=True)
+    if outcome.feedback:
+        out.print(f"Feedback pages: {course.feedback}", soft_wrap=True, highlight=False)
     raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
 
 
@@ -211,9 +217,14 @@ def _choose(sandbox: str | None) -> str:
 @app.command("sample-class")
 @one_line_errors
 def sample_class(
-    size: Annotated[
+    students: Annotated[
         int | None,
-        typer.Option("-n", "--size", min=1, help="Students. Default: 30, or as many as it takes to show everything."),
+        typer.Option(
+            "-n", "--students", min=1, help="How many. Default: a dozen, each there for a reason, of units 00 and 02."
+        ),
+    ] = None,
+    units: Annotated[
+        list[str] | None, typer.Option("--units", help="A unit by name or number (repeat for more), or 'all'.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="The same seed makes the same class.")] = 0,
     if_empty: Annotated[bool, typer.Option("--if-empty", help="Only where nobody has handed anything in.")] = False,
@@ -225,7 +236,11 @@ def sample_class(
     if if_empty and not sample.is_empty(course):
         out.print("There are submissions already: no sample class was made.")
         return
-    manifest, problems = sample.make_class(course, size, seed)
+    if students is None and units is None:
+        manifest, problems = sample.small_class(course, seed)
+    else:
+        chosen = course.chosen([unit for unit in units or [] if unit != "all"])
+        manifest, problems = sample.make_class(course, students, seed, chosen)
     for line in problems:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
     out.print(

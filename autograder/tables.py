@@ -2,6 +2,7 @@
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
+from rich.panel import Panel
 from rich.table import Table
 
 from autograder.grading.grade import Outcome
@@ -11,10 +12,10 @@ MOST_ROWS = 25
 SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives"}  # 80 columns must do
 
 
-def scores_table(rows: dict[str, dict], outcome: Outcome) -> Table:
+def scores_table(rows: dict[str, dict], outcome: Outcome, kinds: dict[str, str]) -> Table:
     """One row per student and one column per unit: the points in the gradebook, – where there are none.
 
-    rows: unit → `record.scores` of it.
+    rows: unit → `record.scores` of it. kinds: what each student of a sample class is there to show.
     """
     table = Table(
         title="Scores",
@@ -26,12 +27,25 @@ def scores_table(rows: dict[str, dict], outcome: Outcome) -> Table:
     for unit in rows:
         most = max((row["max_score"] for row in rows[unit].values()), default=0)
         table.add_column(f"{unit[:2]}\n/ {most:g}", justify="right", no_wrap=True)
+    if kinds:
+        table.add_column("made to show", overflow="fold")
     by_student: dict[str, dict] = {}
     for submission in outcome.submissions:
         by_student.setdefault(submission.student, {})[submission.unit] = submission
     for student, handed_in in sorted(by_student.items()):
-        table.add_row(student, *(_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in rows))
+        points = (_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in rows)
+        table.add_row(escape(student), *points, *([escape(kinds.get(student, ""))] if kinds else []))
     return table
+
+
+def a_card(outcome: Outcome) -> Panel | None:
+    """What one student reads who made a mistake with a name; None where nobody did."""
+    for submission, results in outcome.results.items():
+        for result in results:
+            if result.score < result.points and result.diagnosis and result.diagnosis in result.message:
+                title = f"{submission.student}, unit {submission.unit[:2]}: {result.exercise} · {result.score:g} of {result.points:g}"
+                return Panel(escape(result.message), title=escape(title), title_align="left", width=80)
+    return None
 
 
 def _points(row: dict | None, submission, outcome: Outcome) -> str:

@@ -13,7 +13,7 @@ from conftest import UNIT, hand_in
 from autograder import notebooks
 from autograder.course.exercises import exercises
 from autograder.course.splice import SpliceError, replace_definition, splice
-from autograder.proofs.sample_class import make_class
+from autograder.proofs.sample_class import kinds, make_class, small_class
 
 # ------------------------------------------------------------------------------------------------------------- splicing
 
@@ -259,3 +259,10 @@ def test_with_two_units_one_student_hands_in_the_other_ones_notebook(course):
     manifest, _ = make_class(course, None, 0)
     student = next(name for name, entry in manifest.items() if entry["kind"] == "another unit's notebook")
     assert "why_more" in course.submission(student, UNIT).read_text()
+
+
+def test_the_small_class_is_a_dozen_who_are_there_for_a_reason(course):
+    manifest, problems = small_class(course, 0)
+    assert problems == [] and len(manifest) == 12
+    assert kinds(course) == {name: entry["kind"] for name, entry in manifest.items()}
+    assert len(set(kinds(course).values())) == 12 and any("hostile" in kind for kind in kinds(course).values())
