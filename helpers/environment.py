@@ -37,6 +37,13 @@ def triton_mode() -> str:
     return f"Triton {version}, {'compiled' if torch.cuda.is_available() else 'interpreted'}."
 
 
+def settle_triton() -> None:
+    """Without a GPU kernels are interpreted. Triton decides that when it is first imported, and PyTorch imports it too (to count
+    FLOPs, to make an optimiser): so it is said as soon as the course is imported."""
+    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
+        os.environ["TRITON_INTERPRET"] = "1"
+
+
 def _plot_style() -> None:
     """Quiet axes; sizes that fit a notebook's width. Fonts are asked for by a list, which must not warn."""
     import matplotlib as mpl
@@ -51,3 +58,6 @@ def _plot_style() -> None:
             "figure.autolayout": True,
         }
     )
+
+
+settle_triton()

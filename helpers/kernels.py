@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from helpers.environment import settle_triton
+
 INSTALL = (
     "Triton isn't installed here. On Linux run `pip install triton`; on Windows use WSL, on a Mac use Colab. All exercises but the "
     "kernels work without it."
@@ -65,8 +67,7 @@ class _NoLanguage:
 
 def _import_triton() -> tuple[Any, Any, str]:
     """`triton`, `triton.language`, and why no kernel can run here ("" if they can)."""
-    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
-        os.environ["TRITON_INTERPRET"] = "1"
+    settle_triton()
     try:
         import triton
         import triton.language as tl

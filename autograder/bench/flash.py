@@ -1,4 +1,4 @@
-"""What tiling gains, measured: `python -m autograder.bench_flash [--lengths N …] [--json FILE] [--skip-cpu]`.
+"""What tiling gains, measured: `python -m autograder.bench.flash [--lengths N …] [--json FILE] [--skip-cpu]`.
 
 On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of the
 course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark. Where there

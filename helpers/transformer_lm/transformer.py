@@ -18,7 +18,7 @@ from .positions import rotary_embedding
 
 
 class Cache(Protocol):
-    """What a layer wants of its cache. `helpers.cache` has several."""
+    """What a layer wants of its cache. `helpers.kv_cache.cache` has several."""
 
     length: int
 

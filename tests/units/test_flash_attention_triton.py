@@ -244,7 +244,7 @@ def _python(code, **environment):
 def test_without_triton_the_course_loads_and_says_what_to_do():
     said = _python(
         "import sys; sys.modules['triton'] = None\n"
-        "from helpers import check\nfrom helpers.flash_triton import triton_forward\nimport torch\n"
+        "from helpers import check\nfrom helpers.flash_attention.flash_triton import triton_forward\nimport torch\n"
         "print(check.triton_forward(triton_forward, points=5).message)\n"
         "try:\n    triton_forward(*torch.ones(3, 1, 1, 2, 16))\nexcept RuntimeError as error:\n    print(error)\n"
     )
