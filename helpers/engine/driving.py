@@ -43,4 +43,8 @@ def unpack(output: Any, *names: str) -> tuple:
 
 def choice(answer: Callable) -> str:
     """The answer to a question with choices, whether it comes as "C", " c" or ["c"]."""
-    return "".join(letter for letter in "".join(call(answer)).lower() if letter.isalpha())
+    given = call(answer)
+    words = "".join(map(str, given)) if isinstance(given, (list, tuple)) else given
+    if not isinstance(words, str):
+        raise Stopped(StudentError("TypeError", 'return the letter of your choice in quotes, such as "a".'))
+    return "".join(letter for letter in words.lower() if letter.isalpha())

@@ -30,6 +30,9 @@ class StrayPointer(IndexError):
     """A kernel read or wrote somewhere else altogether."""
 
 
+CERTAIN = (UnmaskedRead.__name__, UnmaskedWrite.__name__)  # errors that say which slip it is, wherever they come up
+
+
 @dataclass(frozen=True)
 class _Launch:
     """A kernel while it runs, and its tensors by the names of its arguments."""

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from helpers.engine.cases import sized
-from helpers.engine.check import CheckGroup, Misconception
-from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 
 from .. import linear_attention as reference
@@ -52,11 +51,11 @@ def softmax_features(q, k, v):
 
 def _long(n: int, m: int, d: int, d_v: int):
     """Twice what the two products need; n · m would be many times more."""
-    return bounded(sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v),
-                   flops=2 * 2 * (n + m) * d * (d_v + 1), elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
+    return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
+                 max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
 
 
-_all_at_once = CountedCheck(
+_all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5),
@@ -67,12 +66,12 @@ _all_at_once = CountedCheck(
             "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
             "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
             "values: q (kᵀ v).",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
             "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
-            _all_pairs_scored,
+            cost=_all_pairs_scored,
         ),
         Misconception(
             "the normaliser forgotten", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
@@ -194,11 +193,11 @@ def recurrent_raw_queries(q, k, v):
 
 
 def _long_causal(n: int, d: int, d_v: int, **sizes):
-    return bounded(sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, **sizes),
-                   flops=2 * 2 * 2 * n * d * (d_v + 1), elements=2 * n * (d + 1) * (d_v + 1))  # fmt: skip
+    return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
+                 max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
 
 
-recurrent_linear_attention = CountedCheck(
+recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
         sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5),
@@ -207,13 +206,13 @@ recurrent_linear_attention = CountedCheck(
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
-            "The output is right, and the point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
-            _square_made,
+            "The point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            cost=_square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
             "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
-            _all_pairs_scored,
+            cost=_all_pairs_scored,
         ),
         Misconception(
             "causal by masking a full sum", normaliser_of_all_tokens,
@@ -310,12 +309,12 @@ def _token_by_token(seen: Observation) -> bool:
 
 
 def _long_chunks(n: int, d: int, d_v: int, c: int):
-    return bounded(sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c), operations=60 * -(-n // c),
-                   flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
-                   elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
+    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=60 * -(-n // c),
+                 max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+                 max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
 
 
-chunked_linear_attention = CountedCheck(
+chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
         sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3),
@@ -326,12 +325,12 @@ chunked_linear_attention = CountedCheck(
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
             "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
             "a loop over tokens instead of chunks", token_after_token,
-            "The output is right, but a step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
-            _token_by_token,
+            "A step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
+            cost=_token_by_token,
         ),
         Misconception(
             "the state lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),

@@ -5,8 +5,7 @@ import math
 import torch
 
 from helpers.engine.cases import sized
-from helpers.engine.check import Misconception
-from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.check import Check, Misconception
 
 from .. import low_rank
 from .sparse import _all_pairs_scored, _square_made
@@ -47,11 +46,11 @@ def projected_and_restored(q, k, v, e, f):
 
 def _long(n: int, m: int, d: int, d_v: int, r: int):
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
-    case = sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4)
-    return bounded(case, flops=2 * 2 * (n + m) * r * (d + d_v), elements=2 * max(n, m) * r * max(d, d_v))
+    return sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
+                 max_flops=2 * 2 * (n + m) * r * (d + d_v), max_elements=2 * max(n, m) * r * max(d, d_v))  # fmt: skip
 
 
-low_rank_attention = CountedCheck(
+low_rank_attention = Check(
     reference=low_rank.low_rank_attention,
     cases=[
         sized(n=5, m=9, d=4, d_v=3, r=2),
@@ -65,12 +64,12 @@ low_rank_attention = CountedCheck(
         Misconception(
             "a hidden n × m matrix", scores_projected,
             "(q kᵀ) Eᵀ = q (E k)ᵀ: the brackets don't change the result, but they change the price. Project the keys before you take scores.",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
             "every key scored, one row at a time", scores_projected_by_rows,
             "Each query still scores all m keys before the projection, so the work is O(n m). Project the keys once, for all queries.",
-            _all_pairs_scored,
+            cost=_all_pairs_scored,
         ),
         Misconception(
             "features projected instead of positions", features_projected,

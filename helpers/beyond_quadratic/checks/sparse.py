@@ -5,9 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.counted import CountedCheck, bounded
 from helpers.engine.observe import Observation
 
 from .. import sparse
@@ -110,11 +109,11 @@ def window_masked_with_zeros(q, k, v, w):
 def _long_local(n: int, d: int, d_v: int, w: int, **sizes):
     """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
     slots = n * (4 * w + 4)
-    return bounded(sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w, **sizes),
-                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+    return sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w,
+                 max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v), **sizes)  # fmt: skip
 
 
-local_attention = CountedCheck(
+local_attention = Check(
     reference=sparse.local_attention,
     cases=[
         sized(n=9, d=4, d_v=3, w=2),
@@ -125,10 +124,10 @@ local_attention = CountedCheck(
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × n matrix", lambda q, k, v, w: _dense(q, k, v, _gap(q.shape[-2]).abs() <= w), SECRET_HINT, _square_made,
+            "a hidden n × n matrix", lambda q, k, v, w: _dense(q, k, v, _gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=_square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", band_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", band_by_rows, ROWS_HINT, cost=_all_pairs_scored,
         ),
         Misconception(
             "a window one token too narrow", lambda q, k, v, w: _banded(q, k, v, w - 1, w - 1),
@@ -284,11 +283,11 @@ def window_row_wins(q, k, v, w, g):
 
 def _long_global(n: int, d: int, d_v: int, w: int, g: int):
     slots = n * (4 * w + 4 + g) + 2 * g * n
-    return bounded(sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g),
-                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+    return sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g,
+                 max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v))  # fmt: skip
 
 
-global_local = CountedCheck(
+global_local = Check(
     exercise="global_local",
     reference=sparse.global_local_attention,
     cases=[
@@ -301,10 +300,10 @@ global_local = CountedCheck(
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, g)),
             "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, cost=_all_pairs_scored,
         ),
         Misconception(
             "global tokens counted twice", globals_counted_twice,
@@ -574,7 +573,9 @@ def _normal(*shape: int, scale: float = 1.0) -> Drawn:
     return Drawn(lambda g: scale * torch.randn(*shape, generator=g))
 
 
-def _listed(n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = ""):
+def _listed(
+    n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = "", **limits: int
+) -> Case:
     words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
     return given(
         words,
@@ -582,24 +583,25 @@ def _listed(n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: 
         _normal(*batch, m, d, scale=scale),
         _normal(*batch, m, d_v),
         *_table(n, m, c),
+        **limits,
     )
 
 
-gathered_attention = CountedCheck(
+gathered_attention = Check(
     reference=sparse.gathered_attention,
     cases=[
         _listed(5, 9, 4, 3, 2), _listed(6, 8, 3, 4, 5, batch=(2, 3)), _listed(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
-        bounded(_listed(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)"),
-                flops=2 * 2 * 300 * 8 * 7, elements=2 * 300 * 8 * 4),
+        _listed(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
+                max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × m matrix", lambda q, k, v, keys, allowed: _dense(q, k, v, _table_mask(k, keys, allowed)),
             "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", table_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", table_by_rows, ROWS_HINT, cost=_all_pairs_scored,
         ),
         Misconception(
             "empty slots that take part", lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.counted import CountedCheck, bounded
 from helpers.engine.observe import Observation
 
 from .. import flash
@@ -56,10 +55,8 @@ def _low(n: int, m: int, d_v: int = 3):
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values."""
-    case = sized(
-        f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k)
-    )
-    return bounded(case, flops=5 * n * m * (d + d_v) // 2, elements=2 * max(n, m) * max(d, d_v))
+    return sized(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k),
+                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -243,7 +240,7 @@ NEVER_MADE = (
     "point."
 )
 
-flash_attention_forward = CountedCheck(
+flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     cases=[
         sized("n = 4, m = 9, tiles of 2 × 3", **_sizes(4, 9, 5, 2, False, 2, 3)),
@@ -314,6 +311,7 @@ flash_attention_forward = CountedCheck(
             "state carried over to the next queries",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "state kept"),
             "Other queries, other rows: maximum, sum and accumulator start afresh with every tile of queries.",
+            raises="RuntimeError",
         ),
         Misconception(
             "one maximum for a whole tile",
@@ -438,19 +436,19 @@ flash_attention_forward = CountedCheck(
         ),
         Misconception(
             "a secret n × m matrix",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=_square_made,
         ),
         Misconception(
             "all keys of a stripe at once", all_keys_of_a_stripe,
             "Your stripes are tiles in one direction only: a stripe's scores grow with the sequence and no longer fit on chip. Walk over the "
             "other side in blocks too, with a running maximum and sum.",
-            _stripe_made,
+            cost=_stripe_made,
         ),
         Misconception(
             "the scores computed twice", scored_twice,
             "You walk over the keys once for the logsumexp and again for the values. With a running maximum that rescales what was gathered, "
             "one walk is enough.",
-            _more_products,
+            cost=_more_products,
         ),
     ],
     forbids=FUSED,
@@ -540,11 +538,11 @@ causal_tiles_count = Check(
 
 def _skipping(batch: tuple[int, ...], n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """A causal case whose FLOPs are those of the tiles that must be visited."""
-    case = sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
-                 **_sizes(n, m, d, d_v, True, block_q, block_k))  # fmt: skip
     tile = 2 * block_q * block_k * (d + d_v + 1)  # 1 more: the sums, taken as a product with ones
-    return bounded(case, flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
-                   elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
+    return sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
+                 **_sizes(n, m, d, d_v, True, block_q, block_k),
+                 max_flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
+                 max_elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 def _nothing_skipped(seen: Observation) -> bool:
@@ -553,7 +551,7 @@ def _nothing_skipped(seen: Observation) -> bool:
     return causal and seen.flops >= 2 * _pairs(seen) * (q.shape[-1] + v.shape[-1]) and not _square_made(seen)
 
 
-skipped_tiles = CountedCheck(
+skipped_tiles = Check(
     exercise="flash_attention_forward",
     reference=flash.flash_attention_forward,
     cases=[
@@ -566,11 +564,11 @@ skipped_tiles = CountedCheck(
             lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k),
             "A tile of which nothing is visible changes neither maximum nor sum nor accumulator. Don't compute it: end the walk over the keys at "
             "the last one that any query of the tile can see.",
-            _nothing_skipped,
+            cost=_nothing_skipped,
         ),
         Misconception(
             "a secret n × m matrix",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=_square_made,
         ),
         Misconception(
             "tiles skipped too early",

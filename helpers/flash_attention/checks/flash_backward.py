@@ -1,19 +1,17 @@
 """Checks of the tiled backward pass, and of the `torch.autograd.Function` that joins it to the forward pass."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Generator
 
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.compare import difference
-from helpers.engine.counted import CountedCheck, bounded
-from helpers.engine.observe import Observation, StudentError
+from helpers.engine.observe import Observation
 
 from .. import flash
-from .flash import FUSED, _climbing, _square_made, _stripe_made
+from .flash import FUSED, _climbing, _pairs, _square_made, _stripe_made
+from .flash import _tiled as _tiled_forward
 
 __all__ = ["flash_attention_backward"]
 
@@ -37,9 +35,9 @@ def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor."""
-    case = _after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
-                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k)  # fmt: skip
-    return bounded(case, flops=8 * n * m * 2 * (d + d_v), elements=2 * max(n, m) * max(d, d_v))
+    return _after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k,
+                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -105,7 +103,7 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
     return dq, dk, dv
 
 
-backward = CountedCheck(
+backward = Check(
     reference=flash.flash_attention_backward,
     cases=[
         _after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
@@ -203,6 +201,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dK not transposed"
             ),
             "Row j of dK collects from all queries: column j of dS. So dK = dSᵀ Q, where dQ = dS K.",
+            raises="RuntimeError",
         ),
         Misconception(
             "transposed dV",
@@ -210,6 +209,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV not transposed"
             ),
             "Row j of dV collects from all queries that read value j: column j of P. So dV = Pᵀ dO.",
+            raises="RuntimeError",
         ),
         Misconception(
             "dV from dS",
@@ -301,7 +301,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
             ),
             "All n · m weights stood in memory at once. Make a tile of them again from lse, use it up, and go on.",
-            _square_made,
+            cost=_square_made,
         ),
         Misconception(
             "all keys of a stripe at once",
@@ -309,7 +309,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
             "Your tiles are tiles in one direction only: they grow with the sequence and no longer fit on chip.",
-            _stripe_made,
+            cost=_stripe_made,
         ),
     ],
     forbids=FUSED,
@@ -341,6 +341,8 @@ def _with_slip(q, k, v, causal, slip):
         @staticmethod
         def forward(ctx, q, k, v):
             ctx.save_for_backward(q, k, v)
+            if slip == "tiled forward":
+                return flash.flash_attention_forward(q, k, v, causal)[0]
             return _attention(q, k, v, causal and slip != "not causal at all")[0] @ v
 
         @staticmethod
@@ -358,30 +360,6 @@ def _with_slip(q, k, v, causal, slip):
     return Slipped.apply(q, k, v)
 
 
-LEARNT = ("output", "gradient of q", "gradient of k", "gradient of v")
-
-
-class _WithGradients(Check):
-    """What is compared is (output, dq, dk, dv), so that slips on the way back are told apart like any others."""
-
-    def observe(self, answer: Callable, args: tuple, gradient: bool = True) -> Observation:
-        try:
-            seen = super().observe(answer, args, gradient=True)
-            seen.output = (seen.output, *(seen.gradients or ()))
-            return seen
-        except Exception as error:  # on the way back, which `observe` does not wait for
-            return Observation(args, {}, error=StudentError(type(error).__name__, str(error)))
-
-    def _problem(self, seen: Observation, expected: tuple, case: Case) -> str:
-        if not seen.error:
-            for name, got, want in zip(LEARNT, seen.output, expected):
-                if got is None:
-                    return f"No {name} comes back, so nothing before this could be trained."
-                if not self.agrees(got, want, seen.args):
-                    return f"The {name} is off. {difference(got, want)}"
-        return super()._problem(seen, expected, case)
-
-
 def _large_square_made(seen: Observation) -> bool:
     """Whether a tensor of n × m elements was made where that is more than any tile has."""
     q, k = seen.args[:2]
@@ -393,16 +371,32 @@ def cut_off(q, k, v, causal=False):
 
 
 def _trained(label: str, **sizes) -> Case:
-    return sized(f"gradients, {label}", dtype=torch.float64, **sizes)
+    return sized(f"gradients, {label}", dtype=torch.float64, gradient=True, **sizes)
 
 
 def _long(n: int, m: int, causal: bool) -> Case:
-    """Tiles up to half of n × m are welcome."""
+    """Tiles up to half of n × m are welcome, there and back; kept for the way back are the output and a number a row."""
     words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
-    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, max_elements=n * m // 2)
+    half = n * m // 2
+    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
+                 max_elements=half, max_saved=half, max_backward_elements=half)  # fmt: skip
 
 
-flash_attention = _WithGradients(
+def _weights_kept(seen: Observation) -> bool:
+    """Whether as many numbers were kept for the way back as there are weights."""
+    return not _large_square_made(seen) and seen.saved >= _pairs(seen)
+
+
+def _dense_way_back(seen: Observation) -> bool:
+    """Whether all weights stood in memory at once on the way back, and only there."""
+    return not _large_square_made(seen) and seen.saved < _pairs(seen) <= seen.backward_largest
+
+
+def tiles_left_to_autograd(q, k, v, causal=False):
+    return _tiled_forward(q, k, v, causal, flash.TILE, flash.TILE)[0]
+
+
+flash_attention = Check(
     reference=flash.flash_attention,
     cases=[
         _trained("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
@@ -432,10 +426,12 @@ flash_attention = _WithGradients(
         Misconception(
             "gradients in the wrong order", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "order"),
             "`backward` returns one gradient for every input of `forward`, in the same order: dq, dk, dv, and None for causal.",
+            raises="RuntimeError",
         ),
         Misconception(
             "a gradient too few", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "too few"),
             "`backward` returns one gradient for every input of `forward`, with None for those that have no gradient, such as causal.",
+            raises="RuntimeError",
         ),
         Misconception(
             "gradients for the values alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "values alone"),
@@ -447,7 +443,7 @@ flash_attention = _WithGradients(
         ),
         Misconception(
             "cut off from the gradient", cut_off,
-            "The values are right, but the graph ends here: nothing before this could be trained. Call the function through "
+            "The graph ends here: nothing before this could be trained. Call the function through "
             "`FlashAttention.apply(…)`, not through its `forward`.",
         ),
         Misconception(
@@ -457,7 +453,18 @@ flash_attention = _WithGradients(
         Misconception(
             "a secret n × m matrix", lambda q, k, v, causal=False: _attention(q, k, v, causal)[0] @ v,
             "All n · m weights stood in memory at once. Use the tiled passes.",
-            _large_square_made,
+            cost=_large_square_made,
+        ),
+        Misconception(
+            "tiles that autograd differentiates", tiles_left_to_autograd,
+            "Autograd keeps the weights of every tile, and all tiles together are n · m numbers. Keep q, k, v, the output and lse, and make the "
+            "weights again on the way back: that is what the `autograd.Function` is for.",
+            cost=_weights_kept,
+        ),
+        Misconception(
+            "tiles forward, a full matrix on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
+            "`backward` makes all n · m weights again at once. It needs them tile by tile only: call your tiled backward pass.",
+            cost=_dense_way_back,
         ),
     ],
     forbids=FUSED,

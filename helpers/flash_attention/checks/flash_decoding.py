@@ -5,9 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Misconception
-from helpers.engine.counted import CountedCheck
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
 
 from .. import flash
@@ -97,22 +96,12 @@ def _one_after_the_other(seen: Observation) -> bool:
     return sum(seen.operations.values()) > AT_ONCE
 
 
-class _InParts(CountedCheck):
-    """Attention as a whole gives the same output: so the outputs of all the parts must have been made, in one tensor."""
-
-    def _problem(self, seen: Observation, expected, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        if problem or not _never_in_parts(seen):
-            return problem
-        return "No tensor was large enough to hold the outputs of all parts side by side."
-
-
 def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """One query whose scores climb by `step` a key."""
     return _levelled((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
-flash_decoding = _InParts(
+flash_decoding = Check(
     reference=flash.flash_decoding,
     cases=[
         sized("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
@@ -128,13 +117,13 @@ flash_decoding = _InParts(
             "one part after the other", part_after_part,
             "The parts waited for each other. Give the keys an axis for the parts, so that one product serves all of "
             "them: on a GPU they then run side by side.",
-            _one_after_the_other,
+            cost=_one_after_the_other,
         ),
         Misconception(
             "never split", undivided,
             "One worker did it all. Each part of the keys has an output and a logsumexp of its own; only these few "
             "numbers meet at the end.",
-            _never_in_parts,
+            cost=_never_in_parts,
         ),
         Misconception(
             "the parts' outputs averaged", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
@@ -188,6 +177,12 @@ flash_decoding = _InParts(
             "no scale", lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
             "The scores are divided by √d, in every part.",
         ),
+    ],
+    behaviours=[
+        Behaviour(
+            "the parts side by side", lambda seen: not _never_in_parts(seen),
+            "No tensor was large enough to hold the outputs of all parts side by side.",
+        )
     ],
     forbids=FUSED,
     within=WITHIN,

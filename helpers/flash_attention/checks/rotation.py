@@ -318,6 +318,7 @@ rotate = Check(
         Misconception(
             "tokens mixed instead of features", over_tokens,
             "H has to act on the features of each token, the last axis. Tokens of a causal model must not be mixed at all.",
+            raises="RuntimeError",
         ),
         Misconception(
             "another rotation than Hadamard's", fresh_rotation,

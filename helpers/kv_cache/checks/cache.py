@@ -13,6 +13,7 @@ __all__ = ["KVCache", "new_operations", "what_to_store"]
 
 what_to_store = Check(
     reference=reference.what_to_store,
+    quiz=True,
     cases=[given("the letter of one choice")],
     drive=choice,
     misconceptions=[
@@ -37,6 +38,7 @@ what_to_store = Check(
 
 new_operations = Check(
     reference=reference.new_operations,
+    quiz=True,
     cases=[given("letters in their order")],
     drive=choice,
     misconceptions=[
@@ -301,6 +303,7 @@ KVCache = Check(
         Misconception(
             "joined along the wrong axis", JoinedAlongTheHeads,
             "The axes are (b, h, n, d_h). Tokens are axis 2; along axis 1 you would get more heads, not more tokens.",
+            raises="RuntimeError",
         ),
         Misconception(
             "grown by concatenation", Joined,
@@ -310,6 +313,7 @@ KVCache = Check(
         Misconception(
             "full one token too early", FullOneTooEarly,
             "A cache with room for 9 tokens takes the ninth. Compare with > instead of ≥.",
+            raises="ValueError",
         ),
         Misconception(
             "no clear error when full", NoErrorOfItsOwn,
@@ -323,6 +327,7 @@ KVCache = Check(
         Misconception(
             "an error after half of it was stored", HalfStored,
             "After an error the cache should be as it was before, so that the caller can go on. Look whether the tokens fit before you write.",
+            raises="ValueError",
         ),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import choice
 
 from .. import masked_attention
 
@@ -95,6 +96,7 @@ masked_softmax = Check(
         Misconception(
             "−10⁹ instead of −∞", lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1),
             "float16 ends at 65 504, so −10⁹ can't even be stored there. And where all keys are hidden, equal scores of −10⁹ give each 1/m instead of 0.",
+            raises="RuntimeError",
         ),
         Misconception(
             "−10⁴ instead of −∞", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1),
@@ -272,6 +274,8 @@ causal_attention = Check(
 
 why_before_softmax = Check(
     reference=masked_attention.why_before_softmax,
+    quiz=True,
+    drive=choice,
     cases=[given("your choice")],
     misconceptions=[
         Misconception(
@@ -291,6 +295,8 @@ why_before_softmax = Check(
 
 what_is_it_for = Check(
     reference=masked_attention.what_is_it_for,
+    quiz=True,
+    drive=choice,
     cases=[given("your choice")],
     misconceptions=[
         Misconception(

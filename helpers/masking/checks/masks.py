@@ -414,6 +414,7 @@ mask_zoo = CheckGroup(
 
 which_positions = Check(
     reference=masks.which_positions,
+    quiz=True,
     cases=[given("the positions, in rising order")],
     misconceptions=[
         Misconception(

@@ -201,6 +201,7 @@ multi_head_loop = Check(
         Misconception(
             "keys and values from the queries' tokens", loop_on_x_alone,
             "In cross-attention the queries come from `x`, but what they look at is `memory`: keys and values come from there.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask inverted", loop_with_the_mask_inverted,
@@ -490,18 +491,22 @@ MultiHeadAttention = Check(
         Misconception(
             "keys and values from the queries' tokens", LayerWithoutCrossAttention,
             "In cross-attention `x` asks and `memory` answers: keys and values are projections of `memory`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "values from the queries' tokens", LayerWithValuesFromX,
             "The keys come from `memory`, and the values belong to those keys: they come from there too.",
+            raises="RuntimeError",
         ),
         Misconception(
             "queries from the memory", LayerWithQueriesFromMemory,
             "The output has a row for each token of `x`, so the queries come from `x`. `memory` gives keys and values.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask's batch axis taken for heads", LayerWithMaskOverBatch,
             "The scores are (b, h, n, m), and a mask (b, n, m) lines up with them from the right: b meets h. Give the mask a head axis of size 1.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask inverted", LayerWithMaskInverted,
@@ -666,6 +671,7 @@ heads_as_sum = Check(
         Misconception(
             "W_O cut into columns", parts_by_columns,
             "In a row of heads times W_O, feature j of the row meets row j of W_O. So head i meets the i-th block of rows.",
+            raises="RuntimeError",
         ),
         Misconception(
             "every h-th row of W_O", parts_by_every_hth_row,

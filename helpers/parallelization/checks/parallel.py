@@ -3,10 +3,10 @@
 import math
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 
 from .. import parallel
@@ -41,6 +41,7 @@ one_token = Check(
         Misconception(
             "the token's key instead of its query", lambda q, k, v, i: _weights(k[i], k) @ v,
             "Token i asks with its query. The keys are what it compares that query with.",
+            raises="IndexError",
         ),
         Misconception(
             "only the keys up to the token itself", lambda q, k, v, i: _weights(q[i], k[: i + 1]) @ v[: i + 1],
@@ -83,17 +84,11 @@ one_token = Check(
 )  # fmt: skip
 
 
-class _MatrixForm(Check):
-    """Besides the values: all scores must have been tensors at some time. Python numbers would escape the count of operations."""
-
-    def _problem(self, seen: Observation, expected: Tensor, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        if problem or case.max_operations is None or not _in_python(seen):
-            return problem
-        return "The scores were never in a tensor: they seem to be computed number by number, in Python."
+FEW_SCORES = 35  # so few may be computed one by one
 
 
 def _in_python(seen: Observation) -> bool:
+    """Whether the scores never stood in a tensor: as Python numbers they would escape the count of operations."""
     q, k = seen.args[:2]
     return seen.largest < len(q) * len(k)
 
@@ -109,7 +104,7 @@ def softmax_over_everything(q, k, v):
 
 LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 tokens at least 60
 
-attention_all_tokens = _MatrixForm(
+attention_all_tokens = Check(
     reference=parallel.attention_all_tokens,
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
@@ -119,9 +114,9 @@ attention_all_tokens = _MatrixForm(
     misconceptions=[
         Misconception(
             "a hidden loop over the tokens", tokens_in_a_loop,
-            "The values are right, but the tokens (or the keys) were worked through one after the other. q @ kᵀ is the whole table of scores "
+            "The tokens (or the keys) were worked through one after the other. q @ kᵀ is the whole table of scores "
             "in a single operation, and PyTorch may compute all its entries side by side.",
-            lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen),
+            cost=lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen),
         ),
         Misconception(
             "softmax over the queries", lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v,
@@ -147,6 +142,12 @@ attention_all_tokens = _MatrixForm(
             "values weighted by scores", lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[1])) @ v,
             "Scores can be negative and don't sum to 1. The softmax makes weights of them.",
         ),
+    ],
+    behaviours=[
+        Behaviour(
+            "all scores in one tensor", lambda seen: math.prod(map(len, seen.args[:2])) <= FEW_SCORES or not _in_python(seen),
+            "The scores were never in a tensor: they seem to be computed number by number, in Python.",
+        )
     ],
     forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
 )  # fmt: skip
@@ -185,9 +186,9 @@ attention_chunk = Check(
         ),
         Misconception(
             "everything computed, then cut out", lambda q, k, v, start, stop: _attention(q, k, v)[start:stop],
-            "The rows are right, but the whole (n, m) table was made for them. If every worker does that, nothing is gained: cut the queries "
+            "The whole (n, m) table was made for a few rows. If every worker does that, nothing is gained: cut the queries "
             "first.",
-            lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
+            cost=lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
         ),
         Misconception(
             "the stop row included", lambda q, k, v, start, stop: _attention(q[start : stop + 1], k, v),
@@ -260,10 +261,12 @@ joined_chunks = Check(
         Misconception(
             "the uneven last chunk lost", last_chunk_lost,
             "n // size rounds down, and the rows of the short last chunk are missing. There are ⌈n / size⌉ chunks.",
+            raises="ValueError",
         ),
         Misconception(
             "the uneven last chunk left empty", last_chunk_left_empty,
             "The output has n rows, but the last n mod size of them were never computed. The last chunk may be short; it is still a chunk.",
+            raises="ValueError",
         ),
         Misconception(
             "the order turned round", lambda task, n, size, order: in_the_order_of_computing(task, n, size, sorted(order)[::-1]),

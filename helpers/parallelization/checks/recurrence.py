@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
 
@@ -123,7 +123,7 @@ rnn_encoder = Check(
         Misconception(
             "the state cut off from the gradient",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h.detach() @ w_h + bias)),
-            "The values are right, but `.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
+            "`.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
             "what it does to later states.",
         ),
     ],
@@ -243,9 +243,10 @@ def _allowed(n: int) -> int:
     return 2 * math.ceil(math.log2(n)) + 1
 
 
-def _shallow(output, operator, elements) -> bool:
+def _shallow(seen: Observation) -> bool:
     # n elements can't be combined at less than ⌈log2 n⌉: then the counter has been lost or overwritten.
-    return math.ceil(math.log2(len(elements))) <= _depth(output) <= _allowed(len(elements))
+    n = len(seen.args[1])
+    return math.ceil(math.log2(n)) <= _depth(seen.output) <= _allowed(n)
 
 
 def _one_by_one(seen: Observation) -> bool:
@@ -255,15 +256,6 @@ def _one_by_one(seen: Observation) -> bool:
 def _block_by_block(seen: Observation) -> bool:
     n = len(seen.args[1])
     return _allowed(n) < _depth(seen.output) < n - 1
-
-
-class _ScanCheck(Check):
-    """The values must agree; how deep they were computed is the student's choice, within what a property allows."""
-
-    def _problem(self, seen: Observation, expected: Tensor, case: Case) -> str:
-        if isinstance(seen.output, Tensor) and seen.output.shape == expected.shape:
-            expected = torch.cat([expected[:, :-1], seen.output[:, -1:].to(expected)], dim=1)
-        return super()._problem(seen, expected, case)
 
 
 def scan_one_by_one(operator, elements):
@@ -329,14 +321,15 @@ def scan_that_reads_new_values(operator, elements):
     return rows
 
 
-scan = _ScanCheck(
+scan = Check(
     reference=recurrence.associative_scan,
     cases=[
         _scanning("linear steps", _affine, 2, 8), _scanning("sums", _sums, 1, 5), _scanning("linear steps", _affine, 2, 13),
         _scanning("2×2 matrices", _matrices, 4, 40), _scanning("linear steps", _affine, 2, 200),
     ],
-    properties=[
-        Property(
+    view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
+    behaviours=[
+        Behaviour(
             "depth about log2 n", _shallow,
             "The values are right, but some of them come out of a chain of operators that is longer than 2⌈log2 n⌉ + 1 (the check's operator "
             "counts its own nesting).",
@@ -345,15 +338,15 @@ scan = _ScanCheck(
     misconceptions=[
         Misconception(
             "one element after the other", scan_one_by_one,
-            "The values are right, but the last one waits for n − 1 operators in a row, just like an RNN. Associativity lets you choose the "
+            "The last value waits for n − 1 operators in a row, just like an RNN. Associativity lets you choose the "
             "brackets: combine neighbours first, all pairs at once, then pairs of pairs. (The last column of the tables is the depth.)",
-            _one_by_one,
+            cost=_one_by_one,
         ),
         Misconception(
             "blocks, one after the other", scan_by_blocks,
             "Blocks of √n help, but within a block and from block to block there is still a chain: about 2√n steps. Double the reach at "
             "every round instead. (The last column of the tables is the depth.)",
-            _block_by_block,
+            cost=_block_by_block,
         ),
         Misconception(
             "exclusive instead of inclusive", scan_exclusive,

@@ -220,6 +220,7 @@ pipeline_steps = Check(
 
 forward_passes = Check(
     reference=schedules.forward_passes,
+    quiz=True,
     cases=[given("both numbers")],
     within=EXACT,
     misconceptions=[

@@ -95,10 +95,12 @@ qkv_projections = Check(
         Misconception(
             "W X instead of X W", projections_from_the_left,
             "Tokens are rows here. Row i of X W is token i times W, as it should be; W X would mix the tokens with each other.",
+            raises="RuntimeError",
         ),
         Misconception(
             "transposed weights", lambda x, w_q, w_k, w_v: (x @ w_q.mT, x @ w_k.mT, x @ w_v.mT),
             "`nn.Linear` stores its weight as (out, in) and so multiplies by the transpose. Here W is (d, d_k): no transpose.",
+            raises="RuntimeError",
         ),
         Misconception(
             "one weight shared by all three", lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_q),
@@ -193,6 +195,7 @@ scaled_dot_product_attention = Check(
         Misconception(
             "all axes of K transposed", all_axes_transposed,
             "`K.T` reverses every axis, the batch axes too. Swap the last two alone: `k.transpose(-2, -1)` or `k.mT`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "K reshaped instead of transposed", keys_reshaped,
@@ -205,7 +208,7 @@ scaled_dot_product_attention = Check(
         ),
         Misconception(
             "cut off from the gradient", detached,
-            "The values are right, but `.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
+            "`.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
             "that made them could never be trained.",
         ),
     ],
@@ -254,6 +257,7 @@ permutation_equivariance = Check(
         Misconception(
             "P on the wrong side", lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(),
             "X P mixes the *features* of each token. Tokens are rows, and rows are permuted from the left: P X.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the output not permuted", lambda layer, x, p: (layer(p @ x) - layer(x)).abs().max(),

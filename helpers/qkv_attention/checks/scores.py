@@ -92,6 +92,7 @@ location_score = Check(
         Misconception(
             "transposed W", lambda q, w: q @ w.mT,
             "W is (d, m): column j belongs to position j. No transpose.",
+            raises="RuntimeError",
         ),
     ],
 )  # fmt: skip
@@ -103,10 +104,12 @@ general_score = Check(
         Misconception(
             "transposed W", lambda q, w, k: q @ w.mT @ k.mT,
             "W is (d_q, d_k): the query meets its rows, the key its columns: q W kᵀ.",
+            raises="RuntimeError",
         ),
         Misconception(
             "W left out", lambda q, w, k: q @ k.mT,
             "Without W this is the plain dot product, and it needs d_q = d_k.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the result transposed", lambda q, w, k: (q @ w @ k.mT).mT.contiguous(),
@@ -183,6 +186,7 @@ score_variance = Check(
 
 two_word_example = Check(
     reference=scores.two_word_example,
+    quiz=True,
     cases=[given("both weights, to two digits")],
     within=(0.0, 0.006),
     misconceptions=[
