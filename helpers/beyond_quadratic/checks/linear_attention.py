@@ -10,7 +10,7 @@ from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 
 from .. import linear_attention as reference
-from .sparse import _all_pairs_scored, _square_made
+from .sparse import all_pairs_scored, square_made
 
 __all__ = ["linear_attention"]
 
@@ -49,7 +49,7 @@ def softmax_features(q, k, v):
     return q.softmax(-1) @ (k.softmax(-2).mT @ v)
 
 
-def _long(n: int, m: int, d: int, d_v: int):
+def long_sequences(n: int, m: int, d: int, d_v: int):
     """Twice what the two products need; n · m would be many times more."""
     return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
                  max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
@@ -59,19 +59,19 @@ _all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5),
-        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), _long(300, 350, 4, 3), _long(280, 240, 3, 6),
+        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
     ],
     misconceptions=[
         Misconception(
             "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
             "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
             "values: q (kᵀ v).",
-            cost=_square_made,
+            cost=square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
             "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
-            cost=_all_pairs_scored,
+            cost=all_pairs_scored,
         ),
         Misconception(
             "the normaliser forgotten", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
@@ -192,7 +192,7 @@ def recurrent_raw_queries(q, k, v):
     return _read(q, *_cumulated(q, _phi(k), v))
 
 
-def _long_causal(n: int, d: int, d_v: int, **sizes):
+def long_causal(n: int, d: int, d_v: int, **sizes):
     return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
                  max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
 
@@ -201,18 +201,18 @@ recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
         sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5),
-        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), _long_causal(300, 4, 3), _long_causal(260, 3, 6),
+        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
     ],
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
             "The point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
-            cost=_square_made,
+            cost=square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
             "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
-            cost=_all_pairs_scored,
+            cost=all_pairs_scored,
         ),
         Misconception(
             "causal by masking a full sum", normaliser_of_all_tokens,
@@ -308,7 +308,7 @@ def _token_by_token(seen: Observation) -> bool:
     return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
-def _long_chunks(n: int, d: int, d_v: int, c: int):
+def long_chunks(n: int, d: int, d_v: int, c: int):
     return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=60 * -(-n // c),
                  max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
                  max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
@@ -319,13 +319,13 @@ chunked_linear_attention = Check(
     cases=[
         sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), _long_chunks(608, 4, 3, 25), _long_chunks(500, 3, 6, 20),
+        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(500, 3, 6, 20),
     ],
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
             "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
-            cost=_square_made,
+            cost=square_made,
         ),
         Misconception(
             "a loop over tokens instead of chunks", token_after_token,

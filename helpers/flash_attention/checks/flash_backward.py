@@ -8,17 +8,17 @@ from torch import Generator
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
-from .flash import FUSED, _climbing, _pairs, _square_made, _stripe_made
-from .flash import _tiled as _tiled_forward
+from .flash import climbing_scores, score_count, square_made, stripe_made, tiled_with_slip
 
 __all__ = ["flash_attention_backward"]
 
 # ------------------------------------------------------------------------------------------------------------- inputs
 
 
-def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
+def after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
                    dtype=torch.float64, climb: float = 0.0, **limits) -> Case:  # fmt: skip
     """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them."""
 
@@ -26,7 +26,7 @@ def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int
         shapes = [(*batch, n, d), (*batch, m, d), (*batch, m, d_v), (*batch, n, d_v)]
         q, k, v, grad_out = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
         if climb:
-            q, k = (x.make(generator).double() for x in _climbing(n, m, climb)[:2])
+            q, k = (x.make(generator).double() for x in climbing_scores(n, m, climb)[:2])
         out, lse = flash.flash_attention_forward(q, k, v, causal)
         return *(x.to(dtype) for x in (q, k, v, out, lse, grad_out)), causal, block_q, block_k
 
@@ -35,7 +35,7 @@ def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor."""
-    return _after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+    return after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
                           n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k,
                           max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
 
@@ -106,13 +106,13 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
 backward = Check(
     reference=flash.flash_attention_backward,
     cases=[
-        _after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
-        _after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
-        _after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
-        _after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
-        _after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
-        _after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
-        _after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
+        after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
+        after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
+        after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
+        after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
+        after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
+        after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
+        after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
         _counted(24, 32, 3, 2, 8, 10),
     ],
     misconceptions=[
@@ -301,7 +301,7 @@ backward = Check(
                 q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
             ),
             "All n · m weights stood in memory at once. Make a tile of them again from lse, use it up, and go on.",
-            cost=_square_made,
+            cost=square_made,
         ),
         Misconception(
             "all keys of a stripe at once",
@@ -309,10 +309,10 @@ backward = Check(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
             "Your tiles are tiles in one direction only: they grow with the sequence and no longer fit on chip.",
-            cost=_stripe_made,
+            cost=stripe_made,
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------- forward and backward as one operation
@@ -370,11 +370,11 @@ def cut_off(q, k, v, causal=False):
     return _attention(q.detach(), k.detach(), v.detach(), causal)[0] @ v.detach()
 
 
-def _trained(label: str, **sizes) -> Case:
+def with_gradients(label: str, **sizes) -> Case:
     return sized(f"gradients, {label}", dtype=torch.float64, gradient=True, **sizes)
 
 
-def _long(n: int, m: int, causal: bool) -> Case:
+def long_gradients(n: int, m: int, causal: bool) -> Case:
     """Tiles up to half of n × m are welcome, there and back; kept for the way back are the output and a number a row."""
     words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
     half = n * m // 2
@@ -384,27 +384,27 @@ def _long(n: int, m: int, causal: bool) -> Case:
 
 def _weights_kept(seen: Observation) -> bool:
     """Whether as many numbers were kept for the way back as there are weights."""
-    return not _large_square_made(seen) and seen.saved >= _pairs(seen)
+    return not _large_square_made(seen) and seen.saved >= score_count(seen)
 
 
 def _dense_way_back(seen: Observation) -> bool:
     """Whether all weights stood in memory at once on the way back, and only there."""
-    return not _large_square_made(seen) and seen.saved < _pairs(seen) <= seen.backward_largest
+    return not _large_square_made(seen) and seen.saved < score_count(seen) <= seen.backward_largest
 
 
 def tiles_left_to_autograd(q, k, v, causal=False):
-    return _tiled_forward(q, k, v, causal, flash.TILE, flash.TILE)[0]
+    return tiled_with_slip(q, k, v, causal, flash.TILE, flash.TILE)[0]
 
 
 flash_attention = Check(
     reference=flash.flash_attention,
     cases=[
-        _trained("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
-        _trained("everything square", n=6, m=6, d=6, d_v=6, causal=False),
-        _trained("causal, the last 4 of 9 positions", batch=(2,), n=4, m=9, d=3, d_v=5, causal=True),
-        _trained("causal, 8 queries, 5 keys", n=8, m=5, d=4, d_v=3, causal=True),
-        _trained("several tiles, n = 75, m = 140, causal", n=75, m=140, d=4, d_v=3, causal=True),
-        _long(400, 500, causal=False),
+        with_gradients("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
+        with_gradients("everything square", n=6, m=6, d=6, d_v=6, causal=False),
+        with_gradients("causal, the last 4 of 9 positions", batch=(2,), n=4, m=9, d=3, d_v=5, causal=True),
+        with_gradients("causal, 8 queries, 5 keys", n=8, m=5, d=4, d_v=3, causal=True),
+        with_gradients("several tiles, n = 75, m = 140, causal", n=75, m=140, d=4, d_v=3, causal=True),
+        long_gradients(400, 500, causal=False),
     ],
     misconceptions=[
         Misconception(
@@ -467,7 +467,7 @@ flash_attention = Check(
             cost=_dense_way_back,
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 flash_attention_backward = CheckGroup("flash_attention_backward", backward, flash_attention)

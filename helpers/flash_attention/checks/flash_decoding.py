@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
-from .flash import FUSED, WITHIN, _levelled, _low
+from .flash import WITHIN, levelled_scores, low_scores
 
 __all__ = ["flash_decoding"]
 
@@ -98,7 +99,7 @@ def _one_after_the_other(seen: Observation) -> bool:
 
 def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """One query whose scores climb by `step` a key."""
-    return _levelled((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
+    return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
 flash_decoding = Check(
@@ -109,7 +110,7 @@ flash_decoding = Check(
         sized("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
         sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
         given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
-        given("scores near −120, m = 9 in 2 parts", *_low(1, 9, 7), 2),
+        given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
         sized(f"m = 96 in 48 parts, in {AT_ONCE} operations", m=96, d=3, d_v=4, splits=48, max_operations=AT_ONCE),
     ],
     misconceptions=[
@@ -184,6 +185,6 @@ flash_decoding = Check(
             "No tensor was large enough to hold the outputs of all parts side by side.",
         )
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
     within=WITHIN,
 )  # fmt: skip

@@ -655,7 +655,7 @@ def backward_without_kernel(q, k, v, out, lse, grad_out, causal):
     return dq.float(), dk.float(), (p[..., None] * grad[..., :, None, :]).sum(-3).float()
 
 
-def _backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
+def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
     """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right."""
     forward = sized(label, scale=scale, dtype=dtype, **sizes)
 
@@ -673,10 +673,10 @@ triton_backward = KernelCheck(
     oracle=gradients,
     layouts=("heads inside", "gaps", "columns", "gaps", "dense", "columns"),
     cases=[
-        _backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
-        _backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
-        _backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
-        _backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
+        backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
+        backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
+        backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
+        backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
     ],
     misconceptions=[
         Misconception(

@@ -16,7 +16,7 @@ __all__ = ["merge_partials", "online_softmax"]
 # ------------------------------------------------------------------------------------------- running maximum and sum
 
 
-def _rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
+def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
     """Rows around `level` that climb by `slope` a step; the first `hidden` entries of each are −∞."""
 
     def draw(generator: torch.Generator) -> torch.Tensor:
@@ -34,9 +34,9 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
     return x
 
 
-def _long_row(n: int, block: int, rows: int = 2) -> Case:
+def long_row(n: int, block: int, rows: int = 2) -> Case:
     """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole."""
-    return given(f"n = {n}, block = {block}: no tensor of n elements, one pass", _rows(rows, n, slope=0.02), block,
+    return given(f"n = {n}, block = {block}: no tensor of n elements, one pass", score_rows(rows, n, slope=0.02), block,
                  max_flops=0, max_elements=2 * rows * (block + 1))  # fmt: skip
 
 
@@ -190,15 +190,15 @@ def maximum_first(x, block):
 online_softmax = Check(
     reference=online.online_softmax,
     cases=[
-        given("n = 12, block = 4, scores that climb", _rows(12, slope=0.7), 4),
-        given("n = 11, block = 4, three rows, a short last block", _rows(3, 11, slope=0.5), 4),
-        given("n = 10, block = 3, 2×3 rows that fall", _rows(2, 3, 10, slope=-0.6), 3),
-        given("n = 10, block = 5, all scores below 0", _rows(4, 10, level=-9.0), 5),
-        given("n = 5, block = 8: one short block", _rows(2, 5), 8),
-        given("n = 9, block = 2, scores near 500", _rows(2, 9, slope=9.0, level=500.0), 2),
-        given("n = 9, block = 3, the first block all −∞", _rows(2, 9, hidden=3), 3),
+        given("n = 12, block = 4, scores that climb", score_rows(12, slope=0.7), 4),
+        given("n = 11, block = 4, three rows, a short last block", score_rows(3, 11, slope=0.5), 4),
+        given("n = 10, block = 3, 2×3 rows that fall", score_rows(2, 3, 10, slope=-0.6), 3),
+        given("n = 10, block = 5, all scores below 0", score_rows(4, 10, level=-9.0), 5),
+        given("n = 5, block = 8: one short block", score_rows(2, 5), 8),
+        given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
+        given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
-        _long_row(600, 20),
+        long_row(600, 20),
     ],
     misconceptions=[
         Misconception(
@@ -314,7 +314,7 @@ def _out(*shape: int, dead: str = "") -> Drawn:
     return Drawn(draw)
 
 
-def _two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
+def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
     """A case of `merge_partials`: parts a and b with their levels, and what is dead in each."""
     parts = [(_out(*batch, n, d, dead=gone), _lse(*batch, n, level=high, dead=gone)) for high, gone in zip(level, dead)]
     return given(label, *parts[0], *parts[1])
@@ -362,12 +362,12 @@ merge_partials = Check(
     reference=online.merge_partials,
     cases=[
         sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
-        _two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
-        _two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
-        _two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
-        _two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
-        _two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
-        _two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
+        two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
+        two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
+        two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
+        two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
+        two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
+        two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
     ],
     misconceptions=[
         Misconception(

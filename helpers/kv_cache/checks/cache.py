@@ -112,7 +112,7 @@ def _pair(output) -> list:
     return [part.clone() if isinstance(part, Tensor) else part for part in (keys, values)]
 
 
-def _steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
+def cache_steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
            frugal: bool = False) -> Case:  # fmt: skip
     """chunks: (which cache, how many tokens). frugal: what is old may not be copied."""
 
@@ -258,12 +258,12 @@ KVCache = Check(
     reference=reference.KVCache,
     drive=drive_cache,
     cases=[
-        _steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
-        _steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
-        _steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
-        _steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
-        _steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
-        _steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
+        cache_steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
+        cache_steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
+        cache_steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
+        cache_steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
+        cache_steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
+        cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
     ],
     misconceptions=[
         Misconception(

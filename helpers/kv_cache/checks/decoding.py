@@ -30,7 +30,7 @@ def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: i
     return torch.cat(outputs, dim=1) if right else tuple(outputs)
 
 
-def _fed(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+def fed_in_chunks(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
     d = h * d_h
 
     def normal(*shape: int, scale: float = 1.0) -> Drawn:
@@ -122,10 +122,10 @@ decode_step = Check(
     reference=decoding.decode_step,
     drive=drive_steps,
     cases=[
-        _fed("5 tokens one by one", *[1] * 5),
-        _fed("a prompt of 4, then single tokens", 4, 1, 1),
-        _fed("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
-        _fed("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
+        fed_in_chunks("5 tokens one by one", *[1] * 5),
+        fed_in_chunks("a prompt of 4, then single tokens", 4, 1, 1),
+        fed_in_chunks("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
+        fed_in_chunks("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -212,7 +212,7 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
 
 
-def _grouped(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
+def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
     def normal(heads: int, scale: float = 1.0) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, heads, sum(chunks), d_h, generator=g, dtype=dtype))
 
@@ -263,10 +263,10 @@ mqa_gqa_cache = Check(
     reference=decoding.grouped_decode_step,
     drive=drive_groups,
     cases=[
-        _grouped("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
-        _grouped("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
-        _grouped("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
-        _grouped("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
+        grouped_heads("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
+        grouped_heads("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
+        grouped_heads("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
+        grouped_heads("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
     ],
     misconceptions=[
         Misconception(
@@ -320,7 +320,7 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
     return tokens, f"{calls} calls, and {n} are enough" if calls > n + 1 else "every token read once"
 
 
-def _riddle(v: int) -> Drawn:
+def riddle_model(v: int) -> Drawn:
     """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
 
     def model(tokens, start, cache):
@@ -334,7 +334,7 @@ def _riddle(v: int) -> Drawn:
     return Drawn(lambda _: model)
 
 
-def _transformer(generator: Generator):
+def small_transformer(generator: Generator):
     """A small DecoderLM with drawn weights; the cache is a list with a pair of tensors for each layer."""
     lm = DecoderLM(Config(vocabulary=31, d=24, h=3, h_kv=3, layers=2)).requires_grad_(False)
     for parameter in lm.parameters():
@@ -349,7 +349,7 @@ def _transformer(generator: Generator):
     return model
 
 
-def _prompt(b: int, p: int, v: int) -> Drawn:
+def random_prompt(b: int, p: int, v: int) -> Drawn:
     return Drawn(lambda g: torch.randint(v, (b, p), generator=g))
 
 
@@ -447,10 +447,10 @@ generate_cached = Check(
     reference=decoding.generate_cached,
     drive=drive_generation,
     cases=[
-        given("a prompt of 4, 6 new tokens", _riddle(101), _prompt(2, 4, 101), 6),
-        given("a prompt of 1, 4 new tokens", _riddle(97), _prompt(3, 1, 97), 4),
-        given("a prompt of 7, 3 new tokens", _riddle(89), _prompt(1, 7, 89), 3),
-        given("a small Transformer", Drawn(_transformer), _prompt(2, 5, 31), 5),
+        given("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
+        given("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
+        given("a prompt of 7, 3 new tokens", riddle_model(89), random_prompt(1, 7, 89), 3),
+        given("a small Transformer", Drawn(small_transformer), random_prompt(2, 5, 31), 5),
     ],
     misconceptions=[
         Misconception(
@@ -524,11 +524,11 @@ def _attention(d: int, generator: Generator, causal: bool):
     return layer
 
 
-def _causal(d: int) -> Drawn:
+def causal_attention(d: int) -> Drawn:
     return Drawn(lambda g: _attention(d, g, causal=True))
 
 
-def _bidirectional(d: int) -> Drawn:
+def bidirectional_attention(d: int) -> Drawn:
     return Drawn(lambda g: _attention(d, g, causal=False))
 
 
@@ -547,7 +547,7 @@ def _last_sees_less(d: int) -> Drawn:
     return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
 
 
-def _tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
+def random_tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
     return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda g: torch.randn(1, d, generator=g))
 
 
@@ -555,10 +555,10 @@ bidirectional_cannot_cache = Check(
     exercise="bidirectional_cannot_cache",
     reference=decoding.change_of_old_outputs,
     cases=[
-        given("causal attention, n = 5, d = 4", _causal(4), *_tokens(5, 4)),
-        given("bidirectional attention, n = 5, d = 4", _bidirectional(4), *_tokens(5, 4)),
-        given("a causal layer, then a bidirectional one", _one_later_layer(3), *_tokens(6, 3)),
-        given("every token looks two ahead", _last_sees_less(3), *_tokens(4, 3)),
+        given("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
+        given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
+        given("a causal layer, then a bidirectional one", _one_later_layer(3), *random_tokens(6, 3)),
+        given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
     ],
     misconceptions=[
         Misconception(

@@ -48,7 +48,7 @@ def _counts(output, *inputs) -> bool:
     return all(got == want for got, want in zip(output, _truth(*inputs)) if not isinstance(want, Tensor))
 
 
-def _story(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
+def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
     """Steps with a number of rows where rows are to be drawn."""
 
     def draw(generator: torch.Generator) -> list[tuple]:
@@ -206,18 +206,18 @@ paged_cache = Check(
     reference=reference.PagedCache,
     drive=drive_pages,
     cases=[
-        _story("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
+        requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
                ("append", "a", 1), ("read", "a")),
-        _story("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
+        requests("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
                ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b")),
-        _story("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
+        requests("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
                ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
                ("free", "a"), ("read", "b"), ("free", "b")),
-        _story("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
+        requests("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
                ("free", "a"), ("append", "c", 4), ("read", "b"), ("append", "b", 2), ("read", "b"), ("read", "c"), ("free", "b"), ("free", "c")),
-        _story("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
+        requests("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
                ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
-        _story("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
+        requests("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
     ],
     properties=[
         Property("every sequence reads its own rows", _reads_its_own),

@@ -52,7 +52,7 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
     ]  # fmt: skip
 
 
-def _cached(
+def cached_rows(
     label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32
 ) -> Case:
     """loud: an axis along which the entries differ in size. still: a channel and a token of zeros."""
@@ -129,8 +129,8 @@ SLIPS = {
 quantize_keys = Check(
     reference=reference.quantize_keys,
     cases=[
-        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("channels that differ in size", 1, 2, 9, 6, loud="channels"),
-        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels"),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
     ],
     compare=False,
     properties=_properties(-1, "channel"),
@@ -165,8 +165,8 @@ quantize_keys = Check(
 quantize_values = Check(
     reference=reference.quantize_values,
     cases=[
-        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
-        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
     ],
     compare=False,
     properties=_properties(-2, "token"),

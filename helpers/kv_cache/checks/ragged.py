@@ -24,7 +24,7 @@ def drive_padding(answer, prompts: list[Tensor]):
     return (tokens * real, real) if comparable else output
 
 
-def _prompts(*lengths: int) -> Drawn:
+def random_prompts(*lengths: int) -> Drawn:
     return Drawn(lambda g: [torch.randint(4, (n,), generator=g) for n in lengths])  # token 0 is a token like others
 
 
@@ -67,7 +67,7 @@ pad_left = Check(
     reference=reference.pad_left,
     drive=drive_padding,
     cases=[
-        given("lengths 3, 5, 2", _prompts(3, 5, 2)), given("lengths 4, 1", _prompts(4, 1)), given("lengths 9, 6, 9, 7", _prompts(9, 6, 9, 7)),
+        given("lengths 3, 5, 2", random_prompts(3, 5, 2)), given("lengths 4, 1", random_prompts(4, 1)), given("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
     ],
     misconceptions=[
         Misconception(
@@ -108,7 +108,7 @@ def drive_rows(answer, real: Tensor, n: int):
     return (positions * newest, mask & newest[:, :, None]) if comparable and mask.dtype == torch.bool else output
 
 
-def _real(label: str, *lengths: int, written: int = 0, n: int) -> Case:
+def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
     """Prompts of these lengths, then `written` tokens in every row; the newest n are asked for."""
     m = max(lengths) + written
     return given(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
@@ -131,10 +131,10 @@ positions_and_mask = Check(
     reference=reference.positions_and_mask,
     drive=drive_rows,
     cases=[
-        _real("prompts of 3, 5, 2", 3, 5, 2, n=5),
-        _real("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
-        _real("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
-        _real("no padding at all", 4, 4, n=4),
+        real_tokens("prompts of 3, 5, 2", 3, 5, 2, n=5),
+        real_tokens("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
+        real_tokens("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
+        real_tokens("no padding at all", 4, 4, n=4),
     ],
     misconceptions=[
         Misconception(

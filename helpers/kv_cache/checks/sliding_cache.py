@@ -27,7 +27,9 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
     return *outputs, held
 
 
-def _window(label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+def window_case(
+    label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32
+) -> Case:
     def normal(scale: float) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
@@ -150,10 +152,10 @@ sliding_cache = Check(
     reference=reference.SlidingCache,
     drive=drive_window,
     cases=[
-        _window("window 3, 6 tokens one by one", 3, *[1] * 6),
-        _window("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
-        _window("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
-        _window("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
+        window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
+        window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
+        window_case("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
+        window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
     ],
     misconceptions=[
         Misconception(

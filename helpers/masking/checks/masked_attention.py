@@ -3,39 +3,15 @@
 import math
 
 import torch
-from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.driving import choice
+from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
 from .. import masked_attention
 
 __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_is_it_for", "why_before_softmax"]
-
-
-def _allowed(generator: Generator, *shape: int) -> Tensor:
-    """A random mask with at least one key allowed and one hidden in every row."""
-    mask = torch.rand(shape, generator=generator) < 0.5
-    kept = torch.randint(shape[-1], (*shape[:-1], 1), generator=generator)
-    return mask.scatter(-1, (kept + 1) % shape[-1], False).scatter(-1, kept, True)
-
-
-def _mask(*shape: int) -> Drawn:
-    return Drawn(lambda generator: _allowed(generator, *shape))
-
-
-def _mask_with_an_empty_row(*shape: int) -> Drawn:
-    def draw(generator: Generator) -> Tensor:
-        mask = _allowed(generator, *shape)
-        mask[..., 1, :] = False
-        return mask
-
-    return Drawn(draw)
-
-
-def _scores(*shape: int, scale: float = 1.0, shift: float = 0.0, dtype=torch.float32) -> Drawn:
-    return Drawn(lambda generator: (scale * torch.randn(shape, generator=generator) + shift).to(dtype))
 
 
 # A hidden score that towers above the others; scores that are exactly 0 and allowed.
@@ -63,14 +39,14 @@ def maximum_over_hidden_keys(scores, mask):
 masked_softmax = Check(
     reference=masked_attention.masked_softmax,
     cases=[
-        given("n = 4, m = 6", _scores(4, 6), _mask(4, 6)),
-        given("scores 2×3×4×5, one mask for all heads 2×1×4×5", _scores(2, 3, 4, 5, scale=2.0), _mask(2, 1, 4, 5)),
+        given("n = 4, m = 6", normal(4, 6), visible_mask(4, 6)),
+        given("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
         given("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
         given("hidden scores that tower above the rest", TOWER, TOWER_MASK),
-        given("all scores near −20 000", _scores(3, 5, shift=-20_000.0), _mask(3, 5)),
-        given("a row with nothing allowed", _scores(4, 5), _mask_with_an_empty_row(4, 5)),
-        given("float16, a row with nothing allowed", _scores(3, 6, dtype=torch.float16), _mask_with_an_empty_row(3, 6)),
-        given("gradients, a row with nothing allowed", _scores(4, 5, dtype=torch.float64), _mask_with_an_empty_row(4, 5), gradient=True),
+        given("all scores near −20 000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
+        given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
+        given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
+        given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -141,10 +117,10 @@ mask_then_renormalise = Check(
     reference=masked_attention.mask_then_renormalise,
     cases=[
         # Small scores: 1 − lost is a good way too, as long as little is lost.
-        given("n = 4, m = 6", _scores(4, 6, scale=0.5), _mask(4, 6)),
-        given("scores 2×3×4×5, one mask 4×5", _scores(2, 3, 4, 5, scale=0.5), _mask(4, 5)),
-        given("n = m = 5", _scores(5, 5, scale=0.5), _mask(5, 5)),
-        given("float64", _scores(3, 7, scale=3.0, dtype=torch.float64), _mask(3, 7)),
+        given("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
+        given("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
+        given("n = m = 5", normal(5, 5, scale=0.5), visible_mask(5, 5)),
+        given("float64", normal(3, 7, scale=3.0, dtype=torch.float64), visible_mask(3, 7)),
     ],
     misconceptions=[
         Misconception(
@@ -267,7 +243,7 @@ causal_attention = Check(
             "Weights and output are right. The first result is the scores as they go into the softmax, with −∞ where a key is hidden.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention", "_safe_softmax"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------------- quizzes

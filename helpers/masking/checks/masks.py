@@ -111,7 +111,7 @@ padding_mask = Check(
 )  # fmt: skip
 
 
-def _mask(*shape):
+def any_mask(*shape):
     return Drawn(lambda generator: torch.rand(shape, generator=generator) < 0.6)
 
 
@@ -140,9 +140,9 @@ combine_masks = Check(
     exercise="combine_masks",
     reference=masks.combine_masks,
     cases=[
-        given("padding 3×1×4×6 and causal 4×6", _mask(3, 1, 4, 6), _mask(4, 6)),
-        given("three masks", _mask(2, 1, 5, 6), _mask(5, 6), _mask(2, 3, 5, 6)),
-        given("one for each head: 4×5×5 and 5×5", _mask(4, 5, 5), _mask(5, 5)),
+        given("padding 3×1×4×6 and causal 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
+        given("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
+        given("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
     ],
     misconceptions=[
         Misconception(

@@ -13,7 +13,7 @@ from .. import targets
 __all__ = ["copy_without_mask", "shift_targets"]
 
 
-def _tokens(b: int, n: int) -> Drawn:
+def random_tokens(b: int, n: int) -> Drawn:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
     return Drawn(lambda generator: torch.randint(1, 40, (b, n), generator=generator))
 
@@ -77,9 +77,9 @@ def inputs_without_start(tokens, lengths, end):
 shift_targets = Check(
     reference=targets.shift_targets,
     cases=[
-        given("3 sequences, lengths 4, 6, 2", _tokens(3, 6), torch.tensor([4, 6, 2]), 50),
-        given("2 sequences, lengths 5, 1, end = 0", _tokens(2, 5), torch.tensor([5, 1]), 0),
-        given("no padding at all", _tokens(2, 4), torch.tensor([4, 4]), 41),
+        given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
+        given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
+        given("no padding at all", random_tokens(2, 4), torch.tensor([4, 4]), 41),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -123,13 +123,13 @@ shift_targets = Check(
 )  # fmt: skip
 
 
-def _logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
+def random_logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
     return Drawn(
         lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype)
     )
 
 
-def _targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
+def padded_targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
     def draw(generator: Generator):
         drawn = torch.randint(vocabulary, (len(lengths), n), generator=generator)
         return drawn.masked_fill(torch.arange(n) >= torch.tensor(lengths)[:, None], -100)
@@ -163,10 +163,10 @@ copy_without_mask = Check(
     exercise="copy_without_mask",
     reference=targets.next_token_loss,
     cases=[
-        given("lengths 4, 2, 5 of n = 5", _logits(3, 5, 7), _targets((4, 2, 5), 5, 7)),
-        given("no padding", _logits(2, 4, 9, scale=2.0), _targets((4, 4), 4, 9)),
-        given("logits in the hundreds", _logits(2, 6, 5, scale=300.0), _targets((6, 1), 6, 5)),
-        given("gradients, in float64", _logits(2, 4, 6, dtype=torch.float64), _targets((3, 1), 4, 6), gradient=True),
+        given("lengths 4, 2, 5 of n = 5", random_logits(3, 5, 7), padded_targets((4, 2, 5), 5, 7)),
+        given("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
+        given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
+        given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
     misconceptions=[
         Misconception(

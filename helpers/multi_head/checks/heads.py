@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
 from .. import heads as multi_head
 
@@ -90,29 +91,12 @@ merge_heads = Check(
 # ------------------------------------------------------------------------------------------------ one head at a time
 
 
-def _visible(*shape: int) -> Drawn:
-    """A random mask that shows every query at least one key, and hides at least one from some."""
-
-    def draw(generator: Generator) -> Tensor:
-        mask = torch.rand(shape, generator=generator) < 0.5
-        one = torch.randint(shape[-1], (*shape[:-1], 1), generator=generator)
-        mask = mask.scatter(-1, one, True)
-        mask[..., 0, :] = torch.arange(shape[-1]) < 2
-        return mask
-
-    return Drawn(draw)
-
-
-def _normal(*shape: int, scale: float = 1.0) -> Drawn:
-    return Drawn(lambda generator: scale * torch.randn(shape, generator=generator))
-
-
-def _loop(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
+def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
-    into = _normal(h, d, d_h, scale=d**-0.5)
-    out = _normal(h * d_h, d, scale=(h * d_h) ** -0.5)
+    into = normal(h, d, d_h, scale=d**-0.5)
+    out = normal(h * d_h, d, scale=(h * d_h) ** -0.5)
     return given(
-        label, _normal(b, n, d, scale=scale), _normal(b, m, d, scale=scale), into, into, into, out, _visible(n, m)
+        label, normal(b, n, d, scale=scale), normal(b, m, d, scale=scale), into, into, into, out, visible_mask(n, m)
     )
 
 
@@ -179,10 +163,10 @@ def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask):
 multi_head_loop = Check(
     reference=multi_head.multi_head_loop,
     cases=[
-        _loop("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
-        _loop("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
-        _loop("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
-        _loop("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
+        loop_case("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
+        loop_case("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
+        loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
+        loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
     ],
     misconceptions=[
         Misconception(
@@ -226,7 +210,7 @@ multi_head_loop = Check(
         ),
     ],
     within=ROUNDING,
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------- all heads at once
@@ -255,9 +239,9 @@ def _weights(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def _layer(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
-    memory = _normal(b, m, d, scale=scale) if m else None
-    return given(label, h, _weights(d), _normal(b, n, d, scale=scale), memory, _visible(*mask) if mask else None)
+def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
+    memory = normal(b, m, d, scale=scale) if m else None
+    return given(label, h, _weights(d), normal(b, n, d, scale=scale), memory, visible_mask(*mask) if mask else None)
 
 
 class _Layer(nn.Module):
@@ -432,13 +416,13 @@ MultiHeadAttention = Check(
     reference=multi_head.MultiHeadAttention,
     drive=_run,
     cases=[
-        _layer("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
-        _layer("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
-        _layer("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
-        _layer("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
-        _layer("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
-        _layer("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
-        _layer("large scores", n=4, d=10, h=5, scale=3.0),
+        layer_case("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
+        layer_case("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
+        layer_case("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
+        layer_case("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
+        layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
+        layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
+        layer_case("large scores", n=4, d=10, h=5, scale=3.0),
     ],
     misconceptions=[
         Misconception(
@@ -627,8 +611,8 @@ head_flops = Check(
 # ------------------------------------------------------------------------------------------------------- heads as a sum
 
 
-def _parts(label: str, b: int, h: int, n: int, d_h: int, d: int):
-    return given(label, _normal(b, h, n, d_h), _normal(h * d_h, d))
+def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int):
+    return given(label, normal(b, h, n, d_h), normal(h * d_h, d))
 
 
 def parts_by_columns(heads, w_o):
@@ -664,8 +648,8 @@ def parts_joined_by_a_view(heads, w_o):
 heads_as_sum = Check(
     reference=multi_head.heads_as_sum,
     cases=[
-        _parts("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), _parts("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
-        _parts("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
+        parts_case("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), parts_case("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
+        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
     ],
     misconceptions=[
         Misconception(

@@ -26,13 +26,13 @@ def _tokens(v: int, length: int) -> Drawn:
     return Drawn(draw)
 
 
-def _sequences(label: str, v: int, n: int, length: int):
+def token_sequences(label: str, v: int, n: int, length: int):
     return given(label, v, n, _tokens(v, length))
 
 
 CASES = [
-    _sequences("5 kinds of token, n = 8", 5, 8, 8), _sequences("9 kinds of token, n = 7", 9, 7, 7),
-    _sequences("3 kinds of token, n = 12", 3, 12, 12), _sequences("sequences shorter than n", 6, 16, 9),
+    token_sequences("5 kinds of token, n = 8", 5, 8, 8), token_sequences("9 kinds of token, n = 7", 9, 7, 7),
+    token_sequences("3 kinds of token, n = 12", 3, 12, 12), token_sequences("sequences shorter than n", 6, 16, 9),
 ]  # fmt: skip
 
 

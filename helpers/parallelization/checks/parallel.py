@@ -8,6 +8,7 @@ from torch import Generator
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention
 
 from .. import parallel
 
@@ -80,7 +81,7 @@ one_token = Check(
             "e^100 is infinite in float32, and ∞/∞ is NaN. Subtract the largest score first, or use `torch.softmax` on all scores.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
@@ -149,16 +150,12 @@ attention_all_tokens = Check(
             "The scores were never in a tensor: they seem to be computed number by number, in Python.",
         )
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 attention_one_token = CheckGroup("attention_one_token", one_token, attention_all_tokens)
 
 # ------------------------------------------------------------------------------------------------- chunks of queries
-
-
-def _attention(q, k, v):
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=-1) @ v
 
 
 def chunk_with_columns_normalised(q, k, v, start, stop):
@@ -176,26 +173,26 @@ attention_chunk = Check(
     misconceptions=[
         Misconception(
             "a chunk that sees only its own keys",
-            lambda q, k, v, start, stop: _attention(q[start:stop], k[start:stop], v[start:stop]),
+            lambda q, k, v, start, stop: attention(q[start:stop], k[start:stop], v[start:stop]),
             "Only the queries are split. Every query still looks at all keys, also those of other chunks.",
         ),
         Misconception(
             "only the keys up to the chunk's end",
-            lambda q, k, v, start, stop: _attention(q[start:stop], k[:stop], v[:stop]),
+            lambda q, k, v, start, stop: attention(q[start:stop], k[:stop], v[:stop]),
             "Every query looks at all keys here, also at later ones. Nothing is masked in this unit.",
         ),
         Misconception(
-            "everything computed, then cut out", lambda q, k, v, start, stop: _attention(q, k, v)[start:stop],
+            "everything computed, then cut out", lambda q, k, v, start, stop: attention(q, k, v)[start:stop],
             "The whole (n, m) table was made for a few rows. If every worker does that, nothing is gained: cut the queries "
             "first.",
             cost=lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
         ),
         Misconception(
-            "the stop row included", lambda q, k, v, start, stop: _attention(q[start : stop + 1], k, v),
+            "the stop row included", lambda q, k, v, start, stop: attention(q[start : stop + 1], k, v),
             "As everywhere in Python, the rows are start, …, stop − 1: stop − start of them.",
         ),
         Misconception(
-            "the whole output", lambda q, k, v, start, stop: _attention(q, k, v),
+            "the whole output", lambda q, k, v, start, stop: attention(q, k, v),
             "One chunk is asked for: the rows start … stop − 1.",
         ),
         Misconception(
@@ -208,7 +205,7 @@ attention_chunk = Check(
             "The scores are divided by √d before the softmax, in a chunk as in the whole.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
@@ -217,12 +214,12 @@ def _worker(n: int, m: int) -> Drawn:
 
     def make(generator: Generator):
         q, k, v = (torch.randn(rows, 4, generator=generator) for rows in (n, m, m))
-        return lambda start, stop: _attention(q[start:stop], k, v)
+        return lambda start, stop: attention(q[start:stop], k, v)
 
     return Drawn(make)
 
 
-def _handing_out(n: int, size: int, order: list[int], label: str) -> Case:
+def handing_out(n: int, size: int, order: list[int], label: str) -> Case:
     return given(label, _worker(n, n + 3), n, size, order)
 
 
@@ -248,10 +245,10 @@ def size_for_count(task, n, size, order):
 joined_chunks = Check(
     reference=parallel.chunked_attention,
     cases=[
-        _handing_out(8, 2, [0, 1, 2, 3], "4 chunks of 2, in order"),
-        _handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
-        _handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
-        _handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
+        handing_out(8, 2, [0, 1, 2, 3], "4 chunks of 2, in order"),
+        handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
+        handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
+        handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
     ],
     misconceptions=[
         Misconception(

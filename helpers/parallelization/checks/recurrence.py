@@ -197,16 +197,16 @@ def _counting(operator):
     return counted
 
 
-def _affine(first: Tensor, second: Tensor) -> Tensor:
+def affine_step(first: Tensor, second: Tensor) -> Tensor:
     (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
     return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
 
 
-def _matrices(first: Tensor, second: Tensor) -> Tensor:
+def matrix_product(first: Tensor, second: Tensor) -> Tensor:
     return (first.unflatten(-1, (2, 2)) @ second.unflatten(-1, (2, 2))).flatten(-2)
 
 
-def _sums(first: Tensor, second: Tensor) -> Tensor:
+def plain_sum(first: Tensor, second: Tensor) -> Tensor:
     return first + second
 
 
@@ -229,7 +229,7 @@ def _elements(n: int, width: int) -> Drawn:
     return Drawn(make)
 
 
-def _scanning(what: str, operator, width: int, n: int) -> Case:
+def scan_case(what: str, operator, width: int, n: int) -> Case:
     counted = Drawn(lambda _: _counting(operator))
     return given(f"{what}, n = {n}", counted, _elements(n, width))
 
@@ -324,8 +324,8 @@ def scan_that_reads_new_values(operator, elements):
 scan = Check(
     reference=recurrence.associative_scan,
     cases=[
-        _scanning("linear steps", _affine, 2, 8), _scanning("sums", _sums, 1, 5), _scanning("linear steps", _affine, 2, 13),
-        _scanning("2×2 matrices", _matrices, 4, 40), _scanning("linear steps", _affine, 2, 200),
+        scan_case("linear steps", affine_step, 2, 8), scan_case("sums", plain_sum, 1, 5), scan_case("linear steps", affine_step, 2, 13),
+        scan_case("2×2 matrices", matrix_product, 4, 40), scan_case("linear steps", affine_step, 2, 200),
     ],
     view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
     behaviours=[

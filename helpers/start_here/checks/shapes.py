@@ -72,7 +72,7 @@ def _positive(*shape: int) -> Drawn:
     return Drawn(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
 
 
-def _rows(label: str, weights: tuple[int, ...], rows: tuple[int, ...]):
+def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]):
     return given(label, _positive(*weights), Drawn(lambda generator: torch.randn(rows, generator=generator)))
 
 
@@ -84,9 +84,9 @@ def weights_of_all_axes_transposed(weights: Tensor, rows: Tensor) -> Tensor:
 weighted_rows = Check(
     reference=shapes.weighted_rows,
     cases=[
-        _rows("m = 2, n = 5, d = 3", (2, 5), (5, 3)), _rows("m = n = d = 4", (4, 4), (4, 4)),
-        _rows("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6)),
-        _rows("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
+        rows_case("m = 2, n = 5, d = 3", (2, 5), (5, 3)), rows_case("m = n = d = 4", (4, 4), (4, 4)),
+        rows_case("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6)),
+        rows_case("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
     ],
     misconceptions=[
         Misconception(
