@@ -7,7 +7,7 @@ Three kinds of evidence, each looked for only where the stronger one before it f
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from .card import Item
 from .guard import CERTAIN
@@ -15,15 +15,26 @@ from .misconceptions import Misconception
 from .observe import Observation, StudentError
 from .trial import Trial
 
-if TYPE_CHECKING:
-    from .check import Check
-
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 FRESH = 3  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
 
-def diagnose(check: "Check", student: Callable, trials: list[Trial], items: list[Item]) -> tuple[str | None, str]:
+class Subject(Protocol):
+    """What a diagnosis needs of a `Check`."""
+
+    reference: Callable
+    misconceptions: tuple[Misconception, ...]
+    compare: bool
+    quiz: bool
+
+    def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation: ...
+    def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation: ...
+    def agrees(self, got: Any, expected: Any, inputs: Any) -> bool: ...
+    def difference(self, seen: Observation, expected: Any) -> str: ...
+
+
+def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list[Item]) -> tuple[str | None, str]:
     """The name of the misconception (None where none fits) and a paragraph for the student."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
@@ -37,7 +48,7 @@ def diagnose(check: "Check", student: Callable, trials: list[Trial], items: list
     return found or (None, _first_problem(trials, items))
 
 
-def _by_output(check: "Check", student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
+def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
     trials = failed if check.quiz else trials  # the questions of a quiz have nothing to do with one another
     same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
@@ -52,7 +63,7 @@ def _by_output(check: "Check", student: Callable, trials: list[Trial], failed: l
 
 
 def _still_the_same(
-    check: "Check", student: Callable, candidates: list[Misconception], failed: list[Trial]
+    check: Subject, student: Callable, candidates: list[Misconception], failed: list[Trial]
 ) -> list[Misconception]:
     """Those that do what the student's function does on fresh inputs as well."""
     for trial in failed[:FRESH] if candidates else ():
@@ -62,18 +73,18 @@ def _still_the_same(
     return candidates
 
 
-def _by_mark(check: "Check", failed: list[Trial]) -> tuple[str, str] | None:
+def _by_mark(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
     wrong = _marked(check, failed, "recognise")
     return (wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
 
 
-def _by_cost(check: "Check", failed: list[Trial]) -> tuple[str, str] | None:
+def _by_cost(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
     wrong = _marked(check, failed, "cost")
     lead = "The output is right, but not the way to it:"
     return (wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 
-def _marked(check: "Check", failed: list[Trial], kind: str) -> Misconception | None:
+def _marked(check: Subject, failed: list[Trial], kind: str) -> Misconception | None:
     """The first misconception whose mark every failing trial shows, and the right answer in none of them."""
     for wrong in check.misconceptions:
         mark = getattr(wrong, kind)
@@ -82,12 +93,12 @@ def _marked(check: "Check", failed: list[Trial], kind: str) -> Misconception | N
     return None
 
 
-def _innocent(check: "Check", mark: Mark, failed: list[Trial]) -> bool:
+def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
     """Whether the right answer shows the mark too."""
     return any(_shows(mark, check.observe(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _by_guard(check: "Check", failed: list[Trial]) -> tuple[str, str] | None:
+def _by_guard(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
     """Errors that our own guard of kernels raises say for certain what happened, whatever the other cases gave."""
     for trial in failed:
         error = trial.seen.error
@@ -108,18 +119,18 @@ def _shows(mark: Mark, seen: Observation) -> bool:
         return False
 
 
-def _same_outcome(check: "Check", wrong: Misconception, trial: Trial) -> bool:
+def _same_outcome(check: Subject, wrong: Misconception, trial: Trial) -> bool:
     return _same(check, trial.seen, _outcome(check, wrong, trial.seen.args, trial), trial)
 
 
-def _outcome(check: "Check", wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
+def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
     """What a misconception does; None where it stops with an error that it doesn't own to: then it proves nothing."""
     seen = check.recall(wrong.function, args, trial.case.gradient)
     error = seen.error or seen.backward_error
     return None if error and error.kind != wrong.raises else seen
 
 
-def _same(check: "Check", mine: Observation, other: Observation | None, trial: Trial) -> bool:
+def _same(check: Subject, mine: Observation, other: Observation | None, trial: Trial) -> bool:
     if other is None:
         return False
     if mine.error or other.error:
@@ -133,7 +144,7 @@ def _same_error(mine: StudentError | None, other: StudentError | None) -> bool:
     return bool(mine and other) and (mine.kind, mine.message) == (other.kind, other.message)
 
 
-def _same_gradients(check: "Check", mine: Observation, other: Observation) -> bool:
+def _same_gradients(check: Subject, mine: Observation, other: Observation) -> bool:
     if mine.backward_error or other.backward_error:
         return _same_error(mine.backward_error, other.backward_error)
     if mine.gradients is None or other.gradients is None:
@@ -142,7 +153,7 @@ def _same_gradients(check: "Check", mine: Observation, other: Observation) -> bo
     return all((a is None) == (b is None) and (a is None or check.agrees(a, b, mine.args)) for a, b in pairs)
 
 
-def _lead(check: "Check", failed: list[Trial]) -> str:
+def _lead(check: Subject, failed: list[Trial]) -> str:
     if all(trial.seen.error for trial in failed):
         return "Your function stops with the same error as one with this slip:"
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
@@ -150,7 +161,7 @@ def _lead(check: "Check", failed: list[Trial]) -> str:
     return "Your output is what you get with this slip:"
 
 
-def _right_output(check: "Check", trial: Trial) -> bool:
+def _right_output(check: Subject, trial: Trial) -> bool:
     return check.compare and not trial.seen.error and not check.difference(trial.seen, trial.expected)
 
 
