@@ -50,7 +50,7 @@ class Check:
     def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
                  properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
                  compare: bool = True, within: tuple[float, float] | None = None, exercise: str = "",
-                 drive: Callable | None = None, view: Callable | None = None, quiz: bool = False):  # fmt: skip
+                 drive: Callable | None = None, view: Callable | None = None, quiz: bool = False) -> None:  # fmt: skip
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
             reference,
@@ -164,8 +164,8 @@ class Check:
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
             if not self.agrees(got, want, seen.args):
-                within = self.within or tolerance(seen.args)
-                return f"{lead} the gradient of {name} is off. {difference(got, want, within)}"
+                words = difference(got, want, self.within or tolerance(seen.args))
+                return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
         return ""
 
     def _dear(self, seen: Observation, case: Case) -> str:

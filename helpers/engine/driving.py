@@ -15,7 +15,7 @@ from .observe import Observation, StudentError, observe
 class Stopped(Exception):
     """An error of the student's code on its way through a drive; the card shows it as if it had been raised there."""
 
-    def __init__(self, error: StudentError):
+    def __init__(self, error: StudentError) -> None:
         super().__init__(str(error))
         self.student_error = error
 

@@ -14,7 +14,7 @@ class CheckGroup:
     parts: checks (see `Check`), in the order in which their functions are handed in.
     """
 
-    def __init__(self, exercise: str, *parts: Any):
+    def __init__(self, exercise: str, *parts: Any) -> None:
         self.exercise, self.parts = exercise, {part.exercise: part for part in parts}
 
     def __call__(self, *students: Callable, points: float, cases: dict[str, Sequence[Case]] | None = None,

@@ -18,7 +18,7 @@ CHANGED = (
 class Kept:
     """The storages that are kept. A storage is counted once, however many views of it are kept, and whole: it can't be freed."""
 
-    def __init__(self, free: Iterable[Any]):
+    def __init__(self, free: Iterable[Any]) -> None:
         self.free = {leaf.untyped_storage().data_ptr() for leaf in free if isinstance(leaf, Tensor)}  # the inputs
         self.storages: dict[int, tuple[torch.UntypedStorage, int]] = {}  # held, so that no address is given out again
 

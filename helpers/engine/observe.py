@@ -212,7 +212,7 @@ def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
 class _Dispatched(TorchDispatchMode):
     """Counts what reaches PyTorch's kernels, however the student's code spelt it."""
 
-    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
         super().__init__()
         self.seen, self.forbids = seen, forbids
 
@@ -231,7 +231,7 @@ class _Dispatched(TorchDispatchMode):
 class _Called(TorchFunctionMode):
     """Sees the Python-level call: a fused function may be taken apart before it is dispatched."""
 
-    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
         super().__init__()
         self.seen, self.forbids = seen, forbids
 
@@ -255,7 +255,7 @@ def _flops(func, args, kwargs, output) -> int:
 
 
 def _copies(inputs: Any, gradient: bool) -> Any:
-    def fresh(leaf):
+    def fresh(leaf) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf if callable(leaf) else copy.deepcopy(leaf)
         return leaf.detach().clone().requires_grad_(gradient and leaf.is_floating_point())
@@ -281,7 +281,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 @contextlib.contextmanager
-def quiet():
+def quiet() -> Iterator[None]:
     """nbgrader gives 0 to a test cell that writes to stderr: a warning of PyTorch's must not cost points."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -20,7 +20,7 @@ class Score(float):
         return super().__new__(cls, value)
 
     def __init__(self, value: float, *, exercise: str, points: float, items: tuple[Item, ...] = (), diagnosis: str | None = None,
-                 message: str = "", pictures: tuple[Picture, ...] = (), parts: tuple["Score", ...] = ()):  # fmt: skip
+                 message: str = "", pictures: tuple[Picture, ...] = (), parts: tuple["Score", ...] = ()) -> None:  # fmt: skip
         self.exercise, self.points, self.items = exercise, points, items
         self.diagnosis, self.message, self.pictures, self.parts = diagnosis, message, pictures, parts
 

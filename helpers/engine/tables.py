@@ -13,7 +13,7 @@ from .trial import Trial
 class Table(Check):
     """Compares row by row. A row is a tuple with one entry per column; rows that nobody asked for are ignored."""
 
-    def __init__(self, *args: Any, columns: tuple[str, ...], **settings: Any):
+    def __init__(self, *args: Any, columns: tuple[str, ...], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.columns = columns
 
