@@ -4,8 +4,9 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 
@@ -15,22 +16,22 @@ from .sparse import all_pairs_scored, square_made
 __all__ = ["linear_attention"]
 
 
-def _phi(x):
+def _phi(x) -> Tensor:
     return F.elu(x) + 1
 
 
-def _ratio(q, k, v):
+def _ratio(q, k, v) -> Tensor:
     """Linear attention of queries and keys that have their features already, all keys read."""
     return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
 
 
-def _masked(q, k, v, diagonal=0):
+def _masked(q, k, v, diagonal=0) -> Tensor:
     """The causal form as a full n × n matrix with a triangle cut out."""
     weights = (q @ k.mT).tril(diagonal)
     return weights @ v / weights.sum(-1, keepdim=True)
 
 
-def _by_rows(q, k, v, causal=False):
+def _by_rows(q, k, v, causal=False) -> Tensor:
     n = q.shape[-2]
     ends = [t + 1 if causal else k.shape[-2] for t in range(n)]
     rows = [((q[..., t : t + 1, :] @ k.mT)[..., :end], end) for t, end in enumerate(ends)]
@@ -40,16 +41,16 @@ def _by_rows(q, k, v, causal=False):
 # -------------------------------------------------------------------------------------------------- all tokens at once
 
 
-def one_normaliser(q, k, v):
+def one_normaliser(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None]).sum(-2, keepdim=True)
 
 
-def softmax_features(q, k, v):
+def softmax_features(q, k, v) -> Tensor:
     return q.softmax(-1) @ (k.softmax(-2).mT @ v)
 
 
-def long_sequences(n: int, m: int, d: int, d_v: int):
+def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
     """Twice what the two products need; n · m would be many times more."""
     return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
                  max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
@@ -124,7 +125,7 @@ _all_at_once = Check(
 # ------------------------------------------------------------------------------------------------------- as a recurrence
 
 
-def _cumulated(q, k, v, shift=0):
+def _cumulated(q, k, v, shift=0) -> tuple[Tensor, Tensor]:
     """States and normalisers after every token (shift = 1: before it), all at once."""
     states = (k[..., :, None] * v[..., None, :]).cumsum(-3)
     totals = k.cumsum(-2)
@@ -136,37 +137,37 @@ def _cumulated(q, k, v, shift=0):
     return states, totals
 
 
-def _read(q, states, totals):
+def _read(q, states, totals) -> Tensor:
     return (q[..., None, :] @ states).squeeze(-2) / (q * totals).sum(-1, keepdim=True)
 
 
-def updated_after_reading(q, k, v):
+def updated_after_reading(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, *_cumulated(q, k, v, shift=1))
 
 
-def recurrent_without_normaliser(q, k, v):
+def recurrent_without_normaliser(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2)
 
 
-def normaliser_of_one_token(q, k, v):
+def normaliser_of_one_token(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, _cumulated(q, k, v)[0], k)
 
 
-def normaliser_of_all_tokens(q, k, v):
+def normaliser_of_all_tokens(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, _cumulated(q, k, v)[0], k.sum(-2, keepdim=True))
 
 
-def divided_by_time(q, k, v):
+def divided_by_time(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     time = torch.arange(1, q.shape[-2] + 1)[:, None]
     return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2) / time
 
 
-def one_state_for_the_batch(q, k, v):
+def one_state_for_the_batch(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     states, totals = _cumulated(q, k, v)
     axes = tuple(range(k.dim() - 2))
@@ -175,24 +176,24 @@ def one_state_for_the_batch(q, k, v):
     return _read(q, states, totals)
 
 
-def state_overwritten(q, k, v):
+def state_overwritten(q, k, v) -> Tensor:
     return v.clone()  # φ(q)·φ(k_t) v_t / φ(q)·φ(k_t): the token reads itself alone
 
 
-def state_backwards(q, k, v):
+def state_backwards(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _masked(q.flip(-2), k.flip(-2), v.flip(-2)).flip(-2)
 
 
-def recurrent_raw_keys(q, k, v):
+def recurrent_raw_keys(q, k, v) -> Tensor:
     return _read(_phi(q), *_cumulated(q, k, v))
 
 
-def recurrent_raw_queries(q, k, v):
+def recurrent_raw_queries(q, k, v) -> Tensor:
     return _read(q, *_cumulated(q, _phi(k), v))
 
 
-def long_causal(n: int, d: int, d_v: int, **sizes):
+def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
     return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
                  max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
 
@@ -264,7 +265,7 @@ recurrent_linear_attention = Check(
 # ------------------------------------------------------------------------------------------------------------ in chunks
 
 
-def _chunk_mask(n, c, kind):
+def _chunk_mask(n, c, kind) -> Tensor:
     """Which pairs a slip in the chunked form leaves: `i` reads `j`."""
     i, j = torch.arange(n)[:, None], torch.arange(n)
     same, past = i // c == j // c, i // c > j // c
@@ -274,7 +275,7 @@ def _chunk_mask(n, c, kind):
     }[kind]  # fmt: skip
 
 
-def _chunked_as(q, k, v, c, kind, total="", twice=False):
+def _chunked_as(q, k, v, c, kind, total="", twice=False) -> Tensor:
     n = q.shape[-2]
     pairs = _chunk_mask(n, c, kind).to(q)
     if twice:
@@ -285,16 +286,16 @@ def _chunked_as(q, k, v, c, kind, total="", twice=False):
     return weights @ v / below.sum(-1, keepdim=True)
 
 
-def chunked_without_normaliser(q, k, v, c):
+def chunked_without_normaliser(q, k, v, c) -> Tensor:
     return (_phi(q) @ _phi(k).mT).tril() @ v
 
 
-def last_chunk_lost(q, k, v, c):
+def last_chunk_lost(q, k, v, c) -> Tensor:
     whole = (torch.arange(q.shape[-2]) < q.shape[-2] // c * c)[:, None]
     return _masked(_phi(q), _phi(k), v) * whole
 
 
-def token_after_token(q, k, v, c):
+def token_after_token(q, k, v, c) -> Tensor:
     q, k = _phi(q), _phi(k)
     state, total, outputs = 0, 0, []
     for t in range(q.shape[-2]):
@@ -308,7 +309,7 @@ def _token_by_token(seen: Observation) -> bool:
     return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
-def long_chunks(n: int, d: int, d_v: int, c: int):
+def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
     return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=60 * -(-n // c),
                  max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
                  max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip

@@ -3,8 +3,9 @@
 import math
 
 import torch
+from torch import Tensor
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import attention
 
@@ -18,30 +19,30 @@ def features_projected(q, k, v, e, f):
     return attention(q @ e.mT, k @ e.mT, v @ f.mT)
 
 
-def scores_projected(q, k, v, e, f):
+def scores_projected(q, k, v, e, f) -> Tensor:
     return ((q @ k.mT) @ e.mT / math.sqrt(q.shape[-1])).softmax(-1) @ (f @ v)
 
 
-def scores_projected_by_rows(q, k, v, e, f):
+def scores_projected_by_rows(q, k, v, e, f) -> Tensor:
     return torch.cat([scores_projected(row, k, v, e, f) for row in q.split(1, dim=-2)], dim=-2)
 
 
-def weights_projected(q, k, v, e, f):
+def weights_projected(q, k, v, e, f) -> Tensor:
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ e.mT @ (f @ v)
 
 
-def pooled(q, k, v, e, f):
+def pooled(q, k, v, e, f) -> Tensor:
     r, m = e.shape
     member = (torch.arange(m) * r // m == torch.arange(r)[:, None]).to(k)
     member = member / member.sum(-1, keepdim=True).clamp_min(1)
     return attention(q, member @ k, member @ v)
 
 
-def projected_and_restored(q, k, v, e, f):
+def projected_and_restored(q, k, v, e, f) -> Tensor:
     return attention(q, e.mT @ (e @ k), f.mT @ (f @ v))
 
 
-def _long(n: int, m: int, d: int, d_v: int, r: int):
+def _long(n: int, m: int, d: int, d_v: int, r: int) -> Case:
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
     return sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
                  max_flops=2 * 2 * (n + m) * r * (d + d_v), max_elements=2 * max(n, m) * r * max(d, d_v))  # fmt: skip

@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -41,12 +42,12 @@ def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple
     )  # fmt: skip
 
 
-def climbing_scores(n: int, m: int, step: float):
+def climbing_scores(n: int, m: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """Every second query's scores climb along the keys by `step`, those of the others fall."""
     return levelled_scores((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
 
 
-def low_scores(n: int, m: int, d_v: int = 3):
+def low_scores(n: int, m: int, d_v: int = 3) -> tuple[Drawn, Drawn, Drawn]:
     """All scores near −120: e^−120 is 0 in float32."""
     return levelled_scores((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, -120.0)))
 
@@ -60,7 +61,7 @@ def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
 
 
-def _hidden(rows, columns, offset, slip):
+def _hidden(rows, columns, offset, slip) -> Tensor:
     """Which scores of a tile are hidden: key j > query i + offset."""
     i, j = torch.arange(rows.start, rows.stop)[:, None] + offset, torch.arange(columns.start, columns.stop)
     return {
@@ -69,7 +70,7 @@ def _hidden(rows, columns, offset, slip):
     }.get(slip, j > i)  # fmt: skip
 
 
-def _step(m_i, l_i, acc, s, v, slip):
+def _step(m_i, l_i, acc, s, v, slip) -> tuple[Tensor, Tensor, Tensor]:
     """One tile of scores s and values v, with one thing wrong."""
     top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
     m_new = torch.maximum(m_i, top)
@@ -87,7 +88,7 @@ def _step(m_i, l_i, acc, s, v, slip):
     return m_new, l_new, old_acc + p @ v
 
 
-def _finish(m_i, l_i, acc, slip):
+def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
     kept = {
         "m + l": m_i + l_i,
         "log l": torch.log(l_i),
@@ -101,7 +102,7 @@ def _finish(m_i, l_i, acc, slip):
     return out, lse.squeeze(-1)
 
 
-def tiled_with_slip(q, k, v, causal, block_q, block_k, slip=""):
+def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor, Tensor]:
     """The tiled pass with one thing wrong, by the name of the slip."""
     n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
     scale = {"no scale": 1.0, "scaled twice": 1 / d, "scaled by the tile": block_k**-0.5}.get(slip, d**-0.5)
@@ -128,20 +129,20 @@ def _never(slip):
     return {"a large negative number": -1e9, "zero scores": 0.0}.get(slip, -math.inf)
 
 
-def _hidden_scores(q, k, causal):
+def _hidden_scores(q, k, causal) -> tuple[Tensor, Tensor]:
     """All scores, scaled, and where a causal mask hides them."""
     n, m = q.shape[-2], k.shape[-2]
     hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
     return q @ k.mT / math.sqrt(q.shape[-1]), hidden
 
 
-def _dense(q, k, v, causal):
+def _dense(q, k, v, causal) -> tuple[Tensor, Tensor]:
     scores, hidden = _hidden_scores(q, k, causal)
     scores = scores.masked_fill(hidden, -math.inf)
     return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
-def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64):
+def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     n, m = q.shape[-2], k.shape[-2]
     parts = []
     for i in range(0, n, block_q):
@@ -152,7 +153,7 @@ def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def scored_twice(q, k, v, causal=False, block_q=64, block_k=64):
+def scored_twice(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     n, m, parts = q.shape[-2], k.shape[-2], []
     for i in range(0, n, block_q):
         rows, lse, out = slice(i, min(i + block_q, n)), torch.full_like(q[..., i : i + block_q, 0], -math.inf), 0.0
@@ -169,7 +170,7 @@ def scored_twice(q, k, v, causal=False, block_q=64, block_k=64):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def _of_each_tile(q, k, v, causal, block_k):
+def _of_each_tile(q, k, v, causal, block_k) -> tuple[Tensor, Tensor]:
     """Output and logsumexp of every tile of keys by itself: (tiles, *batch, n, d_v), (tiles, *batch, n)."""
     scores, hidden = _hidden_scores(q, k, causal)
     scores = scores.masked_fill(hidden, -math.inf).split(block_k, dim=-1)
@@ -177,22 +178,22 @@ def _of_each_tile(q, k, v, causal, block_k):
     return torch.stack(outs), torch.stack([s.logsumexp(-1) for s in scores])
 
 
-def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64):
+def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs.sum(0), lses.logsumexp(0)
 
 
-def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64):
+def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs.mean(0), lses.logsumexp(0)
 
 
-def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64):
+def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs[-1], lses[-1]
 
 
-def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64):
+def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     scores, hidden = _hidden_scores(q, k, causal)
     top = scores.amax(-1, keepdim=True)
     p = torch.exp(scores - top).masked_fill(hidden, 0.0)
@@ -593,7 +594,7 @@ skipped_tiles = Check(
 )  # fmt: skip
 
 
-def _unmasked(q, k, v, causal, block_q, block_k):
+def _unmasked(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
     """Each tile of queries against the keys that its last query sees."""
     n, m = q.shape[-2], k.shape[-2]
     ends = [(i, min(i + block_q, n)) for i in range(0, n, block_q)]
@@ -605,7 +606,7 @@ def _unmasked(q, k, v, causal, block_q, block_k):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k):
+def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
     """The mask is right, the end of the walk over the keys takes no account of m − n."""
     scores, hidden = _hidden_scores(q, k, causal)
     n, m = hidden.shape

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -43,7 +43,7 @@ def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Ca
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
 
 
-def _weights(q, k, lse, rows, columns, causal, slip):
+def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
     """The tile's weights, made again from the logsumexp, with one thing wrong."""
     scale = 1.0 if slip == "scores not scaled" else q.shape[-1] ** -0.5
     s = scale * q[..., rows, :] @ k[..., columns, :].mT
@@ -61,7 +61,7 @@ def _weights(q, k, lse, rows, columns, causal, slip):
     return torch.exp(s - (row if slip == "−∞ − −∞" else row.masked_fill(row == -math.inf, math.inf)))
 
 
-def _delta(out, grad_out, slip):
+def _delta(out, grad_out, slip) -> Tensor:
     """D, with one thing wrong."""
     product = grad_out * out
     if slip == "no D":
@@ -75,7 +75,7 @@ def _delta(out, grad_out, slip):
     return -product.sum(-1, keepdim=True) if slip == "D added" else product.sum(-1, keepdim=True)
 
 
-def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
+def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tuple[Tensor, Tensor, Tensor]:
     """The tiled backward pass with one thing wrong, by the name of the slip."""
     n, m, scale = q.shape[-2], k.shape[-2], q.shape[-1] ** -0.5
     dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, slip)
@@ -318,7 +318,7 @@ backward = Check(
 # --------------------------------------------------------------------------------- forward and backward as one operation
 
 
-def _attention(q, k, v, causal):
+def _attention(q, k, v, causal) -> tuple[Tensor, Tensor]:
     """Weights, output and logsumexp as a whole; rows that see nothing are 0."""
     n, m = q.shape[-2], k.shape[-2]
     hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
@@ -326,7 +326,7 @@ def _attention(q, k, v, causal):
     return scores.softmax(-1).nan_to_num(0.0), scores.logsumexp(-1)
 
 
-def _gradients(q, k, v, grad_out, causal, slip=""):
+def _gradients(q, k, v, grad_out, causal, slip="") -> tuple[Tensor, Tensor, Tensor]:
     p, _ = _attention(q, k, v, causal and slip != "not causal")
     dp, scale = grad_out @ v.mT, q.shape[-1] ** -0.5
     delta = 0.0 if slip == "no D" else (p * dp).sum(-1, keepdim=True)
@@ -334,12 +334,12 @@ def _gradients(q, k, v, grad_out, causal, slip=""):
     return ds @ k, ds.mT @ q, p.mT @ grad_out
 
 
-def _with_slip(q, k, v, causal, slip):
+def _with_slip(q, k, v, causal, slip) -> Tensor:
     """Right values; on the way back something is wrong."""
 
     class Slipped(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, q, k, v):
+        def forward(ctx, q, k, v) -> Tensor:
             ctx.save_for_backward(q, k, v)
             if slip == "tiled forward":
                 return flash.flash_attention_forward(q, k, v, causal)[0]
@@ -366,7 +366,7 @@ def _large_square_made(seen: Observation) -> bool:
     return seen.largest >= q.shape[-2] * k.shape[-2] > 2 * flash.TILE**2
 
 
-def cut_off(q, k, v, causal=False):
+def cut_off(q, k, v, causal=False) -> Tensor:
     return _attention(q.detach(), k.detach(), v.detach(), causal)[0] @ v.detach()
 
 
@@ -392,7 +392,7 @@ def _dense_way_back(seen: Observation) -> bool:
     return not _large_square_made(seen) and seen.saved < score_count(seen) <= seen.backward_largest
 
 
-def tiles_left_to_autograd(q, k, v, causal=False):
+def tiles_left_to_autograd(q, k, v, causal=False) -> Tensor:
     return tiled_with_slip(q, k, v, causal, flash.TILE, flash.TILE)[0]
 
 

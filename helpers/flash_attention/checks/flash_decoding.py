@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, Misconception
@@ -20,11 +21,11 @@ AT_ONCE = 120  # tensor operations: einsum and padding need about 60; a loop ove
 # ----------------------------------------------------------------------------------------------------------- the slips
 
 
-def _parts(x, splits, size):
+def _parts(x, splits, size) -> Tensor:
     return F.pad(x, (0, 0, 0, splits * size - x.shape[-2])).unflatten(-2, (splits, size))
 
 
-def _partials(q, k, v, splits, slip=""):
+def _partials(q, k, v, splits, slip="") -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
     empty = torch.arange(splits * size).view(splits, size) >= m
@@ -37,12 +38,12 @@ def _partials(q, k, v, splits, slip=""):
     return (weights[..., None, :] @ v).squeeze(-2), scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
 
 
-def _mixed(outs, shares):
+def _mixed(outs, shares) -> Tensor:
     """(*batch, splits, d_v) and (*batch, splits) → (*batch, 1, d_v)"""
     return (shares[..., None] * outs).sum(-2, keepdim=True)
 
 
-def shared_by(q, k, v, splits, slip):
+def shared_by(q, k, v, splits, slip) -> Tensor:
     outs, lse, top, keys = _partials(q, k, v, splits, slip)
     if slip == "averaged":
         return outs.mean(-2, keepdim=True)
@@ -63,12 +64,12 @@ def shared_by(q, k, v, splits, slip):
     return _mixed(outs, shares.get(slip, lse.softmax(-1)))
 
 
-def keys_at_the_end_lost(q, k, v, splits):
+def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     kept = max(k.shape[-2] // splits, 1) * splits
     return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
 
 
-def part_after_part(q, k, v, splits):
+def part_after_part(q, k, v, splits) -> Tensor:
     outs, lses = [], []
     size = -(-k.shape[-2] // splits)
     for keys, values in zip(k.split(size, -2), v.split(size, -2)):
@@ -78,7 +79,7 @@ def part_after_part(q, k, v, splits):
     return _mixed(torch.cat(outs, dim=-2), torch.cat(lses, dim=-1).softmax(-1))
 
 
-def undivided(q, k, v, splits):
+def undivided(q, k, v, splits) -> Tensor:
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 

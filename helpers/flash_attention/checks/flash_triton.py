@@ -30,7 +30,7 @@ CONTIGUOUS = (
 OWN_STRIDES = "Q, K and V may lie in memory in different ways. Each tensor is read with its own strides."
 
 
-def _room(shape, dtype, device):
+def _room(shape, dtype, device) -> Tensor:
     """A new tensor with some room behind it, for kernels that write too far."""
     size = math.prod(shape)
     return torch.empty(size + 4096, dtype=dtype, device=device)[:size].view(shape)
@@ -75,14 +75,14 @@ def _rows_kernel(
     tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
 
 
-def _rows(x, factor, slip="", tail=True):
+def _rows(x, factor, slip="", tail=True) -> Tensor:
     (n, d), out = x.shape, _room(x.shape, x.dtype, x.device)
     programs = -(-n // 16) if tail else n // 16
     _rows_kernel[(programs,)](x, factor, out, x.stride(), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d))
     return out
 
 
-def rows_without_kernel(x, factor):
+def rows_without_kernel(x, factor) -> Tensor:
     return x * factor[:, None]
 
 
@@ -272,7 +272,7 @@ def _dense_strides(x):
     return x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1
 
 
-def _forward(q, k, v, causal, slip="", scale=None, strides=None):
+def _forward(q, k, v, causal, slip="", scale=None, strides=None) -> tuple[Tensor, Tensor]:
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = _room(q.shape, q.dtype, q.device), torch.empty((b, h, n), device=q.device)
     _forward_kernel[(-(-n // 16), b * h)](
@@ -282,7 +282,7 @@ def _forward(q, k, v, causal, slip="", scale=None, strides=None):
     return out, lse
 
 
-def forward_without_kernel(q, k, v, causal):
+def forward_without_kernel(q, k, v, causal) -> tuple[Tensor, Tensor]:
     n, m = q.shape[2], k.shape[2]
     scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1).double() / math.sqrt(q.shape[-1])
     if causal:
@@ -612,7 +612,9 @@ def _queries_kernel(
     tl.store(dq_ptr + (pair * n + rows[:, None]) * d + columns[None, :], dq, mask=exists)
 
 
-def _backward(q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None):
+def _backward(
+    q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None
+) -> tuple[Tensor, Tensor, Tensor]:
     (b, h, n, d), m = q.shape, k.shape[2]
     delta = (grad_out.float() * out.float()).sum(-1) if delta is None else delta
     dq, dk, dv = (_room(x.shape, x.dtype, x.device) for x in (q, k, v))
@@ -624,27 +626,27 @@ def _backward(q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_str
     return dq, dk, dv
 
 
-def D_forgotten(q, k, v, out, lse, grad_out, causal):
+def D_forgotten(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=torch.zeros_like(lse))
 
 
-def D_added(q, k, v, out, lse, grad_out, causal):
+def D_added(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=-(grad_out.float() * out.float()).sum(-1))
 
 
-def D_of_queries(q, k, v, out, lse, grad_out, causal):
+def D_of_queries(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * q.float()).sum(-1))
 
 
-def D_averaged(q, k, v, out, lse, grad_out, causal):
+def D_averaged(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * out.float()).mean(-1))
 
 
-def grad_strides_of_out(q, k, v, out, lse, grad_out, causal):
+def grad_strides_of_out(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, grad_strides=_dense_strides(grad_out))
 
 
-def backward_without_kernel(q, k, v, out, lse, grad_out, causal):
+def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     n, m, scale = q.shape[2], k.shape[2], q.shape[3] ** -0.5
     q, k, v, out, grad = (x.double() for x in (q, k, v, out, grad_out))
     s = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) * scale

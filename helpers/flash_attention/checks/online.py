@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, Misconception
@@ -61,18 +62,18 @@ def _one_pass(seen: Observation) -> bool:
     return 4 * block >= x.shape[-1] or not _too_few_maxima(seen)
 
 
-def _step(m_i, l_i, part):
+def _step(m_i, l_i, part) -> tuple[Tensor, Tensor]:
     """The right step from (m_i, l_i) over one block; scores of −∞ in it are no trouble."""
     m_new = torch.maximum(m_i, part.amax(-1))
     shift = m_new.masked_fill(m_new == -math.inf, 0.0)
     return m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
 
 
-def _start(x, maximum=-math.inf):
+def _start(x, maximum=-math.inf) -> tuple[Tensor, Tensor]:
     return torch.full_like(x[..., 0], maximum), torch.zeros_like(x[..., 0])
 
 
-def _rescaled(x, block, factor):
+def _rescaled(x, block, factor) -> tuple[Tensor, Tensor]:
     """The running pass with another factor on the old sum: factor(old maximum, new maximum, maximum of the block)."""
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
@@ -82,7 +83,7 @@ def _rescaled(x, block, factor):
     return m_i, l_i
 
 
-def factor_upside_down(x, block):
+def factor_upside_down(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, added = _step(m_i, torch.zeros_like(l_i), part)
@@ -90,7 +91,7 @@ def factor_upside_down(x, block):
     return m_i, l_i
 
 
-def blocks_against_their_own_maximum(x, block):
+def blocks_against_their_own_maximum(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, own = torch.maximum(m_i, part.amax(-1)), _step(*_start(x), part)[1]
@@ -99,7 +100,7 @@ def blocks_against_their_own_maximum(x, block):
     return m_i, l_i
 
 
-def new_sum_rescaled_too(x, block):
+def new_sum_rescaled_too(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, added = _step(m_i, torch.zeros_like(l_i), part)
@@ -108,18 +109,18 @@ def new_sum_rescaled_too(x, block):
     return m_i, l_i
 
 
-def maximum_from_zero(x, block):
+def maximum_from_zero(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x, 0.0)
     for part in x.split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, l_i
 
 
-def last_block_alone(x, block):
+def last_block_alone(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x.split(block, -1)[-1])
 
 
-def maximum_of_the_last_block(x, block):
+def maximum_of_the_last_block(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         last = part.amax(-1)
@@ -129,21 +130,21 @@ def maximum_of_the_last_block(x, block):
     return m_i, l_i
 
 
-def short_block_lost(x, block):
+def short_block_lost(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for j in range(x.shape[-1] // block):
         m_i, l_i = _step(m_i, l_i, x[..., j * block : (j + 1) * block])
     return m_i, l_i
 
 
-def short_block_filled_with_zeros(x, block):
+def short_block_filled_with_zeros(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in F.pad(x, (0, -x.shape[-1] % block)).split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, l_i
 
 
-def one_maximum_for_all_rows(x, block):
+def one_maximum_for_all_rows(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new = torch.maximum(m_i, part.amax().expand_as(m_i))
@@ -152,21 +153,21 @@ def one_maximum_for_all_rows(x, block):
     return m_i, l_i
 
 
-def nothing_subtracted(x, block):
+def nothing_subtracted(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_i, l_i = torch.maximum(m_i, part.amax(-1)), l_i + torch.exp(part).sum(-1)
     return m_i, l_i
 
 
-def logarithm_of_the_sum(x, block):
+def logarithm_of_the_sum(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, m_i + torch.log(l_i)
 
 
-def infinity_minus_infinity(x, block):
+def infinity_minus_infinity(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new = torch.maximum(m_i, part.amax(-1))
@@ -175,11 +176,11 @@ def infinity_minus_infinity(x, block):
     return m_i, l_i
 
 
-def whole_row_at_once(x, block):
+def whole_row_at_once(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x)
 
 
-def maximum_first(x, block):
+def maximum_first(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = x.amax(-1), torch.zeros_like(x[..., 0])
     shift = m_i.masked_fill(m_i == -math.inf, 0.0)
     for part in x.split(block, -1):
@@ -320,41 +321,41 @@ def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.
     return given(label, *parts[0], *parts[1])
 
 
-def _merged(out_a, lse_a, out_b, lse_b, share):
+def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
     """The right logsumexp, and the outputs with other shares: share(lse_a, lse_b) is what a gets of 1."""
     a = share(lse_a, lse_b)[..., None]
     return a * out_a + (1 - a) * out_b, torch.logaddexp(lse_a, lse_b)
 
 
-def _share(lse_a, lse_b):
+def _share(lse_a, lse_b) -> Tensor:
     """What a gets, whatever the logsumexps."""
     return torch.where(lse_a == lse_b, 0.5, torch.sigmoid(lse_a - lse_b))
 
 
-def weights_without_maximum(out_a, lse_a, out_b, lse_b):
+def weights_without_maximum(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = torch.exp(lse_a)[..., None], torch.exp(lse_b)[..., None]
     return (a * out_a + b * out_b) / (a + b), torch.log(a + b).squeeze(-1)
 
 
-def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b):
+def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     top = torch.maximum(lse_a, lse_b)
     top = top.masked_fill(top == -math.inf, 0.0)
     a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
     return a[..., None] * out_a + b[..., None] * out_b, top + torch.log(a + b)
 
 
-def shares_over_the_rows(out_a, lse_a, out_b, lse_b):
+def shares_over_the_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = (torch.softmax(lse, dim=-1).nan_to_num(0.0)[..., None] for lse in (lse_a, lse_b))
     return a * out_a + b * out_b, torch.logaddexp(lse_a, lse_b)
 
 
-def parts_minus_infinity(out_a, lse_a, out_b, lse_b):
+def parts_minus_infinity(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     top = torch.maximum(lse_a, lse_b)
     a, b = torch.exp(lse_a - top)[..., None], torch.exp(lse_b - top)[..., None]
     return (a * out_a + b * out_b) / (a + b), top + torch.log(a + b).squeeze(-1)
 
 
-def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse):
+def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Tensor]:
     return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
 
 

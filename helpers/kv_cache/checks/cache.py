@@ -125,12 +125,12 @@ def cache_steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, ca
 class _Cache:
     """Right, in small steps: each slip below changes one."""
 
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
         self.values = torch.zeros(b, h, capacity, d_h, dtype=dtype)
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.write(self.keys, k)
@@ -138,28 +138,28 @@ class _Cache:
         self.length += k.shape[2]
         return self.read(self.keys), self.read(self.values)
 
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return self.length + n > self.capacity
 
-    def write(self, room, new):
+    def write(self, room, new) -> None:
         room[:, :, self.length : self.length + new.shape[2]] = new
 
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room[:, :, : self.length]
 
 
 class OverwritesTheFirst(_Cache):
-    def write(self, room, new):
+    def write(self, room, new) -> None:
         room[:, :, : new.shape[2]] = new
 
 
 class ReturnsUnusedSlots(_Cache):
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room
 
 
 class ReturnsTheNewOnly(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         super().append(k, v)
         return k, v
 
@@ -167,7 +167,7 @@ class ReturnsTheNewOnly(_Cache):
 class OneRoomForAll(_Cache):
     rooms = {}
 
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         size = (b, h, capacity, d_h, dtype)
         if size not in self.rooms:
@@ -179,13 +179,13 @@ class OneRoomForAll(_Cache):
 
 
 class KeysAndValuesInOneRoom(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         super().__init__(b, h, capacity, d_h, dtype)
         self.keys = self.values
 
 
 class OneStepAnAppend(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         before = self.length
         super().append(k, v)
         self.length = before + 1
@@ -193,21 +193,21 @@ class OneStepAnAppend(_Cache):
 
 
 class NewestFirst(_Cache):
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room[:, :, : self.length].flip(2)
 
 
 class Swapped(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         return super().append(v, k)
 
 
 class Joined(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         self.keys, self.values = torch.zeros(2, b, h, 0, d_h, dtype=dtype)
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.keys, self.values = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
@@ -216,10 +216,10 @@ class Joined(_Cache):
 
 
 class JoinedAlongTheHeads(Joined):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length, self.keys = capacity, 0, None
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=1)
@@ -229,23 +229,23 @@ class JoinedAlongTheHeads(Joined):
 
 
 class FullOneTooEarly(_Cache):
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return self.length + n >= self.capacity
 
 
 class NoErrorOfItsOwn(_Cache):
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return False
 
 
 class SilentlyFull(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         room = self.capacity - self.length
         return super().append(k[:, :, :room], v[:, :, :room])
 
 
 class HalfStored(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         too_many = self.is_full(k.shape[2])
         room = self.capacity - self.length
         found = super().append(k[:, :, :room], v[:, :, :room])

@@ -1,6 +1,6 @@
 """Checks of the formulas: work that is done again, the cost of a token, the size of a cache."""
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import Case, given, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import EXACT
 
@@ -144,7 +144,7 @@ decode_cost = Check(
 )  # fmt: skip
 
 
-def published_model(name: str, n: int, b: int, size: int):
+def published_model(name: str, n: int, b: int, size: int) -> Case:
     model = MODELS[name]
     return given(f"{name}, {n:,} tokens, batch {b}", model.layers, model.h, model.h_kv, model.d, n, b, size)
 

@@ -12,7 +12,7 @@ from .. import ragged as reference
 __all__ = ["ragged_batch"]
 
 
-def drive_padding(answer, prompts: list[Tensor]):
+def drive_padding(answer, prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
     """What stands in the padding doesn't matter: it is set to 0."""
     tokens, real = output = unpack(call(answer, prompts), "tokens", "mask")
     comparable = (
@@ -28,38 +28,38 @@ def random_prompts(*lengths: int) -> Drawn:
     return Drawn(lambda g: [torch.randint(4, (n,), generator=g) for n in lengths])  # token 0 is a token like others
 
 
-def _padded(prompts, make):
+def _padded(prompts, make) -> tuple[Tensor, Tensor]:
     m = max(len(prompt) for prompt in prompts)
     rows = [make(prompt, m - len(prompt)) for prompt in prompts]
     return torch.stack([tokens for tokens, _ in rows]), torch.stack([real for _, real in rows])
 
 
-def _left(prompt, gap):
+def _left(prompt, gap) -> tuple[Tensor, Tensor]:
     zeros = torch.zeros(gap, dtype=torch.long)
     return torch.cat([zeros, prompt]), torch.arange(gap + len(prompt)) >= gap
 
 
-def _right(prompt, gap):
+def _right(prompt, gap) -> tuple[Tensor, Tensor]:
     zeros = torch.zeros(gap, dtype=torch.long)
     return torch.cat([prompt, zeros]), torch.arange(gap + len(prompt)) < len(prompt)
 
 
-def padding_is_real(prompts):
+def padding_is_real(prompts) -> tuple[Tensor, Tensor]:
     tokens, real = _padded(prompts, _left)
     return tokens, ~real
 
 
-def real_where_not_zero(prompts):
+def real_where_not_zero(prompts) -> tuple[Tensor, Tensor]:
     tokens, _ = _padded(prompts, _left)
     return tokens, tokens != 0
 
 
-def cut_to_the_shortest(prompts):
+def cut_to_the_shortest(prompts) -> tuple[Tensor, Tensor]:
     m = min(len(prompt) for prompt in prompts)
     return torch.stack([prompt[-m:] for prompt in prompts]), torch.ones(len(prompts), m) == 1
 
 
-def mask_of_the_right(prompts):
+def mask_of_the_right(prompts) -> tuple[Tensor, Tensor]:
     return _padded(prompts, _left)[0], _padded(prompts, _right)[1]
 
 
@@ -95,7 +95,7 @@ pad_left = Check(
 )  # fmt: skip
 
 
-def drive_rows(answer, real: Tensor, n: int):
+def drive_rows(answer, real: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """What a padded token's own row and position say doesn't matter: they are set to 0."""
     positions, mask = output = unpack(call(answer, real, n), "positions", "mask")
     newest, shape = real[:, real.shape[1] - n :], (*real[:, :n].shape, real.shape[1])
@@ -114,16 +114,16 @@ def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
     return given(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
 
 
-def _causal(real, n, shift=None):
+def _causal(real, n, shift=None) -> Tensor:
     m = real.shape[1]
     return (torch.ones(n, m).tril(m - n if shift is None else shift) == 1).expand(len(real), -1, -1)
 
 
-def _places(real, n):
+def _places(real, n) -> Tensor:
     return (real.cumsum(dim=1) - 1).clamp_min(0)[:, real.shape[1] - n :]
 
 
-def _from_the_padding(real, n):
+def _from_the_padding(real, n) -> Tensor:
     return torch.arange(real.shape[1])[real.shape[1] - n :].expand(len(real), -1)
 
 

@@ -39,12 +39,12 @@ def window_case(
 class _Sliding:
     """Right, in small steps: each slip below changes one."""
 
-    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+    def __init__(self, b, h, window, d_h, dtype=torch.float32) -> None:
         self.window, self.length = window, 0
         self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
         self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
 
-    def attend(self, q, k, v):
+    def attend(self, q, k, v) -> Tensor:
         slots = self.slots()
         keys, values = torch.cat([self.keys[:, :, slots], k], 2), torch.cat([self.values[:, :, slots], v], 2)
         n, m = k.shape[2], keys.shape[2]
@@ -53,53 +53,53 @@ class _Sliding:
         self.store(k, v)
         return scores.softmax(dim=-1) @ values
 
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(max(0, self.length - self.window), self.length) % self.window
 
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age < self.window)
 
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         for place in range(k.shape[2]):
             self.put(self.length % self.window, k[:, :, place], v[:, :, place])
             self.length += 1
 
-    def put(self, slot, k, v):
+    def put(self, slot, k, v) -> None:
         self.keys[:, :, slot], self.values[:, :, slot] = k, v
 
 
 class OneTooMany(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age <= self.window)
 
 
 class OneTooFew(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age < max(1, self.window - 1))
 
 
 class ChunkUnmasked(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return age < self.window
 
 
 class ChunkWithoutWindow(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return age >= 0
 
 
 class SlotOrder(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(min(self.length, self.window))
 
 
 class UnusedSlots(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return (torch.arange(self.window) + self.length) % self.window
 
 
 class StoredFirst(_Sliding):
-    def attend(self, q, k, v):
+    def attend(self, q, k, v) -> Tensor:
         n = k.shape[2]
         self.store(k, v)
         slots = self.slots()
@@ -110,17 +110,17 @@ class StoredFirst(_Sliding):
 
 
 class NothingDropped(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(self.length)
 
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         self.keys = torch.cat([self.keys[:, :, : self.length], k], 2)
         self.values = torch.cat([self.values[:, :, : self.length], v], 2)
         self.length += k.shape[2]
 
 
 class FullAndStopped(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         room = self.window - self.length
         for place in range(min(room, k.shape[2])):
             self.put(self.length, k[:, :, place], v[:, :, place])
@@ -128,21 +128,21 @@ class FullAndStopped(_Sliding):
 
 
 class OneStepAChunk(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         before = self.length
         super().store(k, v)
         self.length = before + 1
 
 
 class StartOfTheChunkKept(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         n = k.shape[2]
         super().store(k[:, :, : self.window], v[:, :, : self.window])
         self.length += n - min(n, self.window)
 
 
 class KeysOnly(_Sliding):
-    def put(self, slot, k, v):
+    def put(self, slot, k, v) -> None:
         self.keys[:, :, slot] = k
         self.values[:, :, min(self.length, self.window - 1)] = v
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import given, normal, sized
 from helpers.engine.check import Check, Misconception
@@ -21,17 +22,17 @@ ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
 
 
-def scores_with_zeros_dropped(scores, mask):
+def scores_with_zeros_dropped(scores, mask) -> Tensor:
     product = scores * mask
     return product.masked_fill(product == 0, -math.inf).softmax(-1)
 
 
-def powers_without_maximum(scores, mask):
+def powers_without_maximum(scores, mask) -> Tensor:
     powers = torch.exp(scores) * mask
     return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
 
 
-def maximum_over_hidden_keys(scores, mask):
+def maximum_over_hidden_keys(scores, mask) -> Tensor:
     powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * mask
     return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
 
@@ -104,12 +105,12 @@ masked_softmax = Check(
 )  # fmt: skip
 
 
-def _renormalised(scores, mask, axis=-1):
+def _renormalised(scores, mask, axis=-1) -> Tensor:
     kept = scores.softmax(-1) * mask
     return kept / kept.sum(axis, keepdim=True)
 
 
-def _lost(scores, mask):
+def _lost(scores, mask) -> Tensor:
     return (scores.softmax(-1) * ~mask).sum(-1)
 
 
@@ -152,7 +153,7 @@ mask_then_renormalise = Check(
 )  # fmt: skip
 
 
-def _steps(q, k, v, offset=None, *, scale=None, axis=-1):
+def _steps(q, k, v, offset=None, *, scale=None, axis=-1) -> tuple[Tensor, Tensor, Tensor]:
     """Causal attention in three steps; `offset` moves the diagonal away from where it belongs."""
     n, m = q.shape[-2], k.shape[-2]
     mask = torch.ones(n, m, dtype=torch.bool).tril(m - n if offset is None else offset)
@@ -161,34 +162,34 @@ def _steps(q, k, v, offset=None, *, scale=None, axis=-1):
     return scores, weights, weights @ v
 
 
-def without_mask(q, k, v):
+def without_mask(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def _causal(q, k):
+def _causal(q, k) -> Tensor:
     return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
 
 
-def mask_on_the_weights(q, k, v):
+def mask_on_the_weights(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     weights = scores.softmax(-1) * _causal(q, k)
     return scores.masked_fill(~_causal(q, k), -math.inf), weights, weights @ v
 
 
-def zeros_for_hidden_scores(q, k, v):
+def zeros_for_hidden_scores(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1]) * _causal(q, k)
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def past_hidden(q, k, v):
+def past_hidden(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     offset = k.shape[-2] - q.shape[-2]
     mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(offset)
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def scores_from_before_the_mask(q, k, v):
+def scores_from_before_the_mask(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return (q @ k.mT / math.sqrt(q.shape[-1]), *_steps(q, k, v)[1:])
 
 

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given
 from helpers.engine.check import Check, Misconception
@@ -18,58 +18,58 @@ def random_tokens(b: int, n: int) -> Drawn:
     return Drawn(lambda generator: torch.randint(1, 40, (b, n), generator=generator))
 
 
-def _inputs(tokens, end):
+def _inputs(tokens, end) -> Tensor:
     return torch.cat([torch.full_like(tokens[:, :1], end), tokens], dim=1)
 
 
-def _place(tokens):
+def _place(tokens) -> Tensor:
     return torch.arange(tokens.shape[1] + 1)
 
 
-def _ended(tokens, lengths, end):
+def _ended(tokens, lengths, end) -> Tensor:
     """The tokens with `end` after the last real one; padding as it was."""
     edge = torch.full_like(tokens[:, :1], end)
     return torch.cat([tokens, edge], dim=1).masked_fill(_place(tokens) == lengths[:, None], end)
 
 
-def unshifted(tokens, lengths, end):
+def unshifted(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.masked_fill(_place(tokens) > lengths[:, None], -100)
 
 
-def shifted_back(tokens, lengths, end):
+def shifted_back(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.roll(1, dims=1).masked_fill(_place(tokens) > lengths[:, None], -100)
 
 
-def two_ahead(tokens, lengths, end):
+def two_ahead(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ahead = torch.cat([_ended(tokens, lengths, end)[:, 1:], torch.full_like(tokens[:, :1], -100)], dim=1)
     return _inputs(tokens, end), ahead.masked_fill(_place(tokens) >= lengths[:, None], -100)
 
 
-def without_end(tokens, lengths, end):
+def without_end(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ended = _ended(tokens, lengths, end)
     return _inputs(tokens, end), ended.masked_fill(_place(tokens) >= lengths[:, None], -100)
 
 
-def padding_kept(tokens, lengths, end):
+def padding_kept(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end)
 
 
-def end_in_the_last_column(tokens, lengths, end):
+def end_in_the_last_column(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.roll(-1, dims=1)
 
 
-def padding_marked_with_zero(tokens, lengths, end):
+def padding_marked_with_zero(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], 0)
 
 
-def end_repeated(tokens, lengths, end):
+def end_repeated(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], end)
 
 
-def inputs_without_start(tokens, lengths, end):
+def inputs_without_start(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ended = _ended(tokens, lengths, end)
     return ended, ended.masked_fill(_place(tokens) > lengths[:, None], -100)
 
@@ -130,31 +130,31 @@ def random_logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=tor
 
 
 def padded_targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
-    def draw(generator: Generator):
+    def draw(generator: Generator) -> Tensor:
         drawn = torch.randint(vocabulary, (len(lengths), n), generator=generator)
         return drawn.masked_fill(torch.arange(n) >= torch.tensor(lengths)[:, None], -100)
 
     return Drawn(draw)
 
 
-def _picked(values, targets):
+def _picked(values, targets) -> Tensor:
     return values.gather(-1, targets.clamp_min(0)[..., None])[..., 0]
 
 
-def _mean(values, targets):
+def _mean(values, targets) -> Tensor:
     return (values * (targets != -100)).sum() / (targets != -100).sum()
 
 
-def _loss_of_log_softmax(logits, targets, axis=-1):
+def _loss_of_log_softmax(logits, targets, axis=-1) -> Tensor:
     return -_mean(_picked(logits.log_softmax(axis), targets), targets)
 
 
-def mean_of_means(logits, targets):
+def mean_of_means(logits, targets) -> Tensor:
     kept, losses = targets != -100, -_picked(logits.log_softmax(-1), targets)
     return ((losses * kept).sum(-1) / kept.sum(-1)).mean()
 
 
-def without_maximum(logits, targets):
+def without_maximum(logits, targets) -> Tensor:
     powers = torch.exp(logits)
     return -_mean(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
 

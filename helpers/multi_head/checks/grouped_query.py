@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
@@ -13,45 +14,45 @@ from .. import grouped_query
 __all__ = ["grouped_query_attention"]
 
 
-def heads_dealt_out_in_turn(q, k, v):
+def heads_dealt_out_in_turn(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     return attention(q, k.repeat(1, size, 1, 1), v.repeat(1, size, 1, 1))
 
 
-def groups_of_h_kv_heads(q, k, v):
+def groups_of_h_kv_heads(q, k, v) -> Tensor:
     index = torch.arange(q.shape[1]) // k.shape[1] % k.shape[1]
     return attention(q, k[:, index], v[:, index])
 
 
-def values_dealt_out_in_turn(q, k, v):
+def values_dealt_out_in_turn(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     return attention(q, k.repeat_interleave(size, dim=1), v.repeat(1, size, 1, 1))
 
 
-def groups_in_reverse(q, k, v):
+def groups_in_reverse(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     return attention(q, k.flip(1).repeat_interleave(size, dim=1), v.flip(1).repeat_interleave(size, dim=1))
 
 
-def query_heads_averaged(q, k, v):
+def query_heads_averaged(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     mean = q.unflatten(1, (-1, size)).mean(dim=2)
     return attention(mean, k, v).repeat_interleave(size, dim=1)
 
 
-def without_scale(q, k, v):
+def without_scale(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     return torch.softmax(q @ k.mT, dim=-1) @ v
 
 
-def scaled_by_the_whole_width(q, k, v):
+def scaled_by_the_whole_width(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[1] * q.shape[-1]), dim=-1) @ v
 
 
-def one_softmax_for_a_group(q, k, v):
+def one_softmax_for_a_group(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).unflatten(1, (-1, size))  # (b, h_kv, size, n, m)

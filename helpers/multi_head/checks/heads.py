@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
@@ -91,7 +91,7 @@ merge_heads = Check(
 # ------------------------------------------------------------------------------------------------ one head at a time
 
 
-def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
+def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0) -> Case:
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
     into = normal(h, d, d_h, scale=d**-0.5)
     out = normal(h * d_h, d, scale=(h * d_h) ** -0.5)
@@ -100,26 +100,26 @@ def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
     )
 
 
-def _heads(x, memory, w_q, w_k, w_v, mask, scale):
+def _heads(x, memory, w_q, w_k, w_v, mask, scale) -> list[Tensor]:
     return [
         torch.softmax((x @ q @ (memory @ k).mT * scale).masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v)
         for q, k, v in zip(w_q, w_k, w_v)
     ]
 
 
-def loop_scaled_by_d(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_scaled_by_d(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, x.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, 1.0), dim=-1) @ w_o
 
 
-def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1)
 
 
-def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     scores = [
         (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf) for q, k in zip(w_q, w_k)
     ]
@@ -127,19 +127,19 @@ def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
     return torch.cat([a @ (memory @ v) for a, v in zip(weights, w_v)], dim=-1) @ w_o
 
 
-def loop_on_x_alone(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_on_x_alone(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, x, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_with_the_mask_inverted(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_the_mask_inverted(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, ~mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_without_mask(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_mask(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, torch.ones_like(mask), w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     heads = []
     for q, k, v in zip(w_q, w_k, w_v):
         weights = torch.softmax(x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1]), dim=-1)
@@ -147,15 +147,15 @@ def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
     return torch.cat(heads, dim=-1) @ w_o
 
 
-def loop_with_heads_added(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_heads_added(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return sum(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5)) @ w_o[: w_q.shape[-1]]
 
 
-def loop_with_heads_interleaved(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_heads_interleaved(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.stack(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1).flatten(-2) @ w_o
 
 
-def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     head = _heads(x, memory, w_q[:1], w_k[:1], w_v[:1], mask, w_q.shape[-1] ** -0.5)
     return torch.cat(head * len(w_q), dim=-1) @ w_o
 
@@ -239,7 +239,7 @@ def _weights(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
+def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0) -> Case:
     memory = normal(b, m, d, scale=scale) if m else None
     return given(label, h, _weights(d), normal(b, n, d, scale=scale), memory, visible_mask(*mask) if mask else None)
 
@@ -247,87 +247,87 @@ def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
 class _Layer(nn.Module):
     """A right layer in small steps: each wrong answer below differs from it in one of them."""
 
-    def __init__(self, d, h):
+    def __init__(self, d, h) -> None:
         super().__init__()
         self.h, self.d_h = h, d // h
         self.w_q, self.w_k, self.w_v, self.w_o = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
 
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_v(memory)
 
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.h, self.d_h).transpose(1, 2)
 
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / math.sqrt(self.d_h)
 
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
         return torch.softmax(scores, dim=-1)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.transpose(1, 2).flatten(2)
 
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
         q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
         return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
 
 
 class LayerWithSplitByView(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), self.h, -1, self.d_h)
 
 
 class LayerWithMergeByView(_Layer):
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.reshape(len(x), x.shape[2], -1)
 
 
 class LayerWithoutAnyTranspose(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), self.h, -1, self.d_h)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.reshape(len(x), x.shape[2], -1)
 
 
 class LayerWithSwappedSplit(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
 
 class LayerWithFeaturesDealtOut(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.permute(0, 2, 3, 1).flatten(2)
 
 
 class LayerScaledByD(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / math.sqrt(self.h * self.d_h)
 
 
 class LayerWithoutScale(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT
 
 
 class LayerScaledByTheWholeWidth(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / self.d_h
 
 
 class LayerWithoutOutputProjection(_Layer):
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
         q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
         return self.merge(self.weights(self.scores(q, k), mask) @ v)
 
 
 class LayerWithOneSoftmax(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
         shares = torch.softmax(scores.transpose(1, 2).flatten(2), dim=-1)  # (b, n, h·m)
@@ -335,79 +335,79 @@ class LayerWithOneSoftmax(_Layer):
 
 
 class LayerWithHeadsCompeting(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
         return torch.softmax(scores, dim=1)
 
 
 class LayerWithQueriesCompeting(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
         return torch.softmax(scores, dim=-2)
 
 
 class LayerWithoutCrossAttention(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(x), self.w_v(x)
 
 
 class LayerWithValuesFromX(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_v(x)
 
 
 class LayerWithQueriesFromMemory(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(memory), self.w_k(x), self.w_v(x)
 
 
 class LayerWithMaskOverBatch(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -torch.inf), dim=-1)
 
 
 class LayerWithMaskInverted(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(mask.unsqueeze(-3), -torch.inf)
         return torch.softmax(scores, dim=-1)
 
 
 class LayerWithMaskMultiplied(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores * mask.unsqueeze(-3), dim=-1)
 
 
 class LayerWithMaskAdded(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores + mask.unsqueeze(-3), dim=-1)
 
 
 class LayerWithMaskAfterSoftmax(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         shares = torch.softmax(scores, dim=-1)
         return shares if mask is None else shares * mask.unsqueeze(-3)
 
 
 class LayerWithoutMask(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores, dim=-1)
 
 
 class LayerWithoutBiases(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return x @ self.w_q.weight.T, memory @ self.w_k.weight.T, memory @ self.w_v.weight.T
 
 
 class LayerWithKeysAsValues(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_k(memory)
 
 
 class LayerWithTransposedWeights(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
         return tuple(t @ w.weight + w.bias for t, w in pairs)
 
@@ -611,36 +611,36 @@ head_flops = Check(
 # ------------------------------------------------------------------------------------------------------- heads as a sum
 
 
-def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int):
+def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int) -> Case:
     return given(label, normal(b, h, n, d_h), normal(h * d_h, d))
 
 
-def parts_by_columns(heads, w_o):
+def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.T.unflatten(0, (heads.shape[1], -1))
     return parts, parts.sum(dim=1)
 
 
-def parts_by_every_hth_row(heads, w_o):
+def parts_by_every_hth_row(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (-1, heads.shape[1])).transpose(0, 1)
     return parts, parts.sum(dim=1)
 
 
-def parts_averaged(heads, w_o):
+def parts_averaged(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
     return parts, parts.mean(dim=1)
 
 
-def parts_with_the_first_block(heads, w_o):
+def parts_with_the_first_block(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o[: heads.shape[-1]]
     return parts, parts.sum(dim=1)
 
 
-def parts_of_an_even_share(heads, w_o):
+def parts_of_an_even_share(heads, w_o) -> tuple[Tensor, Tensor]:
     output = heads.transpose(1, 2).flatten(2) @ w_o
     return (output / heads.shape[1]).unsqueeze(1).expand(-1, heads.shape[1], -1, -1), output
 
 
-def parts_joined_by_a_view(heads, w_o):
+def parts_joined_by_a_view(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
     return parts, heads.reshape(len(heads), heads.shape[2], -1) @ w_o
 

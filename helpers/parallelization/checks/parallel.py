@@ -1,9 +1,10 @@
 """Checks of attention as work that can be handed out: token by token, as a matrix product, in chunks."""
 
 import math
+from collections.abc import Callable
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
@@ -17,7 +18,7 @@ __all__ = ["attention_one_token", "chunked_attention"]
 # ------------------------------------------------------------------------------------------------- one token, all tokens
 
 
-def _weights(query, k):
+def _weights(query, k) -> Tensor:
     return torch.softmax(k @ query / math.sqrt(len(query)), dim=0)
 
 
@@ -26,7 +27,7 @@ def _near(mean: float, *shape: int) -> Drawn:
     return Drawn(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
-def powers_that_overflow(q, k, v, i):
+def powers_that_overflow(q, k, v, i) -> Tensor:
     powers = torch.exp(k @ q[i] / math.sqrt(q.shape[1]))
     return powers @ v / powers.sum()
 
@@ -94,11 +95,11 @@ def _in_python(seen: Observation) -> bool:
     return seen.largest < len(q) * len(k)
 
 
-def tokens_in_a_loop(q, k, v):
+def tokens_in_a_loop(q, k, v) -> Tensor:
     return torch.stack([_weights(query, k) @ v for query in q])
 
 
-def softmax_over_everything(q, k, v):
+def softmax_over_everything(q, k, v) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[1])
     return torch.softmax(scores.flatten(), dim=0).view(scores.shape) @ v
 
@@ -158,7 +159,7 @@ attention_one_token = CheckGroup("attention_one_token", one_token, attention_all
 # ------------------------------------------------------------------------------------------------- chunks of queries
 
 
-def chunk_with_columns_normalised(q, k, v, start, stop):
+def chunk_with_columns_normalised(q, k, v, start, stop) -> Tensor:
     return torch.softmax(q[start:stop] @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v
 
 
@@ -212,7 +213,7 @@ attention_chunk = Check(
 def _worker(n: int, m: int) -> Drawn:
     """A worker with tokens of its own: task(start, stop) is that part of its output."""
 
-    def make(generator: Generator):
+    def make(generator: Generator) -> Callable:
         q, k, v = (torch.randn(rows, 4, generator=generator) for rows in (n, m, m))
         return lambda start, stop: attention(q[start:stop], k, v)
 
@@ -223,21 +224,21 @@ def handing_out(n: int, size: int, order: list[int], label: str) -> Case:
     return given(label, _worker(n, n + 3), n, size, order)
 
 
-def in_the_order_of_computing(task, n, size, order):
+def in_the_order_of_computing(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order])
 
 
-def last_chunk_lost(task, n, size, order):
+def last_chunk_lost(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
 
 
-def last_chunk_left_empty(task, n, size, order):
+def last_chunk_left_empty(task, n, size, order) -> Tensor:
     whole = n // size * size
     rows = torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
     return torch.cat([rows, torch.zeros(n - whole, rows.shape[1])])
 
 
-def size_for_count(task, n, size, order):
+def size_for_count(task, n, size, order) -> Tensor:
     rows = math.ceil(n / size)
     return torch.cat([task(min(n, chunk * rows), min(n, (chunk + 1) * rows)) for chunk in sorted(order)])
 

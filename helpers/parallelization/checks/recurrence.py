@@ -6,6 +6,7 @@ inputs. Whatever the style of the scan, and wherever it runs, its depth can be r
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -22,7 +23,7 @@ __all__ = ["associative_scan", "rnn_encoder"]
 # ------------------------------------------------------------------------------------------------------- a tanh RNN
 
 
-def _states(x, d, step):
+def _states(x, d, step) -> Tensor:
     """All states of an RNN whose step is `step(x_t, h)`."""
     state, states = x.new_zeros(len(x), d), []
     for t in range(x.shape[1]):
@@ -31,12 +32,12 @@ def _states(x, d, step):
     return torch.stack(states, dim=1)
 
 
-def states_shifted(x, w_x, w_h, bias):
+def states_shifted(x, w_x, w_h, bias) -> Tensor:
     states = _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))
     return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
 
 
-def batch_walked(x, w_x, w_h, bias):
+def batch_walked(x, w_x, w_h, bias) -> Tensor:
     state, states = x.new_zeros(x.shape[1], len(bias)), []
     for row in x:
         state = torch.tanh(row @ w_x + state @ w_h + bias)
@@ -44,11 +45,11 @@ def batch_walked(x, w_x, w_h, bias):
     return torch.stack(states)
 
 
-def read_backwards(x, w_x, w_h, bias):
+def read_backwards(x, w_x, w_h, bias) -> Tensor:
     return _states(x.flip(1), len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias)).flip(1)
 
 
-def last_state_only(x, w_x, w_h, bias):
+def last_state_only(x, w_x, w_h, bias) -> Tensor:
     return _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))[:, -1]
 
 
@@ -134,7 +135,7 @@ rnn_encoder = Check(
 # ------------------------------------------------------------------------------------- a linear recurrence as a scan
 
 
-def _pair(a, b):
+def _pair(a, b) -> Tensor:
     return torch.stack([a, b], dim=-1)
 
 
@@ -187,7 +188,7 @@ combine = Check(
 )  # fmt: skip
 
 
-def _counting(operator):
+def _counting(operator) -> Callable:
     """The operator on all columns but the last; in the last, its nesting depth."""
 
     def counted(first: Tensor, second: Tensor) -> Tensor:
@@ -258,14 +259,14 @@ def _block_by_block(seen: Observation) -> bool:
     return _allowed(n) < _depth(seen.output) < n - 1
 
 
-def scan_one_by_one(operator, elements):
+def scan_one_by_one(operator, elements) -> Tensor:
     rows = [elements[0]]
     for element in elements[1:]:
         rows.append(operator(rows[-1], element))
     return torch.stack(rows)
 
 
-def scan_by_blocks(operator, elements):
+def scan_by_blocks(operator, elements) -> Tensor:
     size = math.ceil(math.sqrt(len(elements)))
     blocks = [scan_one_by_one(operator, block) for block in elements.split(size)]
     rows, carry = [blocks[0]], blocks[0][-1]
@@ -275,7 +276,7 @@ def scan_by_blocks(operator, elements):
     return torch.cat(rows)
 
 
-def _rounds(operator, elements, reaches):
+def _rounds(operator, elements, reaches) -> Tensor:
     """One round for each reach: every row takes in the row that lies so far before it."""
     for reach in reaches:
         elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
@@ -286,34 +287,34 @@ def _powers(n):
     return [2**power for power in range(math.ceil(math.log2(n)))]
 
 
-def scan_exclusive(operator, elements):
+def scan_exclusive(operator, elements) -> Tensor:
     rows = _rounds(operator, elements, _powers(len(elements)))
     return torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
 
 
-def scan_in_the_wrong_order(operator, elements):
+def scan_in_the_wrong_order(operator, elements) -> Tensor:
     return _rounds(lambda first, second: operator(second, first), elements, _powers(len(elements)))
 
 
-def scan_one_round_short(operator, elements):
+def scan_one_round_short(operator, elements) -> Tensor:
     return _rounds(operator, elements, _powers(len(elements))[:-1])
 
 
-def scan_with_steps_of_one(operator, elements):
+def scan_with_steps_of_one(operator, elements) -> Tensor:
     return _rounds(operator, elements, [1 for _ in _powers(len(elements))])
 
 
-def scan_from_the_end(operator, elements):
+def scan_from_the_end(operator, elements) -> Tensor:
     rows = _rounds(lambda first, second: operator(second, first), elements.flip(0), _powers(len(elements)))
     return rows.flip(0)
 
 
-def total_everywhere(operator, elements):
+def total_everywhere(operator, elements) -> Tensor:
     rows = _rounds(operator, elements, _powers(len(elements)))
     return rows[-1:].expand_as(rows).clone()
 
 
-def scan_that_reads_new_values(operator, elements):
+def scan_that_reads_new_values(operator, elements) -> Tensor:
     rows = elements.clone()
     for reach in _powers(len(rows)):
         for i in range(reach, len(rows)):

@@ -1,8 +1,10 @@
 """Checks of attention with one head: one query among keys, then all queries in matrix form."""
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from helpers.engine import slips
 from helpers.engine.cases import Drawn, given, sized
@@ -84,7 +86,7 @@ attend = Check(
 # ----------------------------------------------------------------------------------------------------- matrix form
 
 
-def projections_from_the_left(x, w_q, w_k, w_v):
+def projections_from_the_left(x, w_q, w_k, w_v) -> tuple[Tensor, Tensor, Tensor]:
     return w_q @ x, w_k @ x, w_v @ x
 
 
@@ -120,30 +122,30 @@ qkv_projections = Check(
 )  # fmt: skip
 
 
-def softmax_over_all_scores(q, k, v):
+def softmax_over_all_scores(q, k, v) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     return torch.softmax(scores.flatten(-2), dim=-1).view(scores.shape) @ v
 
 
-def keys_reshaped(q, k, v):
+def keys_reshaped(q, k, v) -> Tensor:
     scores = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2]) / math.sqrt(q.shape[-1])
     return torch.softmax(scores, dim=-1) @ v
 
 
-def all_axes_transposed(q, k, v):
+def all_axes_transposed(q, k, v) -> Tensor:
     scores = q @ k.permute(*reversed(range(k.dim()))) / math.sqrt(q.shape[-1])
     return torch.softmax(scores, dim=-1) @ v
 
 
-def scale_after_softmax(q, k, v):
+def scale_after_softmax(q, k, v) -> Tensor:
     return torch.softmax(q @ k.mT, dim=-1) / math.sqrt(q.shape[-1]) @ v
 
 
-def weights_returned(q, k, v):
+def weights_returned(q, k, v) -> Tensor:
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
 
 
-def detached(q, k, v):
+def detached(q, k, v) -> Tensor:
     return torch.softmax(q.detach() @ k.detach().mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
@@ -216,13 +218,13 @@ scaled_dot_product_attention = Check(
 # ------------------------------------------------------------------------------------------------ looking at attention
 
 
-def self_attention(d: int, generator: torch.Generator):
+def self_attention(d: int, generator: torch.Generator) -> Callable:
     """A layer with drawn weights that doesn't know the order of its tokens."""
     weights = [torch.randn(d, d, generator=generator) for _ in range(3)]
     return lambda x: attention.scaled_dot_product_attention(*(x @ w.to(x) for w in weights))
 
 
-def _with_positions(d: int, generator: torch.Generator):
+def _with_positions(d: int, generator: torch.Generator) -> Callable:
     """The same, with something different added to every position."""
     layer = self_attention(d, generator)
     return lambda x: layer(x + torch.linspace(-1, 1, x.shape[0]).to(x)[:, None])

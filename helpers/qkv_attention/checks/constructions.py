@@ -208,13 +208,13 @@ def _null_direction(constraints: Tensor) -> Tensor:
     return torch.linalg.svd(constraints.double().mT).Vh[-1].float()
 
 
-def a_step_too_far(weights, values):
+def a_step_too_far(weights, values) -> Tensor:
     direction = _null_direction(torch.cat([values, torch.ones(len(values), 1)], dim=1))
     longest = (weights / -direction)[direction < 0].min()
     return weights + 2 * longest * direction
 
 
-def a_step_that_changes_the_sum(weights, values):
+def a_step_that_changes_the_sum(weights, values) -> Tensor:
     # Of the directions that leave the output alone, the one that changes the sum of the weights most.
     projector = torch.eye(len(values)) - values @ torch.linalg.pinv(values)
     direction = projector @ torch.ones(len(values))

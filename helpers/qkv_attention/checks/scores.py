@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -42,19 +43,19 @@ cosine_score = Check(
 )  # fmt: skip
 
 
-def tanh_after_v(q, k, w_q, w_k, v):
+def tanh_after_v(q, k, w_q, w_k, v) -> Tensor:
     return torch.tanh(((q @ w_q)[:, None] + (k @ w_k)[None]) @ v)
 
 
-def no_tanh(q, k, w_q, w_k, v):
+def no_tanh(q, k, w_q, w_k, v) -> Tensor:
     return ((q @ w_q)[:, None] + (k @ w_k)[None]) @ v
 
 
-def tanh_of_each_term(q, k, w_q, w_k, v):
+def tanh_of_each_term(q, k, w_q, w_k, v) -> Tensor:
     return (torch.tanh(q @ w_q)[:, None] + torch.tanh(k @ w_k)[None]) @ v
 
 
-def product_of_projections(q, k, w_q, w_k, v):
+def product_of_projections(q, k, w_q, w_k, v) -> Tensor:
     return torch.tanh((q @ w_q)[:, None] * (k @ w_k)[None]) @ v
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, Misconception
 
 from .. import shapes
@@ -72,7 +72,7 @@ def _positive(*shape: int) -> Drawn:
     return Drawn(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
 
 
-def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]):
+def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]) -> Case:
     return given(label, _positive(*weights), Drawn(lambda generator: torch.randn(rows, generator=generator)))
 
 
