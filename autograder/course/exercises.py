@@ -23,7 +23,11 @@ class Call:
     check: str
     answers: tuple[str, ...]
     points: float | None
-    hidden: bool
+    cases: str = ""  # what `cases=` is given, as source: `hidden.softmax`; "" in the call that students see
+
+    @property
+    def hidden(self) -> bool:
+        return bool(self.cases)
 
 
 @dataclass(frozen=True)
@@ -55,9 +59,10 @@ class Exercise:
         return tuple(part.reference for part in parts.values()) if parts else (self.check.reference,)
 
 
-def exercises(course: Course, unit: str) -> list[Exercise]:
-    """The exercises of a unit that code grades, in the order of the notebook."""
-    return [_exercise(unit, cell) for cell in notebooks.tests(solved(course, unit))]
+def exercises(course: Course, unit: str, only: str | None = None) -> list[Exercise]:
+    """The exercises of a unit that code grades, in the order of the notebook; or the one whose id is `only`, if it is there."""
+    cells = notebooks.tests(solved(course, unit))
+    return [_exercise(unit, cell) for cell in cells if only in (None, notebooks.exercise_id(cell))]
 
 
 def solved(course: Course, unit: str) -> NotebookNode:
@@ -98,7 +103,8 @@ def _call(node: ast.Call) -> Call:
     options = {option.arg: option.value for option in node.keywords}
     points = options.get("points")
     value = points.value if isinstance(points, ast.Constant) else None
-    return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, "cases" in options)
+    cases = ast.unparse(options["cases"]) if "cases" in options else ""
+    return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 
 
 def _module(package: str, unit: str) -> ModuleType | None:
