@@ -158,6 +158,7 @@ def lint(units: Units = None) -> None:
 @one_line_errors
 def prove(
     units: Units = None,
+    only: Annotated[str | None, typer.Option(metavar="ID", help="Only this exercise.")] = None,
     as_json: AsJson = False,
     hostile: Annotated[
         bool, typer.Option("--hostile", help="Try the hostile and broken notebooks instead, and say what came of each.")
@@ -174,7 +175,7 @@ def prove(
     if hostile:
         _prove_hostile(_choose(sandbox), as_json)
     course = find_course()
-    proofs = proving.prove(course, course.chosen(units or []))
+    proofs = proving.prove(course, course.chosen(units or []), only)
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
     if as_json:
         typer.echo(json.dumps(proving.as_json(proofs), indent=1, ensure_ascii=False))
@@ -183,6 +184,29 @@ def prove(
         for miss in misses:
             out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1 if misses else 0)
+
+
+@app.command("try")
+@one_line_errors
+def try_(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    exercise: Annotated[str | None, typer.Argument(metavar="[EXERCISE]", help="Only this exercise of it.")] = None,
+) -> None:
+    """Everything at once for one unit or exercise, while you write it: lint, build, prove, and run the solution notebook.
+
+    The model answers must earn all points and every picture must draw. Exit status: 0 all is well; 1 something is not,
+    and each thing has a line.
+    """
+    from autograder import tables
+    from autograder.proofs.attempt import attempt
+
+    course = find_course()
+    tried = attempt(course, course.unit(unit), exercise)
+    if tried.proofs:
+        out.print(tables.attempt_table(tried))
+    for miss in tried.misses:
+        out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1 if tried.misses else 0)
 
 
 def _prove_hostile(sandbox: str, as_json: bool) -> None:
