@@ -18,7 +18,7 @@ from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
 STUB = "### BEGIN SOLUTION"
-TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>.*?)[\"']*$")
+TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>[^|\"]*)")
 CROSS_REFERENCE = re.compile(r"\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.)")
 ALTERNATIVES = 2
 
@@ -37,11 +37,12 @@ def lint(course: Course, units: list[str]) -> list[str]:
 
 def to_fill_in(course: Course, unit: str) -> list[tuple[Path, int, str, str]]:
     """What `attn new` left to write in the files of a unit: file, line, exercise (or unit), and what it is."""
-    found = []
-    for path in [course.source(unit), *room_files(unit)]:
+    found, readme = [], course.root / "README.md"
+    for path in [course.source(unit), *room_files(unit), *[readme] * readme.is_file()]:
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-            if match := TO_FILL_IN.search(line):
-                found.append((path, number, match["exercise"], match["what"]))
+            match = TO_FILL_IN.search(line)
+            if match and (path != readme or match["exercise"] == room(unit)):
+                found.append((path, number, match["exercise"], match["what"].strip()))
     return found
 
 

@@ -106,7 +106,9 @@ def _render(template: str, words: dict) -> str:
 
 
 def _appended(text: str, more: str, blank: int = 0) -> str:
-    return text.rstrip("\n") + "\n" * (1 + blank) + more
+    lines = text.rstrip("\n").split("\n")
+    blank = max(blank, lines[-1].startswith(("from ", "import ")))
+    return "\n".join(lines) + "\n" * (1 + blank) + more
 
 
 def _importing_sized(text: str) -> str:

@@ -39,6 +39,8 @@ def attempt(course: Course, unit: str, only: str | None = None) -> Attempt:
         tried.misses.append(str(error))
         return tried
     tried.proofs = prove(course, [unit], only)[unit]
+    if not tried.proofs:
+        tried.misses.append(f"{unit} has no exercise yet: `attn new exercise {unit[:2]} ID` writes the stubs of one")
     tried.points = {exercise.id: exercise.points for exercise in exercises(course, unit, only)}
     tried.misses += [f"{name}: {miss}" for name, proof in tried.proofs.items() for miss in proof.misses]
     tried.played = play(solved(course, unit), only)

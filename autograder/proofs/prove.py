@@ -40,7 +40,11 @@ def prove(course: Course, units: list[str], only: str | None = None) -> dict[str
     found = {unit: exercises(course, unit, only) for unit in units}
     if only and not any(found.values()):
         raise CourseError(_unknown(only, [e.id for unit in units for e in exercises(course, unit)]), BAD_INPUT)
-    return {unit: {exercise.id: prove_exercise(exercise) for exercise in found[unit]} for unit in units if found[unit]}
+    return {
+        unit: {exercise.id: prove_exercise(exercise) for exercise in found[unit]}
+        for unit in units
+        if found[unit] or not only
+    }
 
 
 def prove_exercise(exercise: Exercise) -> Proof:
