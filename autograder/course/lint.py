@@ -19,7 +19,9 @@ from autograder.errors import CourseError
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
 STUB = "### BEGIN SOLUTION"
 TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>[^|\"]*)")
-CROSS_REFERENCE = re.compile(r"\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.)")
+CROSS_REFERENCE = re.compile(
+    r"(?<!, )\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.\d)"
+)  # after a comma it is a paper's
 ALTERNATIVES = 2
 
 

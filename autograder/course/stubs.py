@@ -19,7 +19,7 @@ CHECK = '''\
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
 
-from .. import {{ module }}
+from ..{{ module }} import {{ id }} as reference
 
 __all__ = ["{{ id }}"]
 
@@ -29,7 +29,7 @@ def returned_as_it_came(x):
 
 
 {{ id }} = Check(
-    reference={{ module }}.{{ id }},
+    reference=reference,
     cases=[
         sized(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
         sized(n=7, d=3),
@@ -60,13 +60,13 @@ TEST = '''\
 
 import torch
 
-from helpers.{{ room }} import {{ module }}
+from helpers.{{ room }}.{{ module }} import {{ id }}
 
 
 def test_{{ module }}():
     x = torch.randn(5, 4, dtype=torch.float64)
     expected = x  # TO FILL IN {{ id }}: PyTorch's own operator, or another way to the same numbers
-    torch.testing.assert_close({{ module }}.{{ id }}(x), expected)
+    torch.testing.assert_close({{ id }}(x), expected)
 '''
 
 SECTION = '''\
