@@ -32,8 +32,10 @@ def lint(course: Course, units: list[str]) -> list[str]:
     for unit in units:
         source = course.source(unit).relative_to(course.root)
         problems += [f"{source}: {problem}" for problem in _unit(course, unit, syllabus)]
-        problems += _helpers(unit)
-        problems += [f"{_short(path)}:{line}: to fill in: {what}" for path, line, _, what in to_fill_in(course, unit)]
+        problems += _helpers(course, unit)
+        problems += [
+            f"{_short(path, course)}:{line}: to fill in: {what}" for path, line, _, what in to_fill_in(course, unit)
+        ]
     return problems
 
 
@@ -232,13 +234,13 @@ def _cross_references(course: Course, notebook: NotebookNode) -> Iterator[str]:
                 yield f"the text speaks of section {number}, and no heading has that number"
 
 
-def _helpers(unit: str) -> Iterator[str]:
+def _helpers(course: Course, unit: str) -> Iterator[str]:
     """Pictures of the unit's room that wait for an exercise which nobody gives."""
     for path in room_files(unit):
         if path.parent.name == "plots":
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "waits_for":
-                    yield from (f"{_short(path)}:{node.lineno}: {problem}" for problem in _waits_for(node))
+                    yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in _waits_for(node))
 
 
 def _waits_for(node: ast.Call) -> Iterator[str]:
@@ -249,8 +251,8 @@ def _waits_for(node: ast.Call) -> Iterator[str]:
             yield f"waits_for takes ids of exercises, and {name!r} is none" + (f": is it {near[0]!r}?" if near else "")
 
 
-def _short(path: Path) -> Path:
-    return path.relative_to(PACKAGES) if path.is_relative_to(PACKAGES) else path
+def _short(path: Path, course: Course) -> Path:
+    return next((path.relative_to(folder) for folder in (course.root, PACKAGES) if path.is_relative_to(folder)), path)
 
 
 def _name(cell: NotebookNode, notebook: NotebookNode) -> str:

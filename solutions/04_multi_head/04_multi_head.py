@@ -722,7 +722,7 @@ check.alibi_bias(alibi_bias, points=1, cases=hidden.alibi_bias)
 plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 
 # %% [markdown]
-# **What you should see.** With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
+# **What you should see.** The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
 # all 64. Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
 #
 # ## What you have now

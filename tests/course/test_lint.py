@@ -160,7 +160,7 @@ def test_a_picture_that_waits_for_an_unknown_exercise(fresh_course, tmp_path, mo
 
 def test_what_is_to_be_filled_in_is_named_with_its_line(fresh_course):
     assert _lint(fresh_course, '"""Softmax over one axis."""', '"""TO FILL IN softmax: what it does."""') == [
-        f"solutions/{UNIT}/{UNIT}.py:18: to fill in: what it does."
+        f"solutions/{UNIT}/{UNIT}.py:17: to fill in: what it does."
     ]
 
 

@@ -58,7 +58,7 @@ PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here'
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        ("lambda x: x.no_such_thing", "cell number 5 raises AttributeError in line 2"),
+        ("lambda x: x.no_such_thing", "cell number 6 raises AttributeError in line 3"),
         ("unwritten", "needs your answer to exercise"),
     ],
 )
