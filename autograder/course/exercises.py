@@ -14,6 +14,7 @@ from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.course.reach import room
 from autograder.errors import CourseError
+from helpers import rooms
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,30 @@ def calls(cell: NotebookNode) -> list[Call]:
 
 
 def find_check(name: str) -> Any | None:
-    """The check of an exercise, or None."""
-    found = getattr(importlib.import_module("helpers.check"), name, None)
+    """The check of an exercise, or None. CourseError where the module that offers it can't be imported."""
+    module = rooms.offered("checks").get(name)
+    if module is None:
+        return None
+    try:
+        found = rooms.find("checks", name)
+    except Exception as error:
+        raise CourseError(_unloaded(module, error)) from error
     return found if callable(found) else None
+
+
+def load(module: str) -> ModuleType | None:
+    """A module that may be there or not. CourseError where it is there and can't be imported."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            return None
+        raise CourseError(_unloaded(module, error)) from error
+
+
+def _unloaded(module: str, error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return f"{module.replace('.', '/')}.py can't be imported: {type(error).__name__}: {words}"
 
 
 def _exercise(unit: str, cell: NotebookNode) -> Exercise:
@@ -109,10 +131,4 @@ def _call(node: ast.Call) -> Call:
 
 def _module(package: str, unit: str) -> ModuleType | None:
     """`autograder.hidden.qkv_attention`, or None where the unit has none."""
-    name = f"autograder.{package}.{room(unit)}"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name not in (name, f"autograder.{package}"):
-            raise
-        return None
+    return load(f"autograder.{package}.{room(unit)}")

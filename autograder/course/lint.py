@@ -2,7 +2,6 @@
 
 import ast
 import difflib
-import importlib
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -163,10 +162,13 @@ def _calls(cell: NotebookNode, name: str, unit: str) -> Iterator[str]:
         yield from _hidden(cell, call, name, unit)
     if calls and calls[0].answers != calls[-1].answers:
         yield "the visible and the hidden call are made with different answers"
-    if exercises.find_check(name) is None:
-        yield f"there is no check.{name} in helpers/*/checks: write it, and name it in its module's __all__"
-    else:
-        yield from _companions(unit, name)
+    try:
+        if exercises.find_check(name) is None:
+            yield f"there is no check.{name} in helpers/*/checks: write it, and name it in its module's __all__"
+        else:
+            yield from _companions(unit, name)
+    except CourseError as error:
+        yield str(error)
 
 
 def _hidden(cell: NotebookNode, call: exercises.Call, name: str, unit: str) -> Iterator[str]:
@@ -179,9 +181,9 @@ def _hidden(cell: NotebookNode, call: exercises.Call, name: str, unit: str) -> I
 
 def _companions(unit: str, name: str) -> Iterator[str]:
     """What stands in other files under the exercise's name: hidden cases, alternatives, misconceptions."""
-    if not hasattr(_import(f"autograder.hidden.{room(unit)}"), name):
+    if not hasattr(exercises.load(f"autograder.hidden.{room(unit)}"), name):
         yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
-    found = getattr(_import(f"autograder.alternatives.{room(unit)}"), name, {})
+    found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
     if len(found) < ALTERNATIVES:
         yield (f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
                f"write right answers in {ALTERNATIVES} other styles at least")  # fmt: skip
@@ -191,15 +193,6 @@ def _companions(unit: str, name: str) -> Iterator[str]:
         for slip, times in counts.items():
             if times > 1:
                 yield f"check.{name} has {times} misconceptions named '{slip}': give each its own name"
-
-
-def _import(module: str) -> object | None:
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:
-            raise CourseError(f"{module.replace('.', '/')}.py can't be imported: {error}.") from error
-        return None
 
 
 def _against_syllabus(notebook: NotebookNode, table: dict) -> Iterator[str]:
