@@ -69,6 +69,7 @@ def unit(course: Course, name: str) -> list[Path]:
     made = source | {path: text for path, text in rest.items() if not (course.root / path).exists()}
     more = {"README.md": lambda text: _with_row(text, _render(stubs.ROW, words))}
     if table is None:
+        more["pyproject.toml"] = lambda text: _with_layer(text, room)
         more[f"solutions/{SYLLABUS}"] = lambda text: text.rstrip("\n") + "\n" + _render(stubs.TABLE, words)
     return _write(course, made, more)
 
@@ -157,6 +158,15 @@ def _with_row(text: str, row: str) -> str:
         return text
     place = next((i for i in rows if lines[i] > row), rows[-1] + 1)
     return "\n".join([*lines[:place], row, *lines[place:]])
+
+
+def _with_layer(text: str, room: str) -> str:
+    """The layers of import-linter's contract with the room above all others: a unit may import those before it."""
+    if f'"helpers.{room}"' in text or f'"(helpers.{room})"' in text:
+        return text
+    return re.sub(
+        r'(^layers = \[\n)(?=    "\(?helpers\.)', rf'\1    "helpers.{room}",\n', text, count=1, flags=re.MULTILINE
+    )
 
 
 def _setup(course: Course) -> str:

@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from conftest import ROOT
 
-PARTS = ("helpers", "autograder", "solutions", "tests", "README.md", "nbgrader_config.py")
+PARTS = ("helpers", "autograder", "solutions", "tests", "README.md", "nbgrader_config.py", "pyproject.toml")
 LITTER = shutil.ignore_patterns("__pycache__", "class", ".*")
 
 
@@ -60,6 +61,8 @@ def test_a_new_exercise_is_whole_but_for_its_stubs(copy):
 
 def test_a_new_unit_takes_a_first_exercise(copy):
     assert _attn(copy, "new", "unit", "11_small_world")[0] == 0
+    layers = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert layers[:2] == ["helpers.small_world", "helpers.beyond_quadratic"]
     status, lines = _attn(copy, "try", "11")
     assert status == 1 and _named(lines) == _stubs(copy, "small_world") and len(lines) == 4
     assert _attn(copy, "new", "exercise", "11", "hops")[0] == 0
