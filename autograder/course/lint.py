@@ -18,9 +18,8 @@ from autograder.errors import CourseError
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
 STUB = "### BEGIN SOLUTION"
 TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>[^|\"]*)")
-CROSS_REFERENCE = re.compile(
-    r"(?<!, )\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.\d)"
-)  # after a comma it is a paper's
+CROSS_REFERENCE = re.compile(r"(?<!, )\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.\d)")
+"""A section of the course. After a comma, as in "(Vaswani et al., 2017, section 3.2)", it is a paper's."""
 ALTERNATIVES = 2
 
 
