@@ -30,3 +30,4 @@ two_hand_made_heads = {
     ]
     for part in ("previous_token_head", "first_token_head", "induction_head")
 }
+alibi_bias = [sized(n=9, h=6), sized(n=2, h=32), sized(n=1, h=3)]
