@@ -122,12 +122,9 @@ def _items(score: Any) -> Iterator[Any]:
 
 
 def _declared(exercise: Exercise, name: str) -> set[str]:
-    """The names of the exceptions that a misconception says it raises."""
+    """The kind of error that a misconception says it stops with."""
     parts = getattr(exercise.check, "parts", {"": exercise.check}).values()
-    same = [m for part in parts for m in getattr(part, "misconceptions", ()) if m.name == name]
-    found = [getattr(misconception, "raises", None) or () for misconception in same]
-    kinds = [kind for kinds in found for kind in (kinds if isinstance(kinds, tuple) else (kinds,))]
-    return {kind if isinstance(kind, str) else kind.__name__ for kind in kinds}
+    return {m.raises for part in parts for m in getattr(part, "misconceptions", ()) if m.name == name and m.raises}
 
 
 def _try_right(exercise: Exercise, style: str, answers: tuple, proof: Proof) -> None:

@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from conftest import UNIT
 
 from autograder.course.exercises import Exercise
@@ -102,9 +101,8 @@ def test_a_misconception_that_never_gives_an_output_is_a_miss(monkeypatch):
     assert miss.startswith("misconception 'a slip' raises RuntimeError in every case")
 
 
-@pytest.mark.parametrize("raises", [AttributeError, "AttributeError", (KeyError, AttributeError)])
-def test_a_misconception_may_say_what_it_raises(monkeypatch, raises):
-    assert _proof_of(monkeypatch, lambda x, dim: x.sofmax(dim), raises=raises).misses == []
+def test_a_misconception_may_say_what_it_raises(monkeypatch):
+    assert _proof_of(monkeypatch, lambda x, dim: x.sofmax(dim), raises="AttributeError").misses == []
 
 
 def test_a_check_that_fails_itself_is_a_miss(monkeypatch):
