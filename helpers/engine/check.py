@@ -169,8 +169,8 @@ class Check:
         return ""
 
     def _dear(self, seen: Observation, case: Case) -> str:
-        broken = next((rule for rule in self.behaviours if not rule.of(seen)), None)
-        return broken.note if broken else over_the_limit(seen, case)
+        broken = (rule.note for rule in self.behaviours if not rule.of(seen))
+        return over_the_limit(seen, case) or next(broken, "")
 
     def _viewed(self, *outputs: Any) -> tuple:
         """The parts that are compared; the whole outputs where one has no such part."""

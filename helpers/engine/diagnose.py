@@ -154,6 +154,8 @@ def _same_gradients(check: Subject, mine: Observation, other: Observation) -> bo
 
 
 def _lead(check: Subject, failed: list[Trial]) -> str:
+    if check.quiz:
+        return "That is not right:"
     if all(trial.seen.error for trial in failed):
         return "Your function stops with the same error as one with this slip:"
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):

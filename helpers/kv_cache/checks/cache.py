@@ -307,7 +307,7 @@ KVCache = Check(
         ),
         Misconception(
             "grown by concatenation", Joined,
-            "The values are right. But `torch.cat` makes a new tensor and copies all that is old, at every token: n²/2 copies for n tokens. "
+            "`torch.cat` makes a new tensor and copies all that is old, at every token: n²/2 copies for n tokens. "
             "Make the room once and write into it.",
         ),
         Misconception(

@@ -148,7 +148,7 @@ attention_all_tokens = Check(
     behaviours=[
         Behaviour(
             "all scores in one tensor", lambda seen: math.prod(map(len, seen.args[:2])) <= FEW_SCORES or not _in_python(seen),
-            "The scores were never in a tensor: they seem to be computed number by number, in Python.",
+            "No tensor was large enough to hold all scores: they are computed row by row, or number by number.",
         )
     ],
     forbids=NO_FUSED_ATTENTION,
