@@ -36,6 +36,7 @@ def main(sock: socket.socket, request: dict) -> None:
     said, shell = Said(), new_shell(wire, request["seed"])
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
+    forks: list[int] = []  # the process that answers now
     for message in messages(wire):
         if message["ask"] == "run":
             shell.execution_count = message["count"]
@@ -43,12 +44,15 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"])}))
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"], forks)}))
 
 
-def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int) -> str:
-    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int, forks: list[int]) -> str:
+    """Forks a copy of this kernel that answers on the socket that home sends along, in the place of the last one. Returns "ok",
+    or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
+    while forks:
+        _end(forks.pop())
     gc.freeze()
     for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
         most = resource.getrlimit(limit)[1]
@@ -69,7 +73,14 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: 
         finally:
             os._exit(0)
     os.close(descriptor)
+    forks.append(child)
     return "ok"
+
+
+def _end(child: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _cpu_used() -> int:

@@ -344,12 +344,15 @@ class Endpoint:
     objects: what stays at home, by the number that went over in its place.
     stand_in: makes what stands for an object of the other side, from (endpoint, number, kind, name).
     answer: serves one question, from (endpoint, question), and returns the answer's value.
+    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel.
     """
 
-    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[["Endpoint", dict], Any]):
-        self.wire, self.stand_in, self.answer = wire, stand_in, answer
+    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[["Endpoint", dict], Any], named: bool = True):
+        self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
+        self.called = False  # whether code of a student's has run at the other end
+        self.renew: Callable[[], None] = lambda: None  # puts a fresh kernel at the other end
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""
@@ -386,6 +389,8 @@ class Endpoint:
         if len(self.objects) >= self.wire.bounds.nodes:
             raise BorderError("too many objects")
         self.objects.append(value)
+        if not self.named:
+            return ["ref", len(self.objects) - 1, "function", "function"]
         kind = "class" if isinstance(value, type) else "module" if isinstance(value, torch.nn.Module) else "object"
         name = getattr(value, "__name__", type(value).__name__)
         return ["ref", len(self.objects) - 1, "function" if hasattr(value, "__code__") else kind, str(name)[:80]]

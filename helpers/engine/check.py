@@ -10,7 +10,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
 
@@ -22,6 +22,7 @@ from .cases import Case
 from .compare import agree, difference, tolerance
 from .observe import Observation, StudentError, observe, quiet
 from .score import Item, Picture, Score
+from .unseen import anew, drawn, what_kind, without_words
 
 NOT_ATTEMPTED = "not attempted"
 MOST_KNOWN = 2_000  # outcomes of misconceptions that a check remembers
@@ -58,6 +59,7 @@ class Trial:
     expected: Any
     passed: bool
     note: str
+    hidden: bool = False  # then the card says what kind of thing is wrong, and no more
 
 
 class Check:
@@ -84,11 +86,18 @@ class Check:
         self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
     ) -> Score:
         """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
-        trials, all_cases = [], (*self.cases, *cases)
-        for case, generator in zip(all_cases, _generators(seed, len(all_cases)), strict=True):
-            trials.append(self._try(student, case, generator))
-            if trials[-1].seen.error and trials[-1].seen.error.kind == "NotImplementedError":
-                return _not_attempted(self.exercise, points)
+        all_cases = (*self.cases, *cases)
+        generators, shown = _generators(seed, len(all_cases)), len(self.cases)
+        tried: dict[int, Trial] = {}
+        for places in (range(shown), range(shown, len(all_cases))):
+            if places:
+                anew(student)
+            for place in drawn(places):
+                trial = self._try(student, all_cases[place], generators[place], hidden=place >= shown)
+                if trial.seen.error and trial.seen.error.kind == "NotImplementedError":
+                    return _not_attempted(self.exercise, points)
+                tried[place] = trial
+        trials = [tried[place] for place in range(len(all_cases))]
         return self._score(points, [*self._items(trials), *_misuse_items(trials)], trials)
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
@@ -120,12 +129,19 @@ class Check:
             self.known[key] = self.observe(answer, args, gradient)
         return self.known[key]
 
-    def _try(self, student: Callable, case: Case, generator: Generator) -> Trial:
+    def _try(self, student: Callable, case: Case, generator: Generator, hidden: bool = False) -> Trial:
         args = case.draw(self.reference, generator)
         seen = self.recall(student, args, case.gradient)
+        seen = without_words(replace(seen)) if hidden else seen
         expected = self._expected(args)
         note = self._problem(seen, expected, case)
-        return Trial(case, seen, expected, not note, note)
+        if hidden and note and not self._is_right(seen, expected):
+            note = what_kind(seen, expected)
+        return Trial(case, seen, expected, not note, note, hidden)
+
+    def _is_right(self, seen: Observation, expected: Any) -> bool:
+        """Whether the values are as they should be: what else is wrong is said in words that are all the check's own."""
+        return not seen.error and (not self.compare or self.agrees(seen.output, expected, seen.args))
 
     def _expected(self, args: tuple) -> Any:
         """In float64, so that rounding is the student's alone."""
@@ -288,7 +304,7 @@ def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
     """The first tensor that is wrong in its values; one that is right in all of them says nothing."""
     for trial in trials:
         for got, expected in _pairs(trial.seen.output, trial.expected):
-            if not trial.passed and got.numel() and not check.agrees(got, expected, trial.seen.args):
+            if not (trial.passed or trial.hidden) and got.numel() and not check.agrees(got, expected, trial.seen.args):
                 return (Picture(trial.case.label, expected, got),)
     return ()
 

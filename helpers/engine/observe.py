@@ -142,8 +142,15 @@ def _observed(
     seen.modified = _modified(seen, inputs)
     if gradient and seen.error is None:
         seen.gradients = _gradients(seen.output, leaves)
-    seen.output = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, seen.output)
+    seen.output = tree_map(_plain, seen.output)
     return seen
+
+
+def _plain(leaf: Any) -> Any:
+    """A part of an output once and for all: no graph behind it, and no object of another process that could change its answers."""
+    if isinstance(leaf, Tensor):
+        return leaf.detach()
+    return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,63 @@
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, each round of calls meets a fresh
+copy of the answer, and of a hidden case the card says no more than what kind of thing went wrong.
+
+What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden case.
+"""
+
+import builtins
+import os
+import random
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from .observe import Observation, StudentError
+
+T = TypeVar("T")
+OURS = ("KernelDied", "Timeout", "BorderError", "OutOfReach", "UnmaskedRead", "UnmaskedWrite", "StrayPointer", "CompilationError")
+"""Errors with names that the course itself gives, or Triton."""
+
+
+def drawn(things: Sequence[T]) -> list[T]:
+    """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same orders at every run."""
+    wanted = os.environ.get("ATTENTION_COURSE_ORDER")
+    dice = _dice(wanted) if wanted else random.SystemRandom()
+    return dice.sample(list(things), len(things))
+
+
+@lru_cache(maxsize=1)
+def _dice(seed: str) -> random.Random:
+    return random.Random(seed)
+
+
+def anew(answer: Callable) -> None:
+    """Where an answer lives in another process (see autograder/judge), a fresh copy of that process is asked from here on."""
+    if hasattr(answer, "__anew__"):
+        answer.__anew__()
+
+
+def without_words(seen: Observation) -> Observation:
+    """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
+    if seen.error:
+        kind = seen.error.kind
+        known = kind in OURS or kind in dir(builtins) or hasattr(torch, kind)
+        seen.error = StudentError(kind if known else "Exception", "")
+    return seen
+
+
+def what_kind(seen: Observation, expected: Any) -> str:
+    """What is wrong with a hidden case, without a number of it."""
+    if seen.error:
+        return f"stopped with an error ({seen.error.kind})."
+    if not isinstance(expected, Tensor):
+        return "another answer is expected."
+    if not isinstance(seen.output, Tensor):
+        return "a torch tensor is expected."
+    if seen.output.shape != expected.shape:
+        return "another shape is expected."
+    finite = all(bool(leaf.isfinite().all()) for leaf in tree_leaves(seen.output))
+    return "values are off." if finite else "values are NaN or infinite."
