@@ -21,7 +21,9 @@ def main(sock: socket.socket, request: dict) -> None:
     wire.send(Packer().frame({"ready": True}))
     for message in messages(wire):
         shell.execution_count = message["count"]
-        status = _test(shell, said, message, wire) if message["ask"] == "test" else run_cell(shell, said, message["source"])
+        status = (
+            _test(shell, said, message, wire) if message["ask"] == "test" else run_cell(shell, said, message["source"])
+        )
         wire.send(Packer().frame({"done": status}))
 
 
@@ -48,7 +50,7 @@ class Names:
         self.values = {name: self._value(name) for name in names}
         for name, value in self.values.items():
             if isinstance(value, proxies.Remote):
-                value.__dict__["__written__"] = tuple(written.get(name, ()))
+                value.__dict__["__written__"] = written.get(name, {})
 
     def renew(self) -> None:
         """A fresh fork answers from here on, one that has not been called yet. What is lost stays lost in this test cell: a

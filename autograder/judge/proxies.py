@@ -30,7 +30,7 @@ class RemoteError(Exception):
 class Remote(Stand):
     """In the judge: something of the student's. Private and special names are never asked for."""
 
-    __written__: tuple[str, ...] = ()  # names in its source that may be forbidden (see grading/source.py)
+    __written__: dict = {}  # what was found in its source (see Written in judge.py)
     __live__ = False  # whether its attributes can be read
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -63,8 +63,8 @@ class Remote(Stand):
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
         except RemoteError as error:
             return Observation(args, kwargs or {}, error=error.student_error)
-        written = [name for name in self.__written__ if any(part.lower() in name.lower() for part in forbids)]
-        seen.forbidden += tuple(name for name in written if name not in seen.forbidden)
+        if forbids and (seen.away or self.__written__.get("evades")):
+            seen.forbidden += tuple(n for n in self.__written__.get("names", ()) if n not in seen.forbidden)
         seen.output = self.__output__(seen.output) if active else tree_map(recorded, seen.output)
         if active:
             active.add(seen)
@@ -141,7 +141,8 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
         return Observation(
             args, kwargs, seen["output"], error, counts, _count(seen["flops"]), _count(seen["largest"]),
             tuple(key for key in seen["modified"] if isinstance(key, (int, str))), seen["gradients"],
-            tuple(str(name)[:100] for name in seen["forbidden"]),
+            tuple(str(name)[:60] for name in seen["forbidden"] if str(name).replace(".", "_").isidentifier()),
+            away=seen["away"] is True,
         )  # fmt: skip
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))

@@ -151,7 +151,7 @@ def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> di
     return {
         "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
         "flops": seen.flops, "largest": seen.largest, "modified": seen.modified, "gradients": seen.gradients,
-        "forbidden": seen.forbidden,
+        "forbidden": seen.forbidden, "away": seen.away,
     }  # fmt: skip
 
 
@@ -169,8 +169,10 @@ def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach
     for name in preload:
         with contextlib.suppress(ImportError):  # then the setup cell says why
             importlib.import_module(name)
+    from helpers.engine.followed import follow_threads
     from helpers.engine.observe import observe
 
+    follow_threads()
     WATCH.append(observe)
     observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)  # imports what the first call would have to
 

@@ -191,6 +191,15 @@ def _test_cells(work: Submission, written: Any) -> None:
             cell.outputs, cell.execution_count = [], count
             named = written.get(notebooks.exercise_id(cell), {})
             _test(work, index, cell, {"count": count, "absent": absent, "written": named, "order": f"{order} {index}"})
+            _add_notes(cell, named)
+
+
+def _add_notes(cell: NotebookNode, named: Any) -> None:
+    """Under the card: what was read in the source and not seen running."""
+    notes = [found["note"] for found in named.values() if found.get("note")]
+    card = "".join(str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
+    if notes and "forbidden function" not in card:
+        cell.outputs.append(new_output("stream", name="stdout", text="\n".join(notes) + "\n"))
 
 
 def _order(work: Submission) -> str:

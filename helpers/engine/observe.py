@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .apart import Died, apart, laid_out, nothing_left_over
+from .followed import watch_threads
 from .guard import watched
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
@@ -68,6 +70,9 @@ class Observation:
     modified: tuple[int | str, ...] = ()  # inputs that were changed in place
     gradients: tuple[Tensor | None, ...] | None = None  # of a fixed weighted sum of the output, one per float input
     forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called
+    away: bool = (
+        False  # whether the call started threads or processes, where a grader watches for that (see followed.py)
+    )
 
 
 def observe(
@@ -134,11 +139,15 @@ def _observed(
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
     launched = lambda: seen.operations.update([KERNEL])
-    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids), watched(launched):
+    modes = lambda: [_Dispatched(seen, forbids), _Called(seen, forbids)]
+    with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
+        for mode in modes():
+            stack.enter_context(mode)
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
             seen.error = _student_error(error)
+    seen.away |= watch.away
     seen.modified = _modified(seen, inputs)
     if gradient and seen.error is None:
         seen.gradients = _gradients(seen.output, leaves)
@@ -165,6 +174,7 @@ class Active:
         self.seen.operations.update(other.operations)
         self.seen.flops += other.flops
         self.seen.largest = max(self.seen.largest, other.largest)
+        self.seen.away |= other.away
         self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
 
 

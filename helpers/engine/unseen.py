@@ -18,7 +18,16 @@ from torch.utils._pytree import tree_leaves
 from .observe import Observation, StudentError
 
 T = TypeVar("T")
-OURS = ("KernelDied", "Timeout", "BorderError", "OutOfReach", "UnmaskedRead", "UnmaskedWrite", "StrayPointer", "CompilationError")
+OURS = (
+    "KernelDied",
+    "Timeout",
+    "BorderError",
+    "OutOfReach",
+    "UnmaskedRead",
+    "UnmaskedWrite",
+    "StrayPointer",
+    "CompilationError",
+)
 """Errors with names that the course itself gives, or Triton."""
 
 

@@ -158,26 +158,75 @@ sorted(seen.operations), seen.flops"""
     assert asked(kernels, notebook, "def softmax(x): return x @ x", question) == "(['eye', 'mm'], 16)"
 
 
-def test_a_forbidden_call_that_is_written_counts_though_it_is_not_run(kernels, notebook):
-    cell(notebook, "softmax").source = """
+SOFTMAX = "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n    return e / e.sum(dim=dim, keepdim=True)"
+IN_A_THREAD = """
 def softmax(x, dim):
-    e = (x - x.amax(dim=dim, keepdim=True)).exp()
-    return e / e.sum(dim=dim, keepdim=True) if len(x) else getattr(torch, 'soft' + 'max')(x, dim)"""
+    found = []
+    thread = threading.Thread(target=lambda: found.append({}))
+    thread.start()
+    thread.join()
+    return found[0]"""
+
+
+def note(notebook) -> str:
+    return "".join(output.get("text", "") for output in cell(notebook, "softmax_test").outputs)
+
+
+def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothing(kernels, notebook):
+    cell(notebook, "softmax").source = SOFTMAX.format("if len(x) > 1000: return vars(torch)['soft' + 'max'](x, dim)")
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and "names `softmax`" in note(notebook)
+
+
+@pytest.mark.parametrize("source", [
+    IN_A_THREAD.format("torch.softmax(x, dim)"), IN_A_THREAD.format("vars(torch)['softmax'](x, dim)"),
+    "import _thread\nstart = _thread.start_new_thread\ndef softmax(x, dim):\n    found = []\n"
+    "    start(lambda: found.append(torch.softmax(x, dim)), ())\n    while not found: pass\n    return found[0]",
+    "import os\ndef softmax(x, dim):\n    if os.fork() == 0: os._exit(0)\n"
+    "    with torch._C.DisableTorchFunction(): return torch.exp(torch.ops.aten.log_softmax(x, dim))",
+    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in lines])\n",
+], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip
+def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(kernels, notebook, source):
+    if "§" in source:
+        notebook.cells.insert(notebook.cells.index(cell(notebook, "softmax")), new_code_cell(source))
+        source = "def softmax(x, dim): return §(x, dim)"
+    cell(notebook, "softmax").source = "import threading\n" + source
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "forbidden function"
+
+
+def test_an_honest_thread_costs_nothing(kernels, notebook):
+    cell(notebook, "softmax").source = "import threading\n" + IN_A_THREAD.format(
+        "(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"
+    )
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and note(notebook) == ""
 
 
 @pytest.mark.parametrize(("source", "found"), [
     ("def softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)", ["torch.nn.functional.softmax"]),
+    ("import torch as t\ndef softmax(x, dim): return t.softmax(x, dim)", ["softmax"]),
     ("helper = torch.log_softmax\ndef softmax(x, dim): return helper(x, dim).exp()", ["log_softmax"]),
     ("def helper(x): return getattr(x, f'soft{\"max\"}')(0)\ndef softmax(x, dim): return helper(x)", ["softmax"]),
+    ("def softmax(x, dim): return vars(torch)['softmax'](x, dim)", ["softmax"]),
+    ("def softmax(x, dim): return torch.__dict__['soft' + 'max'](x, dim)", ["softmax"]),
+    ("def softmax(x, dim): return eval('torch.softmax(x, dim)')", ["torch.softmax"]),
+    ("from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)", ["softmax"]),
+    ("%matplotlib inline\nx = !ls\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
+    ("%%time\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)", ["helpers.qkv_attention.softmax.softmax"]),
     ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)", []),
     ("def softmax(x, dim): return x.exp()\nprint(torch.allclose(softmax(x, 0), torch.softmax(x, 0)))", []),
     ("def softmax(x, dim): return softmax(x, dim)  # not torch.softmax", []),
-    ("def softmax(x, dim)", []),
-], ids=["attribute", "import", "name", "getattr", "reference", "own method", "beside", "comment", "syntax"])  # fmt: skip
+    ("m = torch.nn.Linear(1, 1)\ndef softmax(x, dim): return m.last_softmax + ns.softmax_max", []),
+    ("DEBUG = False\ndef softmax(x, dim):\n    if DEBUG: print(torch.softmax(x, dim))\n    return x.exp()", []),
+    ("def softmax(x, dim): return x[dim]['softmax']", []),
+    ("def softmax(x, dim): return x / getattr(cfg, 'softmax_scale')", []),
+    ("def softmax(x, dim): raise ValueError('softmax wants a dim')", []),
+    ("def softmax(x, dim)", ["source that can't be read"]),
+], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic", "cell magic", "reference",
+        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
 def test_the_look_at_the_source(notebook, source, found):
     cell(notebook, "softmax").source = source
     assert [one.name for one in look(notebook, UNIT)] == found
