@@ -254,3 +254,32 @@ def test_no_script_is_left_in_what_a_student_shows(script):
         "</a>", ""
     ).replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
     assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})
+
+
+HONEST = {
+    "scipy": "import scipy.special as sp, not_there\nfrom not_there.inner import things as t\n",
+    "tqdm": "from tqdm.auto import tqdm\nfor _ in tqdm(range(3)): pass\n",
+    "einops": "from einops import rearrange\nassert rearrange(torch.ones(2, 3), 'a b -> b a').shape == (3, 2)\n",
+    "fallback": "try:\n    import not_there\nexcept ImportError:\n    not_there = None\nassert not_there is None\n",
+}
+
+
+@pytest.mark.parametrize("before", HONEST.values(), ids=HONEST)
+def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(kernels, notebook, before):
+    cell(notebook, "softmax").source = before + cell(notebook, "softmax").source
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
+
+
+def test_a_missing_module_complains_when_it_is_used(kernels, notebook):
+    cell(notebook, "softmax").source = "import not_there as n\ndef softmax(x, dim): return n.softmax(x, dim)"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1] and "No module named 'not_there'" in results(notebook)["softmax"].message
+
+
+def test_a_file_that_a_cell_writes_can_be_imported(kernels, notebook):
+    answer = cell(notebook, "softmax")
+    notebook.cells.insert(notebook.cells.index(answer), new_code_cell(f"%%writefile my_utils.py\n{answer.source}"))
+    answer.source = "from my_utils import softmax"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
