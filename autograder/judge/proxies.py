@@ -63,6 +63,8 @@ class Remote(Stand):
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
         except RemoteError as error:
             return Observation(args, kwargs or {}, error=error.student_error)
+        if seen.error and seen.error.kind == "Timeout":
+            self.__endpoint__.lost = seen.error  # or it would be given up once for every case
         if forbids and (seen.away or self.__written__.get("evades")):
             seen.forbidden += tuple(n for n in self.__written__.get("names", ()) if n not in seen.forbidden)
         seen.output = self.__output__(seen.output) if active else tree_map(recorded, seen.output)

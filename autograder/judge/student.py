@@ -47,10 +47,10 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"], forks)}))
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request, forks)}))
 
 
-def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int, forks: list[int]) -> str:
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, forks: list[int]) -> str:
     """Forks a copy of this kernel that answers on the socket that home sends along, in the place of the last one. Returns "ok",
     or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
@@ -68,11 +68,12 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: 
     if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_CPU, (_cpu_used() + call_cpu, _cpu_used() + call_cpu + 1))
+            resource.setrlimit(resource.RLIMIT_CPU, [_cpu_used() + request["call_cpu"]] * 2)
+            signal.signal(signal.SIGXCPU, _stop)
             sock.close()
             gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
-            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places)
+            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places, request["call_seconds"])
         finally:
             os._exit(0)
     os.close(descriptor)
@@ -84,6 +85,14 @@ def _end(child: int) -> None:
     with contextlib.suppress(OSError):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+class Timeout(Exception):
+    """A call has used up its processor time."""
+
+
+def _stop(*_: Any) -> None:
+    raise Timeout("the call computed longer than it may and was given up.")
 
 
 def _cpu_used() -> int:
@@ -104,12 +113,18 @@ class Callback(Stand):
         return answer["ok"]
 
 
-def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict]) -> None:
-    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them."""
+def answer_questions(
+    sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float
+) -> None:
+    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them; a question may
+    take so much processor time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))
     while True:
         try:
-            endpoint.serve(endpoint.hear())
+            question = endpoint.hear()
+            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            resource.setrlimit(resource.RLIMIT_CPU, (min(most, _cpu_used() + int(call_seconds) + 1), most))
+            endpoint.serve(question)
         except BorderError:
             return
 

@@ -19,9 +19,10 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
-from autograder.judge.kernel import Kernel
+from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernels import Kernels, patience
 from autograder.judge.plain import plain_outputs
+from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.warm import JUDGE, STUDENT
 from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
 
@@ -31,7 +32,6 @@ TRIES = 4  # kernels for one notebook
 CELL_BYTES = 8 << 20  # that a cell may send home
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
 LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
-GRACE = 3.0  # seconds between a polite stop and the end
 
 
 @dataclass
@@ -120,13 +120,16 @@ def _one_try(work: Submission, until: int) -> int | None:
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
     seconds = min(work.limits.cell_seconds * patience(), max(1.0, work.deadline - time.monotonic()))
+    kernel.overran(), kernel.allow(work.limits.cell_seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
-    cell.outputs = []
+    cell.outputs, late = [], False
     try:
         status = _listen(kernel, cell, seconds, trusted=False)
     except TooSlow:
         kernel.interrupt()
-        status = _listen(kernel, cell, GRACE * patience(), trusted=False)
+        status, late = _listen(kernel, cell, GRACE * patience(), trusted=False), True
+    kernel.allow(0)
+    if late or kernel.overran():
         cell.outputs.append(
             outputs.error(
                 "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
@@ -140,10 +143,11 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
 
 def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
     """Says in a cell's outputs, and in its status, how it took its kernel down."""
-    if isinstance(problem, TooSlow):
+    why = kernel.why() if isinstance(problem, Closed) else ""
+    if isinstance(problem, TooSlow) or why == TOO_LONG:
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
-        words = f"the cell ended the Python process it ran in: {kernel.why() or 'it ended itself'}"
+        words = f"the cell ended the Python process it ran in: {why or 'it ended itself'}"
     else:
         words = f"the cell, or what it sent, was given up: {problem}"
     cell = work.notebook.cells[index]

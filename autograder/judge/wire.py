@@ -7,6 +7,7 @@ Functions, classes and other objects stay at home too: a number goes over in the
 
 import json
 import math
+import re
 import socket
 import struct
 import time
@@ -183,6 +184,8 @@ class Unpacker:
 def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = None, bounds: Bounds = BOUNDS) -> Any:
     """The value in a frame's two parts. Whatever is wrong with them: BorderError."""
     try:
+        if _too_many(frame[0], 4 * bounds.nodes):
+            raise BorderError("the value has too many parts")
         tensors = _tensors(frame[1], bounds) if frame[1] else []
         return Unpacker(tensors, resolve, bounds).value(json.loads(frame[0], parse_constant=_no_constant))
     except BorderError:
@@ -191,6 +194,25 @@ def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = Non
         Exception
     ) as error:  # the many ways in which bytes can be no frame: KeyError, SafetensorError, RecursionError …
         raise BorderError(f"not a frame ({type(error).__name__})") from None
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
+def _too_many(text: bytes, most: int) -> bool:
+    """Whether a JSON text holds more values than that, found out before any of them is made. What stands in a string is none."""
+    found = _separators(text)
+    if found <= most:
+        return False
+    for count, string in enumerate(_STRING.finditer(text)):
+        found -= _separators(string[0])
+        if count > most:
+            return True
+    return found > most
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:

@@ -44,7 +44,7 @@ def _dice(seed: str) -> random.Random:
 
 
 def anew(answer: Callable) -> None:
-    """Where an answer lives in another process (see autograder/judge), a fresh copy of that process is asked from here on."""
+    """Where an answer lives in another process, as while it is graded, a fresh copy of that process is asked from here on."""
     if hasattr(answer, "__anew__"):
         answer.__anew__()
 
