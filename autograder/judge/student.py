@@ -113,9 +113,7 @@ class Callback(Stand):
         return answer["ok"]
 
 
-def answer_questions(
-    sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float
-) -> None:
+def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float) -> None:
     """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them; a question may
     take so much processor time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))

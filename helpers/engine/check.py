@@ -22,7 +22,7 @@ from .cases import Case
 from .compare import agree, difference, tolerance
 from .observe import Observation, StudentError, observe, quiet
 from .score import Item, Picture, Score
-from .unseen import anew, drawn, what_kind, without_words
+from .unseen import anew, drawn, says_nothing, what_kind, without_words
 
 NOT_ATTEMPTED = "not attempted"
 MOST_KNOWN = 2_000  # outcomes of misconceptions that a check remembers
@@ -183,7 +183,8 @@ class Check:
         counting = [item for item in items if item.counts]
         share = sum(item.passed for item in counting) / len(counting)
         forbidden = any(trial.seen.forbidden for trial in trials)
-        value = 0.0 if forbidden else _in_quarters(points, share)
+        earns = not forbidden and (share == 1 or not _says_nothing(trials))
+        value = _in_quarters(points, share) if earns else 0.0
         if share == 1 and not forbidden:
             return Score(value, exercise=self.exercise, points=points, items=tuple(items))
         from .diagnose import diagnose
@@ -292,6 +293,15 @@ def _holds(rule: Property, seen: Observation) -> bool:
     try:
         return bool(rule.holds(seen.output, *seen.args))
     except Exception:  # an output of the wrong form: whatever it is, the property does not hold of it
+        return False
+
+
+def _says_nothing(trials: list[Trial]) -> bool:
+    """Whether an answer that is wrong somewhere is right elsewhere by chance alone."""
+    compared = [trial for trial in trials if trial.seen.error is None]
+    try:
+        return says_nothing(*zip(*((t.seen.output, t.expected, t.seen.args) for t in compared), strict=True))
+    except Exception:  # an output of a kind that has no plain numbers: then it is no number either
         return False
 
 
