@@ -283,3 +283,55 @@ def test_a_file_that_a_cell_writes_can_be_imported(kernels, notebook):
     answer.source = "from my_utils import softmax"
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
+
+
+LIAR = """
+class Liar:
+    def __init__(self, x): self.x = x
+    def numel(self): return 0
+    def __getattr__(self, name): return getattr(self.x, name)
+"""
+
+
+@pytest.mark.parametrize(("answer", "question", "shown"), [
+    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')", "False"),
+    (LIAR + "def softmax(x): return Liar(x)", "hasattr(softmax(torch.ones(3)), 'shape')", "False"),
+    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n    def step(self): self.n += 1",
+     "made = softmax()\nmade.step(), made.step()\nmade.n, hasattr(made.keys, 'numel')", "(2, False)"),
+    (LIAR + "def softmax(x): return [Liar(x)]",
+     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\ncallable(seen), hasattr(seen, 'shape')", "(False, False)"),
+], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip
+def test_an_object_in_an_output_has_nothing_to_read(kernels, notebook, answer, question, shown):
+    assert asked(kernels, notebook, answer, question) == shown
+
+
+def test_the_judges_functions_have_no_names_in_the_students_kernel(kernels, notebook):
+    answer = "def softmax(f):\n    try: f()\n    except Exception as error: return repr(f), f.__name__, str(error)"
+    shown = asked(kernels, notebook, answer, "def secret_model(x): return x\nsoftmax(secret_model)")
+    assert "secret" not in shown and "can't be called like this" in shown
+
+
+COUNTER = """
+calls = []
+def softmax(model, x):
+    calls.append(1)
+    return {}"""
+
+
+@pytest.mark.parametrize("guess", [
+    "True", "False", "len(calls) % 3 != 0", "len(calls) % 3 == 1", "[True, True, False][len(calls) % 3]",
+    "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
+])  # fmt: skip
+def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
+    question = "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, cases=hidden.leaks_future))"
+    assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
+
+
+def test_every_round_of_calls_meets_a_fresh_fork(kernels, notebook):
+    answer = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full((), float(len(calls)))"
+    question = """
+from helpers.engine.unseen import anew
+counts = [softmax(torch.ones(1), 0).item() for _ in range(2)]
+anew(softmax)
+counts + [softmax(torch.ones(1), 0).item()]"""
+    assert asked(kernels, notebook, answer, question) == "[1.0, 2.0, 1.0]"
