@@ -319,7 +319,7 @@ def softmax(model, x):
 
 
 @pytest.mark.parametrize("guess", [
-    "True", "False", "len(calls) % 3 != 0", "len(calls) % 3 == 1", "[True, True, False][len(calls) % 3]",
+    "True", "len(calls) % 3 != 0",
     "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
 ])  # fmt: skip
 def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
