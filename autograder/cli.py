@@ -16,6 +16,10 @@ from autograder.errors import BAD_INPUT, CourseError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
                   help="Build, grade and inspect the attention course: the one you are in.")  # fmt: skip
+new = typer.Typer(
+    no_args_is_help=True, help="Write all the files of a new exercise or unit; `attn try` then says what to fill in."
+)
+app.add_typer(new, name="new")
 out, err = Console(), Console(stderr=True)
 
 Units = Annotated[
@@ -158,6 +162,7 @@ def lint(units: Units = None) -> None:
 @one_line_errors
 def prove(
     units: Units = None,
+    only: Annotated[str | None, typer.Option(metavar="ID", help="Only this exercise.")] = None,
     as_json: AsJson = False,
     hostile: Annotated[
         bool, typer.Option("--hostile", help="Try the hostile and broken notebooks instead, and say what came of each.")
@@ -179,7 +184,7 @@ def prove(
     course = find_course()
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
-    proofs = proving.prove(course, course.chosen(units or []))
+    proofs = proving.prove(course, course.chosen(units or []), only)
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
     if as_json:
         typer.echo(json.dumps(proving.as_json(proofs), indent=1, ensure_ascii=False))
@@ -188,6 +193,69 @@ def prove(
         for miss in misses:
             out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1 if misses else 0)
+
+
+@app.command("try")
+@one_line_errors
+def try_(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    exercise: Annotated[str | None, typer.Argument(metavar="[EXERCISE]", help="Only this exercise of it.")] = None,
+) -> None:
+    """Everything at once for one unit or exercise, while you write it: lint, build, prove, and run the solution notebook.
+
+    The model answers must earn all points and every picture must draw. Exit status: 0 all is well; 1 something is not,
+    and each thing has a line.
+    """
+    from autograder import tables
+    from autograder.proofs.attempt import attempt
+
+    course = find_course()
+    tried = attempt(course, course.unit(unit), exercise)
+    if tried.proofs:
+        out.print(tables.attempt_table(tried))
+    for miss in tried.misses:
+        out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
+    raise typer.Exit(1 if tried.misses else 0)
+
+
+@new.command("exercise")
+@one_line_errors
+def new_exercise(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    name: Annotated[str, typer.Argument(metavar="ID", help="The exercise's id, which is its function's name.")],
+    points: Annotated[int, typer.Option(min=1, help="What it is worth.")] = 1,
+) -> None:
+    """Write the stubs of an exercise: reference, check, hidden cases, alternatives, section, test; and its line in the syllabus.
+
+    The section goes to the end of the unit. Points in syllabus, intro and README are raised. Nothing that exists is overwritten.
+    """
+    from autograder.course.new import exercise
+
+    course = find_course()
+    unit = course.unit(unit)
+    _written(exercise(course, unit, name, points), f"attn try {unit[:2]} {name}")
+
+
+@new.command("unit")
+@one_line_errors
+def new_unit(
+    name: Annotated[
+        str, typer.Argument(metavar="NN_NAME", help="Number and name, as in 11_name; the room is helpers/name.")
+    ],
+) -> None:
+    """Write the stubs of a unit: its notebook's source, its room in helpers, its hidden cases and alternatives, its row in README.
+
+    It has no exercises yet: `attn new exercise` adds them. Nothing that exists is overwritten.
+    """
+    from autograder.course.new import unit
+
+    _written(unit(find_course(), name), f"attn try {name[:2]}")
+
+
+def _written(paths: list[Path], then: str) -> None:
+    for path in paths:
+        out.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    out.print(f"`{then}` says what is left to fill in.", soft_wrap=True)
 
 
 def _prove_hostile(sandbox: str, as_json: bool) -> None:

@@ -126,6 +126,25 @@ def proofs_table(proofs: dict) -> Table:
     return table
 
 
+def attempt_table(tried) -> Table:
+    """What `attn try` did: a row per exercise with its proof and the points of its model answer."""
+    table = Table(title=tried.unit, caption=_ran(tried.played))
+    table.add_column("exercise", no_wrap=True)
+    for name in ("misconceptions\ncaught, named", "alternatives\naccepted", "model\nanswer"):
+        table.add_column(name, justify="right")
+    for name, proof in tried.proofs.items():
+        slips = f"{proof.caught}, {proof.named} of {proof.misconceptions}"
+        right = f"{proof.accepted} of {proof.alternatives}"
+        earned, points = tried.played.earned.get(name), tried.points[name]
+        model = f"{'–' if earned is None else f'{earned:g}'} / {points:g}"
+        table.add_row(name, slips, right, model, style="red" if proof.misses or earned != points else None)
+    return table
+
+
+def _ran(played) -> str:
+    return f"{played.cells} cells run, {played.pictures} pictures drawn"
+
+
 def hostile_table(rows: list, total: dict[str, int]) -> Table:
     """One row per hostile or broken notebook: what it tries, and what came of it."""
     table = Table(title="Hostile and broken notebooks", caption=f"{total['held']} of {total['tried']} held")

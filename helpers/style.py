@@ -1,15 +1,21 @@
 """One look for all pictures, and one way to say that a picture has to wait for an exercise."""
 
 import functools
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+WAITING = "This picture needs your answer to"
 QUERY, KEY, VALUE, WEIGHT, OUTPUT = "#2166ac", "#d66011", "#1a7f4b", "#7b3fa0", "#5f6368"
 
 
-def waits_for(title: str) -> Callable:
-    """Let a picture that uses a student's function say so where that function isn't written yet, instead of raising."""
+SECTIONS = Path(__file__).with_name("sections.json")  # `attn build` makes it from the headings of the notebooks
+
+
+def waits_for(*exercises: str) -> Callable:
+    """Let a picture that uses a student's answer to these exercises (ids) say so where that isn't written yet, instead of raising."""
 
     def decorate(draw: Callable) -> Callable:
         @functools.wraps(draw)
@@ -18,11 +24,19 @@ def waits_for(title: str) -> Callable:
                 draw(*args, **kwargs)
             except NotImplementedError:
                 plt.close()
-                print(f"This picture needs your answer to {title}. Write it, then run this cell again.")
+                print(f"{WAITING} {_sections(exercises)}. Write it, then run this cell again.")
 
         return picture
 
     return decorate
+
+
+def _sections(exercises: tuple[str, ...]) -> str:
+    """The exercises by number and title of their sections: "exercise 3.13 (The zoo)"."""
+    index = json.loads(SECTIONS.read_text(encoding="utf-8"))
+    places = [index.get(name, ("", name)) for name in exercises]
+    words = [f"{number} ({title})" if number else f"`{title}`" for number, title in dict.fromkeys(map(tuple, places))]
+    return f"exercise{'s' * (len(words) > 1)} {' and '.join(words)}"
 
 
 def heatmap(

@@ -345,3 +345,35 @@ two_hand_made_heads = {
     ),
     "positions on a circle; a slope; a penalty": (previous_head_on_a_circle, first_head_by_slope, induction_by_penalty),
 }
+
+
+def bias_by_loops(n, h):
+    bias = torch.full((h, n, n), float("-inf"))
+    for k in range(h):
+        for i in range(n):
+            for j in range(i + 1):
+                bias[k, i, j] = -(2 ** (-8 * (k + 1) / h)) * (i - j)
+    return bias
+
+
+def bias_by_outer_product(n, h):
+    ratio = 2 ** (-8 / h)
+    slopes = torch.tensor([ratio**k for k in range(1, h + 1)])
+    places = torch.arange(n, dtype=slopes.dtype)
+    distances = (places[:, None] - places[None]).clamp(min=0)
+    return torch.einsum("h,ij->hij", slopes, -distances) + torch.full((n, n), -math.inf).triu(1)
+
+
+def bias_in_float64(n, h):
+    slopes = torch.logspace(-8 / h, -8, h, base=2, dtype=torch.float64)
+    steps = torch.ones(n, n, dtype=torch.float64).tril(-1)
+    distance = steps.flip(-1).cumsum(-1).flip(-1)  # how many keys lie between, the own token left out
+    hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
+    return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
+
+
+alibi_bias = {
+    "three loops": bias_by_loops,
+    "an outer product and a causal mask": bias_by_outer_product,
+    "logspace and cumsum, in float64": bias_in_float64,
+}

@@ -10,7 +10,7 @@ import jupytext
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import sections, stock
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
 
@@ -39,7 +39,14 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}
-    return made
+    return made | _index(course)
+
+
+def _index(course: Course) -> dict[Path, bytes]:
+    """Where every exercise stands, for `helpers`: what students install knows the numbers of sections from nowhere else."""
+    if not (course.root / sections.INDEX).parent.is_dir():
+        return {}
+    return {sections.INDEX: sections.index_text(course, solution_notebook).encode()}
 
 
 def build(course: Course, units: Iterable[str]) -> list[Path]:

@@ -14,6 +14,7 @@ from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.course.reach import room
 from autograder.errors import CourseError
+from helpers import rooms
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,11 @@ class Call:
     check: str
     answers: tuple[str, ...]
     points: float | None
-    hidden: bool
+    cases: str = ""  # what `cases=` is given, as source: `hidden.softmax`; "" in the call that students see
+
+    @property
+    def hidden(self) -> bool:
+        return bool(self.cases)
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,10 @@ class Exercise:
         return tuple(part.reference for part in parts.values()) if parts else (self.check.reference,)
 
 
-def exercises(course: Course, unit: str) -> list[Exercise]:
-    """The exercises of a unit that code grades, in the order of the notebook."""
-    return [_exercise(unit, cell) for cell in notebooks.tests(solved(course, unit))]
+def exercises(course: Course, unit: str, only: str | None = None) -> list[Exercise]:
+    """The exercises of a unit that code grades, in the order of the notebook; or the one whose id is `only`, if it is there."""
+    cells = notebooks.tests(solved(course, unit))
+    return [_exercise(unit, cell) for cell in cells if only in (None, notebooks.exercise_id(cell))]
 
 
 def solved(course: Course, unit: str) -> NotebookNode:
@@ -75,9 +81,30 @@ def calls(cell: NotebookNode) -> list[Call]:
 
 
 def find_check(name: str) -> Any | None:
-    """The check of an exercise, or None."""
-    found = getattr(importlib.import_module("helpers.check"), name, None)
+    """The check of an exercise, or None. CourseError where the module that offers it can't be imported."""
+    module = rooms.offered("checks").get(name)
+    if module is None:
+        return None
+    try:
+        found = rooms.find("checks", name)
+    except Exception as error:
+        raise CourseError(_unloaded(module, error)) from error
     return found if callable(found) else None
+
+
+def load(module: str) -> ModuleType | None:
+    """A module that may be there or not. CourseError where it is there and can't be imported."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            return None
+        raise CourseError(_unloaded(module, error)) from error
+
+
+def _unloaded(module: str, error: Exception) -> str:
+    words = " ".join(str(error).split())
+    return f"{module.replace('.', '/')}.py can't be imported: {type(error).__name__}: {words}"
 
 
 def _exercise(unit: str, cell: NotebookNode) -> Exercise:
@@ -98,15 +125,10 @@ def _call(node: ast.Call) -> Call:
     options = {option.arg: option.value for option in node.keywords}
     points = options.get("points")
     value = points.value if isinstance(points, ast.Constant) else None
-    return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, "cases" in options)
+    cases = ast.unparse(options["cases"]) if "cases" in options else ""
+    return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 
 
 def _module(package: str, unit: str) -> ModuleType | None:
     """`autograder.hidden.qkv_attention`, or None where the unit has none."""
-    name = f"autograder.{package}.{room(unit)}"
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name not in (name, f"autograder.{package}"):
-            raise
-        return None
+    return load(f"autograder.{package}.{room(unit)}")

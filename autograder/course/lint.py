@@ -1,29 +1,58 @@
 """What would go wrong later, found in the sources: one line per problem, with the file, the cell and what to do."""
 
-import importlib
+import ast
+import difflib
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, exercises
-from autograder.course.paths import Course
-from autograder.course.reach import room
+from autograder.course import build, exercises, headers, sections
+from autograder.course.paths import PACKAGES, Course
+from autograder.course.reach import room, room_files, syllabus_ids
 from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
 STUB = "### BEGIN SOLUTION"
+TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>[^|\"]*)")
+CROSS_REFERENCE = re.compile(r"(?<!, )\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.\d)")
+"""A section of the course. After a comma, as in "(Vaswani et al., 2017, section 3.2)", it is a paper's."""
+ALTERNATIVES = 2
 
 
 def lint(course: Course, units: list[str]) -> list[str]:
     """The problems of the units, in the order in which they stand in the sources."""
     syllabus = course.syllabus()
-    return [f"{course.source(unit).relative_to(course.root)}: {problem}"
-            for unit in units for problem in _unit(course, unit, syllabus)]  # fmt: skip
+    problems = []
+    for unit in units:
+        source = course.source(unit).relative_to(course.root)
+        problems += [f"{source}: {problem}" for problem in _unit(course, unit, syllabus)]
+        problems += _helpers(course, unit)
+        problems += [
+            f"{_short(path, course)}:{line}: to fill in: {what}" for path, line, _, what in to_fill_in(course, unit)
+        ]
+    return problems
+
+
+def to_fill_in(course: Course, unit: str) -> list[tuple[Path, int, str, str]]:
+    """What `attn new` left to write in the files of a unit: file, line, exercise (or unit), and what it is."""
+    found, readme = [], course.root / "README.md"
+    for path in [course.source(unit), *room_files(unit), *[readme] * readme.is_file()]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+            match = TO_FILL_IN.search(line)
+            if match and (path != readme or match["exercise"] == room(unit)):
+                found.append((path, number, match["exercise"], match["what"].strip()))
+    return found
 
 
 def _unit(course: Course, unit: str, syllabus: dict) -> Iterator[str]:
+    unreadable = list(headers.problems(course.source(unit).read_text(encoding="utf-8")))
+    yield from unreadable
+    if unreadable:  # what else is amiss may follow from these
+        return
     try:
         notebook = build.solution_notebook(course.source(unit))
     except CourseError as error:
@@ -38,6 +67,8 @@ def _unit(course: Course, unit: str, syllabus: dict) -> Iterator[str]:
         yield from _against_syllabus(notebook, syllabus[unit])
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
+    yield from sections.problems(course, unit, notebook)
+    yield from _cross_references(course, notebook)
 
 
 def _ids(notebook: NotebookNode) -> Iterator[str]:
@@ -48,18 +79,30 @@ def _ids(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
-    """Problems that every kind of cell can have: metadata that nbgrader refuses, markers that don't match."""
-    metadata = cell.metadata.get("nbgrader")
-    if metadata is not None:
-        missing = {"grade", "solution", "locked", "schema_version", "grade_id"} - set(metadata)
-        if missing:
-            yield f"its nbgrader metadata lack {', '.join(sorted(missing))}"
-        elif metadata["schema_version"] != 3:
-            yield f"schema_version is {metadata['schema_version']}; write 3"
-        if metadata.get("grade") and "points" not in metadata:
-            yield "it is graded but has no points; add them to its metadata"
+    """Problems that every kind of cell can have: metadata that nbgrader refuses, markers that don't match, pictures that
+    nobody draws."""
+    metadata = notebooks.marks(cell)
+    if metadata and metadata["schema_version"] != 3:
+        yield f"schema_version is {metadata['schema_version']}; write 3"
+    if metadata.get("grade") and "points" not in metadata:
+        yield "it is graded but has no points; add them to its metadata"
+    if metadata.get("solution") and metadata.get("locked"):
+        yield "it is a solution cell and locked, so nobody could write in it: set locked to false"
     for region in REGIONS:
         yield from _region(cell, region)
+    if cell.cell_type == "code":
+        yield from _pictures(cell)
+
+
+def _pictures(cell: NotebookNode) -> Iterator[str]:
+    from helpers import rooms
+
+    known = rooms.offered("plots")
+    for name in dict.fromkeys(re.findall(r"\bplots\.(\w+)", cell.source)):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            advice = f"is it {near[0]}?" if near else "write it, and name it in its module's __all__"
+            yield f"there is no plots.{name} in helpers/*/plots: {advice}"
 
 
 def _region(cell: NotebookNode, region: str) -> Iterator[str]:
@@ -82,7 +125,7 @@ def _region(cell: NotebookNode, region: str) -> Iterator[str]:
 
 
 def _test_cell(cell: NotebookNode, unit: str, notebook: NotebookNode) -> Iterator[str]:
-    name = notebooks.exercise_id(cell)
+    name = _exercise_of(cell)
     if not notebooks.grade_id(cell).endswith("_test"):
         yield f"a test cell's grade_id is the exercise's id with _test: {name}_test"
     if not notebooks.flag(cell, "locked"):
@@ -93,6 +136,11 @@ def _test_cell(cell: NotebookNode, unit: str, notebook: NotebookNode) -> Iterato
     elif STUB not in answer.source:
         yield f"solution cell {name} has no ### BEGIN SOLUTION: students would get an empty cell"
     yield from _calls(cell, name, unit)
+
+
+def _exercise_of(cell: NotebookNode) -> str:
+    """The exercise that a test cell means, its grade_id well formed or not: a wrong ending is one mistake, not seven."""
+    return re.sub(r"_(tests?|checks?)$", "", notebooks.grade_id(cell))
 
 
 def _calls(cell: NotebookNode, name: str, unit: str) -> Iterator[str]:
@@ -109,23 +157,45 @@ def _calls(cell: NotebookNode, name: str, unit: str) -> Iterator[str]:
             yield f"it calls check.{call.check}; by its id it should call check.{name}"
         if call.points != notebooks.points(cell):
             yield f"points={call.points} in the code, {notebooks.points(cell):g} in the metadata: make them equal"
+    for call in hidden:
+        yield from _hidden(cell, call, name, unit)
     if calls and calls[0].answers != calls[-1].answers:
         yield "the visible and the hidden call are made with different answers"
-    if exercises.find_check(name) is None:
-        yield f"there is no check.{name} in helpers/*/checks: write it"
-    elif not _has_hidden_cases(unit, name):
-        yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
-
-
-def _has_hidden_cases(unit: str, name: str) -> bool:
     try:
-        return hasattr(importlib.import_module(f"autograder.hidden.{room(unit)}"), name)
-    except ModuleNotFoundError:
-        return False
+        if exercises.find_check(name) is None:
+            yield f"there is no check.{name} in helpers/*/checks: write it, and name it in its module's __all__"
+        else:
+            yield from _companions(unit, name)
+    except CourseError as error:
+        yield str(error)
+
+
+def _hidden(cell: NotebookNode, call: exercises.Call, name: str, unit: str) -> Iterator[str]:
+    if call.cases != f"hidden.{name}":
+        yield f"it is given cases={call.cases}; by its id it should be cases=hidden.{name}"
+    line = f"from autograder.hidden import {room(unit)} as hidden"
+    if line not in cell.source:
+        yield f"its hidden cases must come from this unit: write `{line}` above the call"
+
+
+def _companions(unit: str, name: str) -> Iterator[str]:
+    """What stands in other files under the exercise's name: hidden cases, alternatives, misconceptions."""
+    if not hasattr(exercises.load(f"autograder.hidden.{room(unit)}"), name):
+        yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
+    found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
+    if len(found) < ALTERNATIVES:
+        yield (f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
+               f"write right answers in {ALTERNATIVES} other styles at least")  # fmt: skip
+    check = exercises.find_check(name)
+    for part in getattr(check, "parts", {name: check}).values():
+        counts = Counter(misconception.name for misconception in getattr(part, "misconceptions", ()))
+        for slip, times in counts.items():
+            if times > 1:
+                yield f"check.{name} has {times} misconceptions named '{slip}': give each its own name"
 
 
 def _against_syllabus(notebook: NotebookNode, table: dict) -> Iterator[str]:
-    tests = {notebooks.exercise_id(cell) for cell in notebooks.tests(notebook)}
+    tests = {_exercise_of(cell) for cell in notebooks.tests(notebook)}
     written = {notebooks.grade_id(cell) for cell in notebook.cells if notebooks.is_written(cell)}
     yield from _compared("exercise", tests, set(table["auto"]) | set(table["quiz"]), "auto or quiz")
     yield from _compared("written answer", written, set(table["written"]), "written")
@@ -133,7 +203,7 @@ def _against_syllabus(notebook: NotebookNode, table: dict) -> Iterator[str]:
         question = notebooks.by_id(notebook).get(f"{name}_question")
         if question is None or "BEGIN MARK SCHEME" not in question.source:
             yield f"cell {name}: no locked question cell {name}_question with a mark scheme"
-    points = sum(notebooks.points(cell) for cell in notebook.cells if notebooks.flag(cell, "grade"))
+    points = sections.total(notebook)
     if points != table["points"]:
         yield f"its cells have {points:g} points together, the syllabus says {table['points']}: change one of them"
 
@@ -143,6 +213,38 @@ def _compared(what: str, here: set[str], wanted: set[str], where: str) -> Iterat
         yield f"{what} {name} of the syllabus is missing: write it"
     for name in sorted(here - wanted):
         yield f"{what} {name} is not in the syllabus: add it to {where} in syllabus.toml"
+
+
+def _cross_references(course: Course, notebook: NotebookNode) -> Iterator[str]:
+    """Sections that the text sends its reader to. Those of units that aren't written yet can't be known."""
+    written = {str(int(unit[:2])) for unit in course.units()}
+    mentioned = {number for cell in notebook.cells for number in CROSS_REFERENCE.findall(cell.source)}
+    if mentioned:
+        there = {s.number for u in course.units() for s in sections.sections(build.solution_notebook(course.source(u)))}
+        for number in sorted(mentioned - there):
+            if number.split(".")[0] in written:
+                yield f"the text speaks of section {number}, and no heading has that number"
+
+
+def _helpers(course: Course, unit: str) -> Iterator[str]:
+    """Pictures of the unit's room that wait for an exercise which nobody gives."""
+    for path in room_files(unit):
+        if path.parent.name == "plots":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "waits_for":
+                    yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in _waits_for(node))
+
+
+def _waits_for(node: ast.Call) -> Iterator[str]:
+    names = [argument.value if isinstance(argument, ast.Constant) else None for argument in node.args]
+    for name in names or [None]:
+        if name not in syllabus_ids():
+            near = difflib.get_close_matches(str(name), syllabus_ids(), n=1)
+            yield f"waits_for takes ids of exercises, and {name!r} is none" + (f": is it {near[0]!r}?" if near else "")
+
+
+def _short(path: Path, course: Course) -> Path:
+    return next((path.relative_to(folder) for folder in (course.root, PACKAGES) if path.is_relative_to(folder)), path)
 
 
 def _name(cell: NotebookNode, notebook: NotebookNode) -> str:

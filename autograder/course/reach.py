@@ -3,11 +3,13 @@ ones (a unit may lean on what earlier ones taught); the judge's the hidden cases
 
 import tomllib
 from functools import cache
+from pathlib import Path
 
 from autograder.course.paths import PACKAGES, SYLLABUS
 from autograder.judge.judge import Exam
 
 HELPERS = PACKAGES / "helpers"
+COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit
 
 
 @cache
@@ -36,8 +38,23 @@ def rooms_out_of_reach(unit: str) -> list[str]:
     return [f"helpers.{name}" for number, name in _rooms().items() if number >= unit[:2] and (HELPERS / name).is_dir()]
 
 
-@cache
+def room_files(unit: str) -> list[Path]:
+    """The Python files that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
+    name = room(unit)
+    own = [*sorted((HELPERS / name).rglob("*.py")), *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py"))]
+    return own + [path for kind in COMPANIONS if (path := PACKAGES / "autograder" / kind / f"{name}.py").is_file()]
+
+
+def syllabus_ids() -> list[str]:
+    """The ids of all exercises of the course, those of units that aren't written yet too."""
+    return [name for table in _syllabus().values() for kind in ("auto", "quiz", "written") for name in table[kind]]
+
+
 def _rooms() -> dict[str, str]:
     """The rooms by the numbers of their units."""
-    syllabus = tomllib.loads((PACKAGES / "solutions" / SYLLABUS).read_text(encoding="utf-8"))
-    return {unit[:2]: unit[3:] for unit in sorted(syllabus)}
+    return {unit[:2]: unit[3:] for unit in sorted(_syllabus())}
+
+
+@cache
+def _syllabus() -> dict[str, dict]:
+    return tomllib.loads((PACKAGES / "solutions" / SYLLABUS).read_text(encoding="utf-8"))

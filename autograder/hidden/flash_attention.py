@@ -3,11 +3,11 @@
 import torch
 
 from helpers.engine.cases import Drawn, given, sized
-from helpers.flash_attention.checks.flash import _climbing, _counted, _sizes, _skipping
-from helpers.flash_attention.checks.flash_backward import _after_forward, _long, _trained
+from helpers.flash_attention.checks.flash import climbing_scores, counted_tiles, skipping_tiles, tile_sizes
+from helpers.flash_attention.checks.flash_backward import after_forward, long_gradients, with_gradients
 from helpers.flash_attention.checks.flash_decoding import AT_ONCE
-from helpers.flash_attention.checks.flash_triton import _backward_case
-from helpers.flash_attention.checks.online import _long_row, _rows, _two_parts
+from helpers.flash_attention.checks.flash_triton import backward_case
+from helpers.flash_attention.checks.online import long_row, score_rows, two_parts
 from helpers.flash_attention.checks.rotation import rotation_case
 
 # ---------------------------------------------------------------- online softmax, flash attention in PyTorch
@@ -19,7 +19,7 @@ def _drawn_tiles(n: int, m: int) -> tuple[Drawn, Drawn]:
 
 
 online_softmax = [
-    given("block = 1", _rows(2, 7, slope=0.8), 1),
+    given("block = 1", score_rows(2, 7, slope=0.8), 1),
     given(
         "float64, a block drawn",
         Drawn(lambda g: 3 * torch.randn(3, 2, 13, generator=g, dtype=torch.float64)),
@@ -30,43 +30,43 @@ online_softmax = [
         Drawn(lambda g: torch.randn(5, 12, generator=g).where(torch.rand(5, 12, generator=g) < 0.4, -torch.inf)),
         3,
     ),
-    given("scores near −1000 that climb", _rows(3, 10, slope=8.0, level=-1000.0), 4),
-    _long_row(500, 25, rows=3),
+    given("scores near −1000 that climb", score_rows(3, 10, slope=8.0, level=-1000.0), 4),
+    long_row(500, 25, rows=3),
 ]
 merge_partials = [
     sized(batch=(4,), n=3, d=6, dtype=torch.float64, scale=5.0),
-    _two_parts("hundreds apart", 5, 2, level=(-250.0, 250.0)),
-    _two_parts("nothing anywhere", 3, 4, batch=(2, 1), dead=("all", "all")),
+    two_parts("hundreds apart", 5, 2, level=(-250.0, 250.0)),
+    two_parts("nothing anywhere", 3, 4, batch=(2, 1), dead=("all", "all")),
 ]
 flash_attention_forward = [
-    sized("tiles of one score", **_sizes(4, 5, 3, 2, False, 1, 1)),
-    sized("causal, one query, float64", batch=(2, 1, 2), dtype=torch.float64, **_sizes(1, 9, 4, 6, True, 3, 4)),
+    sized("tiles of one score", **tile_sizes(4, 5, 3, 2, False, 1, 1)),
+    sized("causal, one query, float64", batch=(2, 1, 2), dtype=torch.float64, **tile_sizes(1, 9, 4, 6, True, 3, 4)),
     given(
         "causal, tiles drawn",
         *(Drawn(lambda g, size=size: torch.randn(2, *size, generator=g)) for size in ((13, 5), (17, 5), (17, 4))),
         True,
         *_drawn_tiles(13, 17),
     ),
-    given("causal, scores that climb by 50 a key, square tiles", *_climbing(9, 9, 50.0), True, 3, 3),
-    sized("causal, tiles larger than the input", **_sizes(6, 4, 3, 5, True, 16, 16)),
-    _counted(26, 40, 3, 2, 7, 11),
+    given("causal, scores that climb by 50 a key, square tiles", *climbing_scores(9, 9, 50.0), True, 3, 3),
+    sized("causal, tiles larger than the input", **tile_sizes(6, 4, 3, 5, True, 16, 16)),
+    counted_tiles(26, 40, 3, 2, 7, 11),
 ]
 causal_tiles = {
     "causal_tiles": [
         given("one token", 1, 1, 64, 64), given("n = 7, m = 30, tiles of 3 × 4", 7, 30, 3, 4), given("20 queries, 3 keys", 20, 3, 4, 2),
         given("tiles drawn", 37, 41, *_drawn_tiles(37, 41)),
     ],
-    "flash_attention_forward": [_skipping((), 27, 27, 4, 5, 5, 5), _skipping((3,), 15, 40, 4, 3, 5, 4)],
+    "flash_attention_forward": [skipping_tiles((), 27, 27, 4, 5, 5, 5), skipping_tiles((3,), 15, 40, 4, 3, 5, 4)],
 }  # fmt: skip
 flash_attention_backward = {
     "flash_attention_backward": [
-        _after_forward("tiles of one score, causal", n=4, m=5, causal=True, block_q=1, block_k=1),
-        _after_forward("one query, tiles larger than the input", batch=(2, 1, 2), n=1, m=6, d=3, d_v=4, causal=True, block_q=8, block_k=8),
-        _after_forward("causal, n = 13, m = 17, float32", n=13, m=17, d=5, d_v=4, causal=True, block_q=5, block_k=6, dtype=torch.float32),
+        after_forward("tiles of one score, causal", n=4, m=5, causal=True, block_q=1, block_k=1),
+        after_forward("one query, tiles larger than the input", batch=(2, 1, 2), n=1, m=6, d=3, d_v=4, causal=True, block_q=8, block_k=8),
+        after_forward("causal, n = 13, m = 17, float32", n=13, m=17, d=5, d_v=4, causal=True, block_q=5, block_k=6, dtype=torch.float32),
     ],
     "flash_attention": [
-        _trained("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True), _trained("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),
-        _long(450, 430, causal=True),
+        with_gradients("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True), with_gradients("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),
+        long_gradients(450, 430, causal=True),
     ],
 }  # fmt: skip
 flash_decoding = [
@@ -98,9 +98,9 @@ triton_forward = [
     sized(b=1, h=1, n=30, m=66, d=128, causal=False, dtype=torch.float16, label="d = 128, float16"),
 ]
 triton_backward = [
-    _backward_case(b=1, h=2, n=1, m=20, d=16, causal=True, label="one query"),
-    _backward_case(b=1, h=1, n=33, m=18, d=40, causal=False, scale=1.5, label="n = 33, m = 18, d = 40"),
-    _backward_case(b=1, h=1, n=20, m=34, d=16, causal=True, dtype=torch.float16, label="causal, float16"),
+    backward_case(b=1, h=2, n=1, m=20, d=16, causal=True, label="one query"),
+    backward_case(b=1, h=1, n=33, m=18, d=40, causal=False, scale=1.5, label="n = 33, m = 18, d = 40"),
+    backward_case(b=1, h=1, n=20, m=34, d=16, causal=True, dtype=torch.float16, label="causal, float16"),
 ]
 
 # ---------------------------------------------------------------- traffic and rotation

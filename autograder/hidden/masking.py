@@ -2,24 +2,24 @@
 
 import torch
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import given, normal, sized
+from helpers.engine.slips import visible_mask
 from helpers.masking import peekers
 from helpers.masking.checks.leaks import planted
-from helpers.masking.checks.masked_attention import _mask, _mask_with_an_empty_row, _scores
-from helpers.masking.checks.masks import _mask as _any_mask
-from helpers.masking.checks.targets import _logits, _targets, _tokens
+from helpers.masking.checks.masks import any_mask
+from helpers.masking.checks.targets import padded_targets, random_logits, random_tokens
 
 causal_mask = [given("n = 8", 8), given("n = 4, the last of m = 11", 4, 11), given("n = 1", 1)]
 masked_softmax = [
-    given("three leading axes", _scores(2, 1, 3, 4, 7), _mask(2, 1, 1, 4, 7)),
-    given("scores of several hundred", _scores(5, 8, scale=300.0), _mask(5, 8)),
-    given("one mask row for all queries, with an empty row", _scores(3, 4, 6), _mask_with_an_empty_row(3, 4, 6)),
-    given("bfloat16", _scores(4, 7, dtype=torch.bfloat16), _mask_with_an_empty_row(4, 7)),
-    given("float16, scores in the thousands", _scores(4, 5, scale=4000.0, dtype=torch.float16), _mask(4, 5)),
+    given("three leading axes", normal(2, 1, 3, 4, 7), visible_mask(2, 1, 1, 4, 7)),
+    given("scores of several hundred", normal(5, 8, scale=300.0), visible_mask(5, 8)),
+    given("one mask row for all queries, with an empty row", normal(3, 4, 6), visible_mask(3, 4, 6, empty_row=1)),
+    given("bfloat16", normal(4, 7, dtype=torch.bfloat16), visible_mask(4, 7, empty_row=1)),
+    given("float16, scores in the thousands", normal(4, 5, scale=4000.0, dtype=torch.float16), visible_mask(4, 5)),
 ]
 mask_then_renormalise = [
-    given("nothing hidden", _scores(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
-    given("batch 4, n = 6, m = 3", _scores(4, 6, 3, scale=0.5), _mask(4, 6, 3)),
+    given("nothing hidden", normal(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
+    given("batch 4, n = 6, m = 3", normal(4, 6, 3, scale=0.5), visible_mask(4, 6, 3)),
 ]
 causal_attention = [
     sized(n=1, m=9, d=2, d_v=6, label="one query, the last of 9 positions"),
@@ -32,8 +32,8 @@ padding_mask = [
     given("an empty sequence", torch.tensor([0, 2]), 2, 5),
 ]
 combine_masks = [
-    given("four masks", _any_mask(2, 3, 4, 5), _any_mask(2, 1, 1, 5), _any_mask(4, 5), _any_mask(2, 1, 4, 5)),
-    given("the smaller mask first", _any_mask(3, 6), _any_mask(2, 1, 3, 6)),
+    given("four masks", any_mask(2, 3, 4, 5), any_mask(2, 1, 1, 5), any_mask(4, 5), any_mask(2, 1, 4, 5)),
+    given("the smaller mask first", any_mask(3, 6), any_mask(2, 1, 3, 6)),
 ]
 leaks_future = [
     planted("peeks: very faintly, n = 12", peekers.faint, n=12, d=3),
@@ -46,12 +46,12 @@ leaks_future = [
     planted("sound: RNN, n = 6", peekers.recurrent, n=6, d=5),
 ]
 shift_targets = [
-    given("an empty sequence beside a full one", _tokens(2, 5), torch.tensor([0, 5]), 60),
-    given("5 sequences", _tokens(5, 9), torch.tensor([9, 3, 1, 8, 5]), 99),
+    given("an empty sequence beside a full one", random_tokens(2, 5), torch.tensor([0, 5]), 60),
+    given("5 sequences", random_tokens(5, 9), torch.tensor([9, 3, 1, 8, 5]), 99),
 ]
 copy_without_mask = [
-    given("lengths 1, 7, 3, 6", _logits(4, 7, 11), _targets((1, 7, 3, 6), 7, 11)),
-    given("two words only", _logits(3, 3, 2, scale=5.0), _targets((3, 1, 2), 3, 2)),
+    given("lengths 1, 7, 3, 6", random_logits(4, 7, 11), padded_targets((1, 7, 3, 6), 7, 11)),
+    given("two words only", random_logits(3, 3, 2, scale=5.0), padded_targets((3, 1, 2), 3, 2)),
 ]
 mask_zoo = {
     "encoder_mask": [sized(n=1), sized(n=11)],

@@ -3,8 +3,8 @@
 import torch
 
 from helpers.engine.cases import given, sized
-from helpers.parallelization.checks.parallel import LOOP_FREE, _handing_out
-from helpers.parallelization.checks.recurrence import _affine, _matrices, _scanning, _sums
+from helpers.parallelization.checks.parallel import LOOP_FREE, handing_out
+from helpers.parallelization.checks.recurrence import affine_step, matrix_product, plain_sum, scan_case
 
 rnn_encoder = [
     sized(b=1, n=9, d_in=5, d=2),
@@ -38,16 +38,16 @@ chunked_attention = {
         sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="7 rows of 80 alone"),
     ],
     "chunked_attention": [
-        _handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), _handing_out(4, 9, [0], "one chunk, larger than n"),
-        _handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
+        handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "one chunk, larger than n"),
+        handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
     ],
 }  # fmt: skip
 pipeline_steps = [sized(layers=12, micro_batches=32), sized(layers=2, micro_batches=7)]
 associative_scan = {
     "combine": [sized(k=(2, 1, 3)), given("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
     "associative_scan": [
-        _scanning("linear steps", _affine, 2, 1), _scanning("2×2 matrices", _matrices, 4, 33), _scanning("sums", _sums, 1, 256),
-        _scanning("linear steps", _affine, 2, 150),
+        scan_case("linear steps", affine_step, 2, 1), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 256),
+        scan_case("linear steps", affine_step, 2, 150),
     ],
 }  # fmt: skip
 matmul_gflops = [sized(m=37, k=512, n=2, seconds=1e-5), sized(m=4096, k=64, n=4096, seconds=0.03)]

@@ -3,8 +3,8 @@
 import torch
 
 from helpers.engine.cases import Drawn, given, sized
-from helpers.qkv_attention.checks.attention import _layer, _running_mean, _self_attention, _tokens_and_shift
-from helpers.qkv_attention.checks.constructions import _distribution_and_values, _orthonormal
+from helpers.qkv_attention.checks.attention import layer_case, running_mean, self_attention, tokens_and_shift
+from helpers.qkv_attention.checks.constructions import distribution_and_values, orthonormal_keys
 
 softmax = [
     sized(shape=(7,), dim=0),
@@ -17,7 +17,7 @@ attend = [sized(n=9, d=2, d_v=7), sized(n=1, d=5, d_v=3)]
 select_one_value = [sized(n=6, d=7), sized(n=9, d=9)]
 equal_attention = {
     "query_between": [sized(d=3), sized(d=2, scale=4.0), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3))],
-    "query_for_pair": [given("9 keys, a = 8, b = 0", _orthonormal(9, 20), 8, 0)],
+    "query_for_pair": [given("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0)],
 }  # fmt: skip
 two_word_example = []
 qkv_projections = [sized(n=6, d=2, d_k=7, d_v=3), sized(batch=(4,), n=3, d=3, d_k=3, d_v=3)]
@@ -38,8 +38,8 @@ score_functions = {
 score_variance = [sized(d=8, sigma=2.0), sized(d=1, sigma=0.7)]
 softmax_jacobian = [sized(n=8), sized(n=5, scale=20.0, label="nearly saturated"), sized(n=1)]
 permutation_equivariance = [
-    given("self-attention, n = 7, d = 2", _layer(_self_attention, 2), *_tokens_and_shift(7, 2)),
-    given("a running mean, n = 6, d = 3", _layer(_running_mean, 3), *_tokens_and_shift(6, 3)),
+    given("self-attention, n = 7, d = 2", layer_case(self_attention, 2), *tokens_and_shift(7, 2)),
+    given("a running mean, n = 6, d = 3", layer_case(running_mean, 3), *tokens_and_shift(6, 3)),
 ]
 parameter_counts = [sized(n=17, d=6), sized(n=1, d=9)]
-same_output_other_weights = [given("n = 12, d = 5", *_distribution_and_values(12, 5))]
+same_output_other_weights = [given("n = 12, d = 5", *distribution_and_values(12, 5))]

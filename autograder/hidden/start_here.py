@@ -3,11 +3,11 @@
 import torch
 
 from helpers.engine.cases import sized
-from helpers.start_here.checks.shapes import _rows
+from helpers.start_here.checks.shapes import rows_case
 
 pairwise_dot = [sized(n=6, m=2, d=9), sized(n=1, m=1, d=3), sized(n=5, m=3, d=4, dtype=torch.float64)]
 weighted_rows = [
-    _rows("m = 1, n = 6, d = 2", (1, 6), (6, 2)),
-    _rows("a batch of 4: m = n = 2, d = 5", (4, 2, 2), (4, 2, 5)),
+    rows_case("m = 1, n = 6, d = 2", (1, 6), (6, 2)),
+    rows_case("a batch of 4: m = n = 2, d = 5", (4, 2, 2), (4, 2, 5)),
 ]
 read_shape = []

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
 from helpers.engine.observe import ACTIVE, Observation, StudentError
@@ -138,22 +139,44 @@ def _student_error(error: Any) -> StudentError:
 def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
     """An Observation from what the student's kernel says; every field is checked, for anything may stand in it."""
     try:
-        error = _student_error(seen["error"]) if seen["error"] else None
-        counts = Counter({str(name): _count(times) for name, times in seen["operations"].items()})
         return Observation(
-            args, kwargs, seen["output"], error, counts, _count(seen["flops"]), _count(seen["largest"]),
-            tuple(key for key in seen["modified"] if isinstance(key, (int, str))), seen["gradients"],
-            tuple(str(name)[:60] for name in seen["forbidden"] if str(name).replace(".", "_").isidentifier()),
-            away=seen["away"] is True,
+            args, kwargs, seen["output"], _error(seen["error"]), _counts(seen["operations"]), _count(seen["flops"]),
+            _count(seen["largest"]), tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
+            _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
+            _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
+            _error(seen["backward_error"]), seen["away"] is True,
         )  # fmt: skip
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
+
+
+def _error(error: Any) -> StudentError | None:
+    return _student_error(error) if error else None
+
+
+def _counts(counts: Any) -> Counter[str]:
+    return Counter({str(name): _count(times) for name, times in counts.items()})
+
+
+def _gradients(gradients: Any, inputs: Any) -> tuple[Tensor | None, ...] | None:
+    """One for every floating-point tensor that went in, or none at all."""
+    if gradients is None:
+        return None
+    asked = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    if len(gradients) != len(asked) or not all(grad is None or isinstance(grad, Tensor) for grad in gradients):
+        raise TypeError("not the gradients that were asked for")
+    return tuple(gradients)
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError("not a count")
     return value
+
+
+def _names(names: Any) -> tuple[str, ...]:
+    """Names of functions, and nothing else that somebody might want to have shown."""
+    return tuple(str(name)[:60] for name in names if str(name).replace(".", "_").isidentifier())
 
 
 GONE = StudentError("KernelDied", "what it was a moment ago can't be found again.")

@@ -1,14 +1,23 @@
 """The checks put to the test: every misconception must lose points and be named, every right alternative must pass."""
 
+import difflib
+import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from autograder.course.exercises import Exercise, exercises
 from autograder.course.paths import Course
+from autograder.errors import BAD_INPUT, CourseError
 
 POINTS = 8.0
 SEED = secrets.randbits(32)  # fresh in every run, one for all: then a check remembers what its misconceptions do
+
+RAISED = re.compile(r"stopped with an error\. (\w+)")
+WRONG_SHAPE = ("RuntimeError", "ValueError")
+"""What PyTorch raises where shapes don't fit: a wrong answer may do so on some inputs, as a student's does. Whatever else a
+misconception raises is a slip in its own code, unless it says so (`raises=`)."""
 
 
 @dataclass
@@ -26,21 +35,36 @@ class Proof:
         return {name: getattr(self, name) for name in ("misconceptions", "caught", "named", "alternatives", "accepted")}
 
 
-def prove(course: Course, units: list[str]) -> dict[str, dict[str, Proof]]:
-    """The proofs of the units' exercises: unit → exercise id → Proof."""
-    return {unit: {exercise.id: prove_exercise(exercise) for exercise in exercises(course, unit)} for unit in units}
+def prove(course: Course, units: list[str], only: str | None = None) -> dict[str, dict[str, Proof]]:
+    """The proofs of the units' exercises: unit → exercise id → Proof. `only`: the one exercise to prove."""
+    found = {unit: exercises(course, unit, only) for unit in units}
+    if only and not any(found.values()):
+        raise CourseError(_unknown(only, [e.id for unit in units for e in exercises(course, unit)]), BAD_INPUT)
+    return {
+        unit: {exercise.id: prove_exercise(exercise) for exercise in found[unit]}
+        for unit in units
+        if found[unit] or not only
+    }
 
 
 def prove_exercise(exercise: Exercise) -> Proof:
     """Tries every wrong answer and right alternative: on the cases that students see, and with the hidden ones."""
     proof = Proof()
-    for name, answers in exercise.wrong_answers():
-        _try_wrong(exercise, name, answers, proof)
-    for style, answers in exercise.alternatives().items():
-        _try_right(exercise, style, answers, proof)
-    if not proof.misconceptions:
+    try:
+        for name, answers in exercise.wrong_answers():
+            _try_wrong(exercise, name, answers, proof)
+        for style, answers in exercise.alternatives().items():
+            _try_right(exercise, style, answers, proof)
+    except Exception as error:  # of the check's own code: a case that can't be drawn, a reference that fails
+        proof.misses.append(f"its check itself fails: {type(error).__name__}: {' '.join(str(error).split())}")
+    if not proof.misconceptions and not proof.misses:
         proof.misses.append("has no misconceptions: nothing shows that its check can fail")
     return proof
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"There is no exercise {name} that code grades" + (f": is it {near[0]}?" if near else ".")
 
 
 def totals(proofs: dict[str, dict[str, Proof]]) -> dict[str, int]:
@@ -59,8 +83,9 @@ def as_json(proofs: dict[str, dict[str, Proof]]) -> dict:
 
 def _try_wrong(exercise: Exercise, name: str, answers: tuple, proof: Proof) -> None:
     scores = _scores(exercise, answers)
+    crash = _crash(exercise, name, scores)
     caught = all(float(score) < POINTS for score in scores)
-    named = caught and all(score.diagnosis == name for score in scores)
+    named = caught and not crash and all(score.diagnosis == name for score in scores)
     proof.misconceptions, proof.caught, proof.named = (
         proof.misconceptions + 1,
         proof.caught + caught,
@@ -69,9 +94,37 @@ def _try_wrong(exercise: Exercise, name: str, answers: tuple, proof: Proof) -> N
     if not caught:
         where = "the visible cases" if float(scores[0]) >= POINTS else "the hidden cases added"
         proof.misses.append(f"misconception '{name}' gets full points with {where}")
+    elif crash:
+        proof.misses.append(f"misconception '{name}' {crash}")
     elif not named:
         given = next(score.diagnosis for score in scores if score.diagnosis != name)
         proof.misses.append(f"misconception '{name}' is diagnosed as {_quoted(given)}")
+
+
+def _crash(exercise: Exercise, name: str, scores: list[Any]) -> str:
+    """What is wrong with a misconception that raises, in a phrase; "" if nothing is. A wrong answer that never gives an output
+    shows nothing but that it crashes, and a crash of its own would be taken for every student's."""
+    notes = [item.note for score in scores for item in _items(score) if item.counts]
+    kinds = {match[1] for note in notes if (match := RAISED.search(note))} - _declared(exercise, name)
+    if slips := sorted(kinds.difference(WRONG_SHAPE)):
+        note = next(note for note in notes if f"error. {slips[0]}" in note)
+        text = " ".join(note.split("error. ", 1)[1].split())
+        return f"raises {text}: mend it, or declare it with raises="
+    if kinds and all(RAISED.search(note) for note in notes):
+        return f"raises {sorted(kinds)[0]} in every case: add one whose shapes it accepts, or declare it with raises="
+    return ""
+
+
+def _items(score: Any) -> Iterator[Any]:
+    yield from getattr(score, "items", ())
+    for part in getattr(score, "parts", ()):
+        yield from _items(part)
+
+
+def _declared(exercise: Exercise, name: str) -> set[str]:
+    """The kind of error that a misconception says it stops with."""
+    parts = getattr(exercise.check, "parts", {"": exercise.check}).values()
+    return {m.raises for part in parts for m in getattr(part, "misconceptions", ()) if m.name == name and m.raises}
 
 
 def _try_right(exercise: Exercise, style: str, answers: tuple, proof: Proof) -> None:

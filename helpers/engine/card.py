@@ -5,12 +5,12 @@ nbgrader's feedback pages. Everything that comes from a student is escaped.
 """
 
 import re
+from dataclasses import dataclass
 from html import escape
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-
-from .score import Item, Picture, Score
 
 GREEN, AMBER, RED, GREY = "#1a7f4b", "#b26a00", "#b3261e", "#5f6368"
 ACRONYMS = {
@@ -19,7 +19,43 @@ ACRONYMS = {
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 
 
-def text(score: Score) -> str:
+@dataclass(frozen=True)
+class Item:
+    """One line of the card. `counts` is False for a line that only informs."""
+
+    label: str
+    passed: bool
+    note: str = ""
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The first failing case, for the card to draw: two tensors of one shape."""
+
+    label: str
+    expected: Any
+    got: Any
+
+
+class Result(Protocol):
+    """What a card is drawn of: a number of points, and what led to it (see `Score`)."""
+
+    exercise: str
+    points: float
+    items: tuple[Item, ...]
+    diagnosis: str | None
+    message: str
+    pictures: tuple[Picture, ...]
+    parts: tuple["Result", ...]
+
+    @property
+    def full(self) -> bool: ...
+
+    def __float__(self) -> float: ...
+
+
+def text(score: Result) -> str:
     """The card in plain text."""
     lines = [_headline(score)]
     for part in score.parts or (score,):
@@ -28,7 +64,7 @@ def text(score: Score) -> str:
     return "\n".join([*lines, *([score.message] if score.message else [])])
 
 
-def html(score: Score) -> str:
+def html(score: Result) -> str:
     """The card as self-contained HTML."""
     body = "".join(_part(part, titled=True) for part in score.parts) if score.parts else _part(score, titled=False)
     colour = _colour(score)
@@ -47,20 +83,20 @@ def title(exercise: str) -> str:
     return " ".join([words[0][0].upper() + words[0][1:], *words[1:]])
 
 
-def _headline(score: Score) -> str:
+def _headline(score: Result) -> str:
     return f"{title(score.exercise)} · {_points(score)}"
 
 
-def _points(score: Score) -> str:
+def _points(score: Result) -> str:
     plural = "" if score.points == 1 else "s"
-    return f"{_number(score)} of {_number(score.points)} point{plural}"
+    return f"{_number(float(score))} of {_number(score.points)} point{plural}"
 
 
 def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _colour(score: Score) -> str:
+def _colour(score: Result) -> str:
     if score.full:
         return GREEN
     return GREY if score.diagnosis == "not attempted" else AMBER if float(score) > 0 else RED
@@ -70,7 +106,7 @@ def _mark(item: Item) -> str:
     return "✓" if item.passed else "✗"
 
 
-def _part(score: Score, *, titled: bool) -> str:
+def _part(score: Result, *, titled: bool) -> str:
     head = f'<div style="margin-top:6px;font-weight:600">{escape(_headline(score))}</div>' if titled else ""
     items = "".join(_item(item) for item in score.items)
     message = _message(score) if score.message else ""
@@ -85,7 +121,7 @@ def _item(item: Item) -> str:
     )
 
 
-def _message(score: Score) -> str:
+def _message(score: Result) -> str:
     words = escape(score.message).replace("\n", "<br>")
     if score.diagnosis and score.diagnosis in score.message:
         name = escape(score.diagnosis)

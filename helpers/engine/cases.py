@@ -6,7 +6,7 @@ that no shape is square by accident and a swapped axis can't hide.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,25 +18,46 @@ DISTINCT = (5, 3, 7, 4, 6, 8, 9, 11)
 
 @dataclass(frozen=True)
 class Case:
-    """One call of the student's function: how its inputs are drawn, and what may be asked of the call itself."""
+    """One call of the student's function: how its inputs are drawn, and what may be asked of the call itself.
+
+    Elements are those of one tensor, FLOPs those of matrix products. Limits on the way back need `gradient`.
+    """
 
     label: str
     draw: Callable[[Callable, Generator], tuple]  # (reference, generator) -> positional arguments
     max_operations: int | None = None  # tensor operations that may be dispatched
     max_elements: int | None = None  # elements of the largest tensor that may be made
     gradient: bool = False  # compare the gradients too
+    max_flops: int | None = None
+    max_saved: int | None = None  # elements that may be kept for the way back, inputs left out
+    max_backward_operations: int | None = None
+    max_backward_elements: int | None = None
+    max_backward_flops: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether the way to the output is judged, not the output alone."""
+        return any(getattr(self, name) is not None for name in LIMITS)
 
 
-def sized(label: str = "", *, scale: float = 1.0, dtype=torch.float32, max_operations=None, max_elements=None,
-          gradient=False, **sizes: Any) -> Case:  # fmt: skip
+LIMITS = tuple(name for name in Case.__dataclass_fields__ if name.startswith("max_"))
+
+
+def sized(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.float32, gradient: bool = False,
+          **sizes: Any) -> Case:  # fmt: skip
     """A case whose inputs are drawn for the reference's signature.
 
-    sizes: axis name -> size; `batch=(2, 3)` for `*batch`; a parameter without a shape takes the value of its own name.
     scale: standard deviation of floating-point inputs.
+    sizes: axis name -> size; `batch=(2, 3)` for `*batch`; a parameter without a shape takes the value of its own name.
+    Among them may stand the limits of a `Case`, such as `max_elements=900`.
     """
+    limits = {name: sizes.pop(name) for name in LIMITS if name in sizes}
     words = label or ", ".join(f"{axis} = {_brief(size)}" for axis, size in sizes.items())
-    return Case(words, lambda reference, generator: _draw(reference, sizes, scale, dtype, generator), max_operations,
-                max_elements, gradient)  # fmt: skip
+
+    def draw(reference: Callable, generator: Generator) -> tuple:
+        return _draw(reference, sizes, scale, dtype, generator)
+
+    return Case(words, draw, gradient=gradient, **limits)
 
 
 def given(label: str, *args: Any, **limits: Any) -> Case:
@@ -51,6 +72,11 @@ class Drawn:
     make: Callable[[Generator], Any]
 
 
+def normal(*shape: int, scale: float = 1.0, mean: float = 0.0, dtype: torch.dtype = torch.float32) -> Drawn:
+    """A tensor of normally distributed numbers."""
+    return Drawn(lambda generator: (mean + scale * torch.randn(shape, generator=generator)).to(dtype))
+
+
 def _value(arg: Any, generator: Generator) -> Any:
     return arg.make(generator) if isinstance(arg, Drawn) else arg
 
@@ -60,25 +86,42 @@ def _brief(size: Any) -> str:
 
 
 def _draw(reference: Callable, sizes: dict, scale: float, dtype: torch.dtype, generator: Generator) -> tuple:
+    parameters = inspect.signature(reference).parameters.values()
+    _refuse_unknown(reference, sizes, {axis for parameter in parameters for axis in _axes(parameter)})
     sizes, spare = dict(sizes), iter(DISTINCT)
-
-    def size_of(axis: str) -> tuple[int, ...]:
-        if axis.isdigit():
-            return (int(axis),)
-        if axis.startswith(("*", "...")):
-            return tuple(sizes.get(axis.lstrip("*."), ()))
-        if axis not in sizes:
-            sizes[axis] = next(size for size in spare if size not in sizes.values())
-        return (sizes[axis],)
 
     def argument(parameter: inspect.Parameter) -> Any:
         hint = parameter.annotation
         if not hasattr(hint, "dim_str"):
             return sizes[parameter.name]
-        shape = [size for axis in hint.dim_str.split() for size in size_of(axis)]
+        shape = [size for axis in hint.dim_str.split() for size in _sizes(axis, sizes, spare)]
         return _tensor(hint.dtypes, shape, scale, dtype, generator)
 
-    return tuple(argument(parameter) for parameter in inspect.signature(reference).parameters.values())
+    return tuple(map(argument, parameters))
+
+
+def _axes(parameter: inspect.Parameter) -> list[str]:
+    """The names that sizes may be given to: the axes of a tensor, or the parameter itself."""
+    hint = parameter.annotation
+    return [axis.lstrip("*.") for axis in hint.dim_str.split()] if hasattr(hint, "dim_str") else [parameter.name]
+
+
+def _refuse_unknown(reference: Callable, sizes: dict, known: set[str]) -> None:
+    unknown = sorted(sizes.keys() - known)
+    if unknown:
+        there = ", ".join(sorted(name for name in known if name and not name.isdigit()))
+        raise ValueError(f"sized({unknown[0]}=…): `{reference.__name__}` has no axis of that name; it has {there}.")
+
+
+def _sizes(axis: str, sizes: dict, spare: Iterator[int]) -> tuple[int, ...]:
+    """The sizes of an axis (of several for `*batch`); one that has none yet gets a size that no other has."""
+    if axis.isdigit():
+        return (int(axis),)
+    if axis.startswith(("*", "...")):
+        return tuple(sizes.get(axis.lstrip("*."), ()))
+    if axis not in sizes:
+        sizes[axis] = next(size for size in spare if size not in sizes.values())
+    return (sizes[axis],)
 
 
 def _tensor(

@@ -51,6 +51,11 @@ def as_tensor(value: Any) -> Tensor:
     return torch.as_tensor(value)
 
 
+def in_float64(leaf: Any) -> Any:
+    """A floating-point tensor in float64; anything else as it is."""
+    return leaf.to(torch.float64) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is a plain number (a truth value is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -71,50 +76,72 @@ def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
     return torch.allclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
 
 
-def difference(got: Any, expected: Any) -> str:
+def difference(got: Any, expected: Any, within: tuple[float, float] = TOLERANCE[torch.float32]) -> str:
     """One sentence about how `got` differs from `expected`, in the words of a patient colleague; "" if it cannot tell."""
     if got is None:
         return "Your function returns nothing. Is there a `return`?"
     if isinstance(expected, (tuple, list)):
-        return _sequence_difference(got, expected)
+        return _sequence_difference(got, expected, within)
     if isinstance(expected, dict):
-        return _dict_difference(got, expected)
+        return _dict_difference(got, expected, within)
     if isinstance(expected, bool) or isinstance(expected, str):
         return f"You answered {got!r}."
-    if not isinstance(got, Tensor) and isinstance(expected, Tensor):
+    if not isinstance(got, Tensor) and isinstance(expected, Tensor) and not (is_number(got) and expected.dim() == 0):
         return f"Your function returns {_kind(got)}, and a torch tensor is expected."
     if not (isinstance(got, Tensor) or is_number(got)):
         return f"Your function returns {_kind(got)}, and a number is expected."
-    return _tensor_difference(as_tensor(got).detach().cpu(), as_tensor(expected))
+    if is_number(expected) and is_number(got):
+        return f"You have {in_words(got, expected)}, and {in_words(expected, got)} is expected."
+    return _tensor_difference(as_tensor(got).detach().cpu(), as_tensor(expected), within)
 
 
-def _sequence_difference(got: Any, expected: Any) -> str:
+def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
+    """One sentence about a wrong choice, which doesn't tell the right one."""
+    if got is None:
+        return "Your function returns nothing. Is there a `return`?"
+    if isinstance(expected, (tuple, list)) and isinstance(got, (tuple, list)) and len(got) == len(expected):
+        wrong = [str(i) for i, (g, e) in enumerate(zip(got, expected, strict=True), start=1) if not agree(g, e, within)]
+        return (
+            f"Of your {len(got)} answers, number {' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} not right."
+        )
+    return f"You answered {got!r}, and that is not right."
+
+
+def in_words(number: float, other: float = 0.0) -> str:
+    """A number as one would write it: whole ones whole, others with six digits, or with as many as tell it from `other`."""
+    if isinstance(number, int) or (math.isfinite(number) and number == int(number) and abs(number) < 1e15):
+        return str(int(number)) if abs(number) < 10**40 else f"about 10^{math.log10(abs(number)):.0f}"
+    digits = next((n for n in range(6, 18) if f"{number:.{n}g}" != f"{other:.{n}g}"), 6)
+    return f"{number:.{digits}g}"
+
+
+def _sequence_difference(got: Any, expected: Any, within: tuple[float, float]) -> str:
     if not isinstance(got, (tuple, list)):
         return f"Your function returns {_kind(got)}, and {len(expected)} values are expected."
     if len(got) != len(expected):
         return f"Your function returns {len(got)} values, and {len(expected)} are expected."
     for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
-        if not agree(g, e, TOLERANCE[torch.float32]):
-            return f"Value {position} of {len(expected)} is off. {difference(g, e)}"
+        if not agree(g, e, within):
+            return f"Value {position} of {len(expected)} is off. {difference(g, e, within)}"
     return ""
 
 
-def _dict_difference(got: Any, expected: dict) -> str:
+def _dict_difference(got: Any, expected: dict, within: tuple[float, float]) -> str:
     if not isinstance(got, dict):
         return f"Your function returns {_kind(got)}, and a dict with {', '.join(map(repr, expected))} is expected."
     if missing := [key for key in expected if key not in got]:
         return f"{missing[0]!r} is missing from your dict."
     if more := [key for key in got if key not in expected]:
         return f"Your dict has {more[0]!r}, which is not asked for."
-    wrong = next((key for key in expected if not agree(got[key], expected[key], TOLERANCE[torch.float32])), None)
-    return "" if wrong is None else f"{wrong!r} is off. {difference(got[wrong], expected[wrong])}"
+    wrong = next((key for key in expected if not agree(got[key], expected[key], within)), None)
+    return "" if wrong is None else f"{wrong!r} is off. {difference(got[wrong], expected[wrong], within)}"
 
 
 def _kind(value: Any) -> str:
     return f"a {type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
 
 
-def _tensor_difference(got: Tensor, expected: Tensor) -> str:
+def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
     if got.shape != expected.shape:
         return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(
             got, expected
@@ -123,14 +150,27 @@ def _tensor_difference(got: Tensor, expected: Tensor) -> str:
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     if got.is_complex():
         return "Your output is complex, and real numbers are expected."
-    got, expected = got.to(torch.float64), expected.to(torch.float64)
+    return _not_finite(got, expected) or _value_difference(got, expected, within)
+
+
+def _not_finite(got: Tensor, expected: Tensor) -> str:
     if got.isnan().any() and not expected.isnan().any():
         return f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0 or ∞ − ∞)."
     if got.isinf().any() and not expected.isinf().any():
         return (
             f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
         )
-    return _factor(got, expected) or _furthest(got, expected)
+    return ""
+
+
+def _value_difference(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
+    if got.dtype == torch.bool:
+        wrong = got != expected
+        return (
+            f"{int(wrong.sum())} of {wrong.numel()} entries are wrong; the first is at {wrong.nonzero()[0].tolist()}."
+        )
+    got, expected = got.to(torch.float64), expected.to(torch.float64)
+    return _factor(got, expected) or _furthest(got, expected, within)
 
 
 def _turned(got: Tensor, expected: Tensor) -> str:
@@ -149,18 +189,25 @@ def _factor(got: Tensor, expected: Tensor) -> str:
     if expected.numel() < 2 or not size > 0:
         return ""
     factor = (got * expected).sum() / size  # the best one, by least squares
-    if factor != 0 and torch.allclose(got, factor * expected, rtol=1e-3, atol=1e-5):
+    telling = factor != 0 and f"{factor:.3g}" != "1"
+    if telling and torch.allclose(got, factor * expected, rtol=1e-3, atol=1e-5):
         return f"Every value of your output is {factor:.4g} times the expected one."
     return ""
 
 
-def _furthest(got: Tensor, expected: Tensor) -> str:
+def _furthest(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
     if got.dim() == 0:
-        return f"You have {got.item():.6g}, and {expected.item():.6g} is expected."
-    gap = (got - expected).abs().nan_to_num()
+        return f"You have {in_words(got.item(), expected.item())}, and {in_words(expected.item(), got.item())} is expected."
+    wrong = ~torch.isclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
+    gap = (got - expected).abs().nan_to_num(torch.inf).where(wrong, torch.tensor(-1.0, dtype=torch.float64))
     place = tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
-    wrong = int((gap > 1e-4 * expected.abs() + 1e-5).sum())
+    mine, right = (in_words(float(f"{x[place].item():.4g}")) for x in (got, expected))
+    if mine == right:
+        mine, right = (
+            in_words(got[place].item(), expected[place].item()),
+            in_words(expected[place].item(), got[place].item()),
+        )
     return (
-        f"{wrong} of {gap.numel()} values are off; the furthest, at {list(place)}, "
-        f"is {got[place].item():.4g} where {expected[place].item():.4g} is expected."
+        f"{int(wrong.sum())} of {wrong.numel()} values are off; the furthest, at {list(place)}, "
+        f"is {mine} where {right} is expected."
     )

@@ -1,76 +1,171 @@
-"""Name what went wrong: try every known misconception on the inputs on which the student's answer was tried."""
+"""Name what went wrong: a misconception is named where it explains all that was seen, and otherwise nothing is.
 
-from .observe import Observation
+Three kinds of evidence, each looked for only where the stronger one before it finds nothing:
+1. the misconception does in every case what the student's function does, and on fresh inputs too;
+2. its mark stands in every output that is wrong, and in no right one;
+3. where all values are right: its mark stands on the way to every output that was too dear.
+"""
 
-# A check object and its trials come in, so that this file needs nothing of check.py at import.
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from .card import Item
+from .guard import CERTAIN
+from .misconceptions import Misconception
+from .observe import Observation, StudentError
+from .trial import Trial
+
+FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
+FRESH = 3  # failing cases that are drawn again
+Mark = Callable[[Observation], bool]
 
 
-def diagnose(check, trials: list, items: list) -> tuple[str | None, str]:
+class Subject(Protocol):
+    """What a diagnosis needs of a `Check`."""
+
+    reference: Callable
+    misconceptions: tuple[Misconception, ...]
+    compare: bool
+    quiz: bool
+
+    def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation: ...
+    def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation: ...
+    def agrees(self, got: Any, expected: Any, inputs: Any) -> bool: ...
+    def difference(self, seen: Observation, expected: Any) -> str: ...
+
+
+def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list[Item]) -> tuple[str | None, str]:
     """The name of the misconception (None where none fits) and a paragraph for the student."""
-    forbidden = [item for item in items if item.label == "written without the forbidden function"]
+    forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
-        return "forbidden function", f"{forbidden[0].note} The point of this exercise is to write it yourself."
-    if all(trial.passed for trial in trials):  # every value is right: something else is amiss
-        return None, _first_problem(trials, items)
-    found = _same_everywhere(check, trials) or _recognised(check, trials) or _same_somewhere(check, trials)
-    if found:
-        misconception, lead = found
-        return misconception.name, f"{lead} {misconception.name}. {misconception.hint}"
-    return None, _first_problem(trials, items)
-
-
-def _same_everywhere(check, trials):
-    for misconception in check.misconceptions:
-        if all(_same_outcome(check, misconception, trial) for trial in trials) and _not_denied(misconception, trials):
-            return misconception, "Your output is what you get with this slip:"
-    return None
-
-
-def _not_denied(misconception, trials) -> bool:
-    """Of two slips that give the same values, the one whose own mark shows."""
-    return not misconception.recognise or any(_recognises(misconception, trial.seen) for trial in trials)
-
-
-def _recognised(check, trials):
+        return "forbidden function", f"{forbidden.note} The point of this exercise is to write it yourself."
     failed = [trial for trial in trials if not trial.passed]
-    for misconception in check.misconceptions:
-        if misconception.recognise and any(_recognises(misconception, trial.seen) for trial in failed):
-            return misconception, "This looks like:"
+    if not failed:  # every value is right: something else is amiss
+        return None, _first_problem(trials, items)
+    found = (
+        _by_output(check, student, trials, failed) if any(trial.wrong for trial in failed) else _by_cost(check, failed)
+    )
+    return found or (None, _first_problem(trials, items))
+
+
+def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
+    """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
+    trials = failed if check.quiz else trials  # the questions of a quiz have nothing to do with one another
+    same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
+    same = [
+        wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
+    ]
+    same = _still_the_same(check, student, same, failed)
+    same = [wrong for wrong in same if _mark(wrong)] or same
+    if len(same) == 1:
+        return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
+    return _by_mark(check, failed) or _by_guard(check, failed)
+
+
+def _still_the_same(
+    check: Subject, student: Callable, candidates: list[Misconception], failed: list[Trial]
+) -> list[Misconception]:
+    """Those that do what the student's function does on fresh inputs as well."""
+    for trial in failed[:FRESH] if candidates else ():
+        args = trial.case.draw(check.reference, trial.generator)
+        mine = check.recall(student, args, trial.case.gradient)
+        candidates = [wrong for wrong in candidates if _same(check, mine, _outcome(check, wrong, args, trial), trial)]
+    return candidates
+
+
+def _by_mark(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
+    wrong = _marked(check, failed, "recognise")
+    return (wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
+
+
+def _by_cost(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
+    wrong = _marked(check, failed, "cost")
+    lead = "The output is right, but not the way to it:"
+    return (wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
+
+
+def _marked(check: Subject, failed: list[Trial], kind: str) -> Misconception | None:
+    """The first misconception whose mark every failing trial shows, and the right answer in none of them."""
+    for wrong in check.misconceptions:
+        mark = getattr(wrong, kind)
+        if mark and all(_shows(mark, trial.seen) for trial in failed) and not _innocent(check, mark, failed):
+            return wrong
     return None
 
 
-def _same_somewhere(check, trials):
-    """The misconception that explains the most failing cases, if these are more than half of them."""
-    failed = [trial for trial in trials if not trial.passed and trial.seen.error is None]
-    explained = {m: sum(_same_outcome(check, m, trial) for trial in failed) for m in check.misconceptions}
-    best = max(explained, key=explained.get, default=None)
-    if best is None or explained[best] <= len(failed) / 2:
-        return None
-    return best, f"In {explained[best]} of {len(failed)} failing cases your output is what you get with this slip:"
+def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
+    """Whether the right answer shows the mark too."""
+    return any(_shows(mark, check.observe(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _same_outcome(check, misconception, trial) -> bool:
-    other = check.recall(misconception.function, trial.seen.args, trial.case.gradient)
-    mine = trial.seen
+def _by_guard(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
+    """Errors that our own guard of kernels raises say for certain what happened, whatever the other cases gave."""
+    for trial in failed:
+        error = trial.seen.error
+        for wrong in check.misconceptions:
+            if error and error.kind in CERTAIN and wrong.raises == error.kind:
+                return wrong.name, f"This looks like: {wrong.name}. {error.message} {wrong.hint}"
+    return None
+
+
+def _mark(wrong: Misconception) -> Mark | None:
+    return wrong.recognise or wrong.cost
+
+
+def _shows(mark: Mark, seen: Observation) -> bool:
+    try:
+        return seen.error is None and bool(mark(seen))
+    except Exception:  # an output of another form than the mark expects does not show it
+        return False
+
+
+def _same_outcome(check: Subject, wrong: Misconception, trial: Trial) -> bool:
+    return _same(check, trial.seen, _outcome(check, wrong, trial.seen.args, trial), trial)
+
+
+def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
+    """What a misconception does; None where it stops with an error that it doesn't own to: then it proves nothing."""
+    seen = check.recall(wrong.function, args, trial.case.gradient)
+    error = seen.error or seen.backward_error
+    return None if error and error.kind != wrong.raises else seen
+
+
+def _same(check: Subject, mine: Observation, other: Observation | None, trial: Trial) -> bool:
+    if other is None:
+        return False
     if mine.error or other.error:
-        return bool(mine.error and other.error and mine.error.kind == other.error.kind)
+        return _same_error(mine.error, other.error)
     if mine.output is None or not check.agrees(mine.output, other.output, mine.args):
         return False
-    return not trial.case.gradient or _same_reach(mine, other)
+    return not trial.case.gradient or _same_gradients(check, mine, other)
 
 
-def _same_reach(mine: Observation, other: Observation) -> bool:
-    return [g is None for g in mine.gradients] == [g is None for g in other.gradients]
+def _same_error(mine: StudentError | None, other: StudentError | None) -> bool:
+    return bool(mine and other) and (mine.kind, mine.message) == (other.kind, other.message)
 
 
-def _recognises(misconception, seen: Observation) -> bool:
-    try:
-        return seen.error is None and bool(misconception.recognise(seen))
-    except Exception:  # an output of another form than the predicate expects is not this misconception
+def _same_gradients(check: Subject, mine: Observation, other: Observation) -> bool:
+    if mine.backward_error or other.backward_error:
+        return _same_error(mine.backward_error, other.backward_error)
+    if mine.gradients is None or other.gradients is None:
         return False
+    pairs = zip(mine.gradients, other.gradients, strict=True)
+    return all((a is None) == (b is None) and (a is None or check.agrees(a, b, mine.args)) for a, b in pairs)
 
 
-def _first_problem(trials: list, items: list) -> str:
+def _lead(check: Subject, failed: list[Trial]) -> str:
+    if all(trial.seen.error for trial in failed):
+        return "Your function stops with the same error as one with this slip:"
+    if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
+        return "Your output is right, and its gradients are what you get with this slip:"
+    return "Your output is what you get with this slip:"
+
+
+def _right_output(check: Subject, trial: Trial) -> bool:
+    return check.compare and not trial.seen.error and not check.difference(trial.seen, trial.expected)
+
+
+def _first_problem(trials: list[Trial], items: list[Item]) -> str:
     for trial in trials:
         if not trial.passed:
             return f"With {trial.case.label}: {trial.note}"

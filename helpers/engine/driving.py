@@ -15,7 +15,7 @@ from .observe import Observation, StudentError, observe
 class Stopped(Exception):
     """An error of the student's code on its way through a drive; the card shows it as if it had been raised there."""
 
-    def __init__(self, error: StudentError):
+    def __init__(self, error: StudentError) -> None:
         super().__init__(str(error))
         self.student_error = error
 
@@ -43,4 +43,8 @@ def unpack(output: Any, *names: str) -> tuple:
 
 def choice(answer: Callable) -> str:
     """The answer to a question with choices, whether it comes as "C", " c" or ["c"]."""
-    return "".join(letter for letter in "".join(call(answer)).lower() if letter.isalpha())
+    given = call(answer)
+    words = "".join(map(str, given)) if isinstance(given, (list, tuple)) else given
+    if not isinstance(words, str):
+        raise Stopped(StudentError("TypeError", 'return the letter of your choice in quotes, such as "a".'))
+    return "".join(letter for letter in words.lower() if letter.isalpha())

@@ -30,6 +30,9 @@ class StrayPointer(IndexError):
     """A kernel read or wrote somewhere else altogether."""
 
 
+CERTAIN = (UnmaskedRead.__name__, UnmaskedWrite.__name__)  # errors that say which slip it is, wherever they come up
+
+
 @dataclass(frozen=True)
 class _Launch:
     """A kernel while it runs, and its tensors by the names of its arguments."""
@@ -82,7 +85,7 @@ def _wrap(stack: ExitStack, owner: Any, name: str, wrapper: Callable) -> None:
 
 
 def _counting(run: Callable, count: Callable[[], None]) -> Callable:
-    def counted(self, *args, **kwargs):
+    def counted(self, *args, **kwargs) -> Any:
         if not kwargs.get("warmup"):
             count()
         with (
@@ -96,7 +99,7 @@ def _counting(run: Callable, count: Callable[[], None]) -> Callable:
 def _noting(init: Callable, launches: list[_Launch], patched: set[int]) -> Callable:
     """The interpreter copies the arguments to the CPU first: these are the tensors that the kernel sees."""
 
-    def noted(self, *given):
+    def noted(self, *given) -> Any:
         on_host = init(self, *given)
         launches.clear()
         patched.clear()
@@ -117,7 +120,7 @@ def _launch(executor: Any, args: list, by_name: dict) -> _Launch:
 def _once(patch: Callable, patched: set[int]) -> Callable:
     """The interpreter patches its language anew for every call inside a kernel, half of its time: once a launch is enough."""
 
-    def patch_once(fn):
+    def patch_once(fn) -> Any:
         if id(fn.__globals__) in patched:
             return None
         patched.add(id(fn.__globals__))
@@ -127,7 +130,7 @@ def _once(patch: Callable, patched: set[int]) -> Callable:
 
 
 def _guarding(access: Callable, launches: list[_Launch], pointer: int, mask: int | None, reads: bool) -> Callable:
-    def guarded(self, *args, **kwargs):
+    def guarded(self, *args, **kwargs) -> Any:
         if launches and launches[0].tensors:
             _check(launches[0], _places(args, pointer, mask), reads)
         return access(self, *args, **kwargs)

@@ -28,9 +28,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .apart import Died, apart, laid_out, nothing_left_over
 from .followed import watch_threads
 from .guard import watched
+from .kept import Kept
+from .own_process import Died, in_own_process, laid_out, nothing_left_over
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (
@@ -69,21 +70,25 @@ class Observation:
     largest: int = 0  # elements of the largest tensor that was made; views of old tensors are free
     modified: tuple[int | str, ...] = ()  # inputs that were changed in place
     gradients: tuple[Tensor | None, ...] | None = None  # of a fixed weighted sum of the output, one per float input
-    forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called
-    away: bool = (
-        False  # whether the call started threads or processes, where a grader watches for that (see followed.py)
-    )
+    forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called, there or on the way back
+    # With `gradient`, the way back:
+    saved: int = 0  # elements that the graph keeps for it, besides the inputs themselves
+    backward_operations: Counter[str] = field(default_factory=Counter)
+    backward_flops: int = 0
+    backward_largest: int = 0
+    backward_error: StudentError | None = None  # then `gradients` is None
+    away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
 
 
 def observe(
-    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient=False,
-    layouts: tuple[str, ...] = (), trusted=False,
+    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient: bool = False,
+    layouts: tuple[str, ...] = (), trusted: bool = False,
 ) -> Observation:  # fmt: skip
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
     forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
-    gradient: also differentiate the output by every floating-point input.
-    layouts: for a function that launches kernels: how its tensors lie in memory (see apart.py). It runs in a process of its own,
+    gradient: also differentiate the output by every floating-point input, and observe the way back.
+    layouts: for a function that launches kernels: how its tensors lie in memory (see own_process.py). It runs in a process of its own,
     unless it is `trusted` not to need one.
     """
     kwargs = kwargs or {}
@@ -115,7 +120,7 @@ def _observed_kernels(
 
     try:
         with quiet():
-            return call() if trusted or compiled else apart(call)
+            return call() if trusted or compiled else in_own_process(call)
     except Died as error:
         problem = str(error)
     except RuntimeError as error:  # CUDA's, of a call before this one
@@ -138,19 +143,16 @@ def _observed(
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
-    launched = lambda: seen.operations.update([KERNEL])
-    modes = lambda: [_Dispatched(seen, forbids), _Called(seen, forbids)]
-    with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
-        for mode in modes():
-            stack.enter_context(mode)
+    kept = Kept(tree_leaves((leaves, inputs)))
+    with _counting(seen, forbids), kept.noting() if gradient else contextlib.nullcontext():
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
             seen.error = _student_error(error)
-    seen.away |= watch.away
     seen.modified = _modified(seen, inputs)
     if gradient and seen.error is None:
-        seen.gradients = _gradients(seen.output, leaves)
+        seen.saved = kept.elements(seen.output)
+        _observe_backward(seen, leaves, forbids)
     seen.output = tree_map(_plain, seen.output)
     return seen
 
@@ -160,6 +162,39 @@ def _plain(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf.detach()
     return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
+
+
+def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) -> None:
+    """Differentiates a fixed weighted sum of the output. It is counted as the call itself is, and an error is the student's."""
+    inputs = [leaf for leaf in tree_leaves(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    outputs = [leaf for leaf in tree_leaves(seen.output) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    if not outputs:
+        seen.gradients = (None,) * len(inputs)
+        return
+    weights = [
+        torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape) for out in outputs
+    ]
+    back = Observation((), {})
+    with _counting(back, forbids):
+        try:
+            seen.gradients = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+        except (Exception, SystemExit) as error:
+            seen.backward_error = _student_error(error)
+    seen.backward_operations, seen.backward_flops, seen.backward_largest = back.operations, back.flops, back.largest
+    seen.away |= back.away
+    seen.forbidden += tuple(name for name in back.forbidden if name not in seen.forbidden)
+
+
+@contextlib.contextmanager
+def _counting(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
+    """Inside, what PyTorch does is written down in `seen`."""
+    launched = lambda: seen.operations.update([KERNEL])
+    modes = lambda: [_Dispatched(seen, forbids), _Called(seen, forbids)]
+    with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
+        for mode in modes():
+            stack.enter_context(mode)
+        yield
+    seen.away |= watch.away
 
 
 @dataclass(frozen=True)
@@ -193,7 +228,7 @@ def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
 class _Dispatched(TorchDispatchMode):
     """Counts what reaches PyTorch's kernels, however the student's code spelt it."""
 
-    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
         super().__init__()
         self.seen, self.forbids = seen, forbids
 
@@ -212,7 +247,7 @@ class _Dispatched(TorchDispatchMode):
 class _Called(TorchFunctionMode):
     """Sees the Python-level call: a fused function may be taken apart before it is dispatched."""
 
-    def __init__(self, seen: Observation, forbids: tuple[str, ...]):
+    def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
         super().__init__()
         self.seen, self.forbids = seen, forbids
 
@@ -236,7 +271,7 @@ def _flops(func, args, kwargs, output) -> int:
 
 
 def _copies(inputs: Any, gradient: bool) -> Any:
-    def fresh(leaf):
+    def fresh(leaf) -> Any:
         if not isinstance(leaf, Tensor):
             return leaf if callable(leaf) else copy.deepcopy(leaf)
         return leaf.detach().clone().requires_grad_(gradient and leaf.is_floating_point())
@@ -261,17 +296,8 @@ def _same(old: Any, new: Any) -> bool:
     return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().to(old.device).nan_to_num())
 
 
-def _gradients(output: Any, inputs: tuple) -> tuple[Tensor | None, ...]:
-    leaves = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.requires_grad]
-    outputs = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor) and leaf.requires_grad]
-    if not outputs:
-        return (None,) * len(leaves)
-    total = sum((out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum() for out in outputs)
-    return torch.autograd.grad(total, leaves, allow_unused=True)
-
-
 @contextlib.contextmanager
-def quiet():
+def quiet() -> Iterator[None]:
     """nbgrader gives 0 to a test cell that writes to stderr: a warning of PyTorch's must not cost points."""
     with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")

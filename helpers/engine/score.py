@@ -1,28 +1,13 @@
 """What a check returns: a number that nbgrader reads, and a card that a student reads."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from .card import Item, Picture, html, text
 from .mime import MIME
 
+__all__ = ["MIME", "NOT_ATTEMPTED", "Item", "Picture", "Score", "not_attempted"]
 
-@dataclass(frozen=True)
-class Item:
-    """One line of the card. `counts` is False for a line that only informs."""
-
-    label: str
-    passed: bool
-    note: str = ""
-    counts: bool = True
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The first failing case, for the card to draw: two tensors of one shape."""
-
-    label: str
-    expected: Any
-    got: Any
+NOT_ATTEMPTED = "not attempted"
 
 
 class Score(float):
@@ -35,7 +20,7 @@ class Score(float):
         return super().__new__(cls, value)
 
     def __init__(self, value: float, *, exercise: str, points: float, items: tuple[Item, ...] = (), diagnosis: str | None = None,
-                 message: str = "", pictures: tuple[Picture, ...] = (), parts: tuple["Score", ...] = ()):  # fmt: skip
+                 message: str = "", pictures: tuple[Picture, ...] = (), parts: tuple["Score", ...] = ()) -> None:  # fmt: skip
         self.exercise, self.points, self.items = exercise, points, items
         self.diagnosis, self.message, self.pictures, self.parts = diagnosis, message, pictures, parts
 
@@ -48,16 +33,12 @@ class Score(float):
         return float.__repr__(self)
 
     def __str__(self) -> str:
-        from .card import text
-
         return text(self)
 
-    def _repr_mimebundle_(self, include=None, exclude=None) -> dict:
-        from .card import html
-
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         return {"text/plain": repr(self), "text/html": html(self), MIME: self.as_json()}
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         """The score as plain data: see the MIME entry."""
         lines = [*self.items, *(item for part in self.parts for item in part.items)]
         return {
@@ -69,3 +50,11 @@ class Score(float):
             "passed": [item.label for item in lines if item.passed],
             "failed": [item.label for item in lines if not item.passed],
         }
+
+
+def not_attempted(exercise: str, points: float, reason: str = "") -> Score:
+    """No points for a stub, and no reproach either."""
+    message = (
+        reason or "Not attempted yet: replace `raise NotImplementedError` with your answer and run both cells again."
+    )
+    return Score(0.0, exercise=exercise, points=points, diagnosis=NOT_ATTEMPTED, message=message)

@@ -3,26 +3,29 @@
 from collections.abc import Callable
 from typing import Any
 
-from .cases import Case
-from .check import Check, Trial
-from .compare import agree, is_number
+from .check import Check
+from .compare import agree, in_words, is_number
 from .observe import Observation
 from .score import Item
+from .trial import Trial
 
 
 class Table(Check):
     """Compares row by row. A row is a tuple with one entry per column; rows that nobody asked for are ignored."""
 
-    def __init__(self, *args: Any, columns: tuple[str, ...], **settings: Any):
+    def __init__(self, *args: Any, columns: tuple[str, ...], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.columns = columns
 
-    def _problem(self, seen: Observation, expected: dict, case: Case) -> str:
-        if seen.error:
-            return super()._problem(seen, expected, case)
+    def difference(self, seen: Observation, expected: dict) -> str:
+        """The first row that is off, and how."""
         if not isinstance(seen.output, dict):
             return f"Your function returns a {type(seen.output).__name__}, and a dict is expected."
         return next((note for row in expected if (note := self._off(row, seen, expected))), "")
+
+    def items(self, trials: list[Trial]) -> list[Item]:
+        """A line for every row."""
+        return [self._row_item(row, trials) for row in trials[0].expected]
 
     def _off(self, row: str, seen: Observation, expected: dict) -> str:
         """What is wrong with one row, in a sentence; "" if nothing is."""
@@ -36,9 +39,6 @@ class Table(Check):
                 return f"Row {row!r}, {column}: {_gap(mine, right)}."
         return ""
 
-    def _items(self, trials: list[Trial]) -> list[Item]:
-        return [self._row_item(row, trials) for row in trials[0].expected]
-
     def _row_item(self, row: str, trials: list[Trial]) -> Item:
         notes = [trial.note if trial.seen.error else self._off(row, trial.seen, trial.expected) for trial in trials]
         note = next(filter(None, notes), "")
@@ -49,8 +49,8 @@ def _gap(got: Any, expected: Any) -> str:
     """How an entry is off. Of a growth the right one isn't told: it is the answer itself, where a number is only an example."""
     if isinstance(expected, str):
         return f"yours grows like {got}, and it should not"
-    mine = f"{got:.8g}" if is_number(got) else type(got).__name__
-    return f"you have {mine}, and {expected:.8g} is expected{_factor(got, expected)}"
+    mine = in_words(got, expected) if is_number(got) else type(got).__name__
+    return f"you have {mine}, and {in_words(expected)} is expected{_factor(got, expected)}"
 
 
 def _factor(got: Any, expected: Any) -> str:

@@ -8,6 +8,7 @@ import builtins
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -51,17 +52,22 @@ def anew(answer: Callable) -> None:
 
 def without_words(seen: Observation) -> Observation:
     """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
-    if seen.error:
-        kind = seen.error.kind
-        known = kind in OURS or kind in dir(builtins) or hasattr(torch, kind)
-        seen.error = StudentError(kind if known else "Exception", "")
-    return seen
+    return replace(seen, error=_kind_of(seen.error), backward_error=_kind_of(seen.backward_error))
 
 
-def what_kind(seen: Observation, expected: Any) -> str:
+def _kind_of(error: StudentError | None) -> StudentError | None:
+    if error is None:
+        return None
+    known = error.kind in OURS or error.kind in dir(builtins) or hasattr(torch, error.kind)
+    return StudentError(error.kind if known else "Exception", "")
+
+
+def what_kind(seen: Observation, expected: Any, right: bool) -> str:
     """What is wrong with a hidden case, without a number of it."""
     if seen.error:
         return f"stopped with an error ({seen.error.kind})."
+    if right:
+        return "the values are right, but not their gradients, or not all that must hold of them."
     if not isinstance(expected, Tensor):
         return "another answer is expected."
     if not isinstance(seen.output, Tensor):

@@ -22,7 +22,7 @@
 # - share keys and values among heads (grouped-query attention), the first step towards a small KV cache in unit 08;
 # - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
 #
-# **How to work.** As in unit 02: read, predict, write, run the check. You have about two and a half hours, and 22 points to earn.
+# **How to work.** As in unit 02: read, predict, write, run the check. You have about two and a half hours, and 23 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -675,6 +675,55 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # **What you should see.** It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by knowledge. A single layer can't do
 # that: the key must say what stood *before* it, and somebody has to write that down first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear
 # at the moment when these models learn to use long contexts. The resting place is real too: trained models put unused attention on the first token (Xiao et al., 2023).
+
+# %% [markdown]
+# ### 4.11 A slope for every head  ●●○ · 15 min · 1 point
+#
+# The heads of 4.10 knew positions because the stream had columns for them. There is a shorter way: tell the *scores* how far away a key is. **ALiBi** (attention with linear
+# biases; Press et al., 2022, section 3) adds to the score of query $i$ and key $j$ in head $k$
+#
+# $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
+#
+# One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head with a flat one sees far. The slopes are not trained. Later keys,
+# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once.
+#
+# **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
+#
+# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still look?
+
+# %% nbgrader={"grade": false, "grade_id": "alibi_bias", "locked": false, "schema_version": 3, "solution": true}
+def alibi_bias(n: int, h: int) -> Float[Tensor, "h n n"]:
+    """What is added to the scores of h heads on n tokens: −m_k (i − j) for j ≤ i, −∞ for later keys."""
+    ### BEGIN SOLUTION
+    slopes = torch.tensor([2 ** (-8 * k / h) for k in range(1, h + 1)])
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    bias = -slopes.view(h, 1, 1) * (i - j)  # (h, 1, 1) * (n, n) -> (h, n, n)
+    return bias.masked_fill(j > i, -math.inf)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: all distances at once</summary>
+#
+# A column of n numbers minus a row of n numbers is an (n, n) matrix. Which of the two holds the queries?
+# </details>
+# <details><summary>Hint 2: an axis for the heads</summary>
+#
+# The slopes are h numbers, the distances (n, n). What shape must the slopes have, so that their product is (h, n, n)?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "alibi_bias_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.alibi_bias(alibi_bias, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import multi_head as hidden
+check.alibi_bias(alibi_bias, points=1, cases=hidden.alibi_bias)
+### END HIDDEN TESTS
+
+# %%
+plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
+
+# %% [markdown]
+# **What you should see.** The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
+# all 64. Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
 #
 # ## What you have now
 #
@@ -683,6 +732,7 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # - With $d_h = d/h$ the number of heads appears neither in the parameters nor in the FLOPs.
 # - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's heads wrote.
 # - **Grouped-query attention** keeps the queries and shares the keys and values.
+# - A **bias** on the scores that falls with the distance gives a layer a sense of place, at no parameter.
 #
 # **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
 # `grouped_query_attention` become the cache.

@@ -1,8 +1,11 @@
 """`attn lint`: each mistake that an author can make is one line with the file, the cell and what to do."""
 
+from dataclasses import replace
+
 import pytest
 from conftest import UNIT
 
+from autograder.course import lint as linting
 from autograder.course.lint import lint
 
 WRITTEN = '"schema_version": 3, "solution": true'
@@ -38,6 +41,11 @@ def test_the_small_course_is_clean(fresh_course):
         ('"points": 3, ' + WRITTEN, WRITTEN, "why_same_size", "no points"),
         ("check.softmax(softmax, points=2)\n", "check.softmax(softmax points=2)\n", "softmax_test", "not Python"),
         (SCHEME, "#\n", "why_same_size", "mark scheme"),
+        ("cases=hidden.softmax", "cases=hidden.attend", "softmax_test", "by its id it should be cases=hidden.softmax"),
+        ("import qkv_attention", "import masking", "softmax_test", "must come from this unit"),
+        ('"softmax", "locked": false', '"softmax", "locked": true', "softmax", "nobody could write in it"),
+        ("from helpers import check\n", "from helpers import check\nplots.softmax_step\n", "setup", "is it softmax_steps?"),
+        ("check.softmax(softmax, points=2)\n", "plots.nothing_like_it()\n", "softmax_test", "name it in its module's __all__"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_cell(fresh_course, old, new, cell, says):
@@ -53,15 +61,119 @@ def test_an_exercise_without_check_or_hidden_cases(fresh_course):
     assert any("exercise attends is not in the syllabus" in problem for problem in problems)
 
 
+HEADER = '# %% nbgrader={"grade": false, "grade_id": "softmax", "locked": false, "schema_version": 3, "solution": true}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            '"grade_id": "softmax", "locked": false',
+            '"grade_id": "softmax" "locked": false',
+            'no JSON at \'"locked": false',
+        ),
+        ('"grade_id": "softmax", "locked": false', '"grade_id": "softmax", "locked": False', "no JSON at 'False"),
+        ('"grade_id": "softmax"', '"gradeid": "softmax"', "nbgrader knows no key 'gradeid' (is it 'grade_id'?)"),
+        ('"locked": false, ', "", "the header lacks locked"),
+        ('"locked": false', '"locked": "false"', "'locked' is \"false\", which is no truth value"),
+        ("nbgrader=", "nbgrade=", "the header sets 'nbgrade' (is it 'nbgrader'?)"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_one_line_with_its_number(fresh_course, old, new, says):
+    number = fresh_course.source(UNIT).read_text().split("\n").index(HEADER) + 1
+    (problem,) = _lint(fresh_course, HEADER, HEADER.replace(old, new))
+    assert problem.startswith(f"solutions/{UNIT}/{UNIT}.py: line {number}: ") and says in problem
+
+
+@pytest.mark.parametrize("ending", ["check", "tests"])
+def test_another_ending_of_a_test_cell_is_one_mistake(fresh_course, ending):
+    problems = _lint(fresh_course, '"softmax_test"', f'"softmax_{ending}"')
+    assert problems == [
+        f"solutions/{UNIT}/{UNIT}.py: cell softmax_{ending}: a test cell's grade_id is the exercise's id with _test: softmax_test"
+    ]
+
+
+def test_fewer_than_two_alternatives(fresh_course, monkeypatch):
+    from autograder.alternatives import qkv_attention
+
+    monkeypatch.setattr(qkv_attention, "attend", dict(list(qkv_attention.attend.items())[:1]))
+    monkeypatch.delattr(qkv_attention, "softmax")
+    assert lint(fresh_course, [UNIT]) == [
+        f"solutions/{UNIT}/{UNIT}.py: cell {name}_test: autograder/alternatives/qkv_attention.py has {count} {name}: "
+        "write right answers in 2 other styles at least"
+        for name, count in (("softmax", "no"), ("attend", "1"))
+    ]
+
+
+def test_two_misconceptions_with_one_name(fresh_course, monkeypatch):
+    from helpers import check
+
+    first, second, *rest = check.softmax.misconceptions
+    monkeypatch.setattr(check.softmax, "misconceptions", (first, replace(second, name=first.name), *rest))
+    (problem,) = lint(fresh_course, [UNIT])
+    assert f"check.softmax has 2 misconceptions named '{first.name}'" in problem
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "5 min · 2 points",
+            "5 min · 3 points",
+            "section 2.1 'Softmax' states 3 points, the metadata of softmax_test 2",
+        ),
+        (
+            "5 min · 1 point",
+            "5 min",
+            "section 2.3 'Two words' states no points, the metadata of two_word_example_test 1",
+        ),
+        ("9 points to earn", "8 points to earn", "the intro says '8 points to earn', and the unit's cells have 9"),
+        ("You have 9 points to earn.", "", "the intro says nowhere 'N points to earn'"),
+        ("# ### 2.2 Attend", "# ### 2.3 Attend", "the heading of section 2.3 should be numbered 2.2"),
+        ("# ### 2.2 Attend", "# As in section 2.9.\n#\n# ### 2.2 Attend", "speaks of section 2.9, and no heading has"),
+    ],
+)
+def test_points_and_numbers_in_the_text_are_those_of_the_cells(fresh_course, old, new, says):
+    (problem,) = _lint(fresh_course, old, new)
+    assert says in problem
+
+
+@pytest.mark.parametrize(
+    ("row", "says"), [("| x | 9 |", ""), ("| x | 7 |", "README.md says 7"), ("", "has no row for it")]
+)
+def test_the_points_in_the_table_of_the_readme(fresh_course, row, says):
+    line = f"| [02](notebooks/{UNIT}/{UNIT}.ipynb) {row}\n" if row else "No table.\n"
+    (fresh_course.root / "README.md").write_text(line)
+    problems = lint(fresh_course, [UNIT])
+    assert (says in problems[0] and len(problems) == 1) if says else problems == []
+
+
+def test_a_picture_that_waits_for_an_unknown_exercise(fresh_course, tmp_path, monkeypatch):
+    folder = tmp_path / "plots"
+    folder.mkdir()
+    (folder / "a.py").write_text('@waits_for("softmx")\ndef a(): ...\n\n\n@waits_for("softmax")\ndef b(): ...\n')
+    monkeypatch.setattr(linting, "room_files", lambda unit: [folder / "a.py"])
+    assert lint(fresh_course, [UNIT]) == [
+        f"{folder / 'a.py'}:1: waits_for takes ids of exercises, and 'softmx' is none: is it 'softmax'?"
+    ]
+
+
+def test_what_is_to_be_filled_in_is_named_with_its_line(fresh_course):
+    assert _lint(fresh_course, '"""Softmax over one axis."""', '"""TO FILL IN softmax: what it does."""') == [
+        f"solutions/{UNIT}/{UNIT}.py:17: to fill in: what it does."
+    ]
+
+
 def test_the_points_of_a_unit_are_those_of_the_syllabus(fresh_course):
     problems = _lint(
         fresh_course,
         '"points": 3, ' + WRITTEN,
         '"points": 4, ' + WRITTEN,
     )
-    assert problems == [
+    assert problems[0] == (
         f"solutions/{UNIT}/{UNIT}.py: its cells have 10 points together, the syllabus says 9: change one of them"
-    ]
+    )
+    assert len(problems) == 3 and "heading" in problems[1] and "intro" in problems[2]
 
 
 def test_mark_schemes_may_be_html_comments(fresh_course):

@@ -60,6 +60,80 @@ def test_gradients_reach_every_input_or_are_missing():
     assert cut[0] is None and cut[1] is not None
 
 
+class KeepsOnCtx(torch.autograd.Function):
+    """Attention that hangs its weights on `ctx` and makes them again on the way back, all at once."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        ctx.save_for_backward(q, k, v)
+        ctx.more = {"weights": torch.softmax(q @ k.mT, dim=-1)}
+        return ctx.more["weights"] @ v
+
+    @staticmethod
+    def backward(ctx, grad):
+        q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
+        with torch.enable_grad():
+            return torch.autograd.grad(attention(q, k, v), (q, k, v), grad)
+
+
+def test_what_is_kept_for_the_way_back_is_counted_once_and_without_the_inputs():
+    q, k, v = some_qkv(n=30, m=20)
+    assert observe(lambda q, k, v: q @ k.mT, (q, k, v), gradient=True).saved == 0
+    assert observe(attention, (q, k, v), gradient=True).saved == 30 * 20
+    assert observe(KeepsOnCtx.apply, (q, k, v), gradient=True).saved == 30 * 20
+    assert observe(lambda x: x.exp()[:1] * x[:1].exp(), (q,), gradient=True).saved == 30 * 4 + 4, (
+        "a view keeps its whole storage"
+    )
+
+
+def test_the_way_back_is_counted_like_the_call():
+    q, k, v = some_qkv(n=30, m=20)
+    seen = observe(attention, (q, k, v), gradient=True)
+    assert seen.flops == 2 * 2 * 30 * 20 * 4 and seen.backward_flops == 2 * seen.flops
+    assert (
+        seen.backward_largest == 30 * 20
+        and seen.backward_operations["mm"] == 4
+        and "linspace" not in seen.backward_operations
+    )
+    assert observe(attention, (q, k, v)).backward_flops == 0 == observe(attention, (q, k, v)).saved
+
+
+def test_a_forbidden_function_is_seen_on_the_way_back():
+    assert observe(KeepsOnCtx.apply, some_qkv(), forbids=("^_softmax$",), gradient=True).forbidden
+    forward_only = type(
+        "F",
+        (KeepsOnCtx,),
+        {"forward": staticmethod(lambda ctx, q, k, v: (ctx.save_for_backward(q, k, v), q @ k.mT @ v)[1])},
+    )
+    assert "_softmax" in observe(forward_only.apply, some_qkv(), forbids=("softmax",), gradient=True).forbidden
+
+
+def test_an_error_on_the_way_back_is_the_students():
+    def raises(grad):
+        raise ValueError("no way back")
+
+    def hooked(x):
+        y = 2 * x
+        y.register_hook(raises)
+        return y
+
+    seen = observe(hooked, (torch.ones(3),), gradient=True)
+    assert seen.error is None and seen.gradients is None and torch.equal(seen.output, torch.full((3,), 2.0))
+    assert seen.backward_error.kind == "ValueError" and "raise ValueError" in seen.backward_error.where
+
+
+def test_changing_what_was_kept_is_an_error_as_without_observation():
+    def changed(x):
+        y = x.exp()
+        z = y * y
+        y += 1
+        return z
+
+    assert (
+        "modified by an inplace operation" in observe(changed, (torch.ones(3),), gradient=True).backward_error.message
+    )
+
+
 def test_forbidden_functions_are_seen_by_any_spelling():
     q, k, v = some_qkv()
     spellings = [

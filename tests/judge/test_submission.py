@@ -1,6 +1,7 @@
 """One submission, two kernels: scores, values and calls over the border, and what is said when something is missing."""
 
 import pytest
+import torch
 from nbformat.v4 import new_code_cell
 
 from autograder import notebooks
@@ -11,6 +12,7 @@ from autograder.judge.examiner import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import Kernels
 from autograder.judge.plain import clean_html, cleaned
+from autograder.judge.proxies import observation
 from autograder.proofs.hostile import solved_by_a_student
 
 UNIT = "02_small"
@@ -134,20 +136,36 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 gradients [(2, 2)]"),
+    ("def softmax(x): return x.exp()", "kept 4 on the way back ['mul'"),
+    ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
-], ids=["error", "modified", "forbidden", "counts", "class", "no function"])  # fmt: skip
+], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class", "no function"])  # fmt: skip
 def test_calls_are_watched_where_they_run(kernels, notebook, answer, said):
     question = """
 from helpers.engine.observe import observe
 seen = observe(softmax, (torch.eye(2),), forbids=("softmax",), gradient=True)
-words = f"{seen.error.kind}({seen.error.message}) at {seen.error.where}" if seen.error else ""
+error = seen.error or seen.backward_error
+words = f"{error.kind}({error.message}) at {error.where}" if error else ""
 words += f" changed {list(seen.modified)}" if seen.modified else ""
 words += f" forbidden {list(seen.forbidden)}" if seen.forbidden else ""
 words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest}"
 words += f" gradients {[tuple(g.shape) for g in seen.gradients if g is not None]}" if seen.gradients else ""
+words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops} {seen.backward_largest}"
 words"""
     assert said in asked(kernels, notebook, answer, question).replace("\\'", "'")
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("saved", -1), ("saved", "many"), ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
+    ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)), ("gradients", 5),
+])  # fmt: skip
+def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "modified": (), "gradients": (torch.ones(2),),
+            "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
+            "backward_error": None}  # fmt: skip
+    assert observation((torch.ones(2),), {}, said).error is None
+    assert observation((torch.ones(2),), {}, said | {field: value}).error.kind == "BorderError"
 
 
 def test_calls_inside_an_observation_of_the_judges_are_counted_there(kernels, notebook):

@@ -6,6 +6,9 @@ from conftest import UNIT
 
 from autograder.course.exercises import Exercise
 from autograder.proofs.prove import prove_exercise
+from helpers import check
+from helpers.engine.cases import Case
+from helpers.engine.check import Misconception
 
 
 class Score(float):
@@ -74,6 +77,46 @@ def test_a_misconception_that_is_not_named_is_a_miss():
 def test_a_right_answer_that_loses_points_is_a_miss():
     proof = _proof(Check([3, 0]))
     assert proof.accepted == 2 and proof.misses == ["alternative 'not right' gets 0 of 8: not twice"]
+
+
+def _proof_of(monkeypatch, function, **settings):
+    """The proof of the softmax's check with one misconception more."""
+    slip = Misconception("a slip", function, "A hint.")
+    for name, value in settings.items():
+        object.__setattr__(slip, name, value)
+    monkeypatch.setattr(check.softmax, "misconceptions", (*check.softmax.misconceptions, slip))
+    return prove_exercise(Exercise("02_qkv_attention", "softmax", ("softmax",), 2.0, check.softmax))
+
+
+def test_a_misconception_that_crashes_is_a_miss(monkeypatch):
+    proof = _proof_of(monkeypatch, lambda x, dim: x.sofmax(dim))
+    assert proof.named == proof.misconceptions - 1
+    (miss,) = proof.misses
+    assert miss.startswith("misconception 'a slip' raises AttributeError: 'Tensor' object has no attribute 'sofmax'")
+    assert miss.endswith("mend it, or declare it with raises=")
+
+
+def test_a_misconception_that_never_gives_an_output_is_a_miss(monkeypatch):
+    (miss,) = _proof_of(monkeypatch, lambda x, dim: x.reshape(10**6)).misses
+    assert miss.startswith("misconception 'a slip' raises RuntimeError in every case")
+
+
+def test_a_misconception_may_say_what_it_raises(monkeypatch):
+    assert _proof_of(monkeypatch, lambda x, dim: x.sofmax(dim), raises="AttributeError").misses == []
+
+
+def test_a_check_that_fails_itself_is_a_miss(monkeypatch):
+    def broken(*_):
+        raise ValueError("no axis 'd'")
+
+    monkeypatch.setattr(check.softmax, "cases", (Case("broken", broken),))
+    proof = prove_exercise(Exercise("02_qkv_attention", "softmax", ("softmax",), 2.0, check.softmax))
+    assert proof.misses == ["its check itself fails: ValueError: no axis 'd'"]
+
+
+def test_only_one_exercise_is_proved(course, attn):
+    content = json.loads(attn(course, "prove", "--only", "attend", "--json").output)
+    assert set(content["exercises"]) == {"attend"}
 
 
 def test_the_command_prints_a_table_and_json(course, attn):

@@ -280,7 +280,7 @@ def test_gradients_that_are_wrong_in_a_way_nobody_thought_of_are_not_named():
             return 2 * dq, dk, dv, None
 
     score = check.flash_attention_backward(flash.flash_attention_backward, lambda *args: Doubled.apply(*args), points=4)
-    assert score < 4 and score.diagnosis is None and "gradient of q is off" in score.message
+    assert score < 4 and score.diagnosis is None and "gradient of `q` is off" in score.message
 
 
 if __name__ == "__main__":

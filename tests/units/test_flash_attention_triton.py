@@ -1,5 +1,5 @@
 """The attention kernels against attention in float64, interpreted here and compiled where there is a GPU; what observes
-kernels; and the tiles, compiled for four architectures. `python tests/test_flash_triton.py` shows the largest errors.
+kernels; and the tiles, compiled for four architectures. `python tests/units/test_flash_attention_triton.py` shows the largest errors.
 """
 
 import ctypes
@@ -15,8 +15,8 @@ from conftest import ROOT
 
 from autograder.course.splice import splice
 from helpers import check
-from helpers.engine.apart import LAYOUTS, laid_out
 from helpers.engine.observe import KERNEL, observe
+from helpers.engine.own_process import LAYOUTS, laid_out
 from helpers.flash_attention import flash_triton
 from helpers.kernels import device, interpreted, tl, triton
 
@@ -161,7 +161,7 @@ def test_a_call_that_kills_its_process_costs_one_call():
 
 
 @interpreter_only
-def test_what_comes_back_from_a_call_apart(capsys):
+def test_what_comes_back_from_a_process_of_its_own(capsys):
     def loud(x):
         print("seen")
         x += 1

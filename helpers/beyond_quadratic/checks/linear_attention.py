@@ -4,34 +4,34 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from helpers.engine.cases import sized
-from helpers.engine.check import CheckGroup, Misconception
-from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.cases import Case, sized
+from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 
 from .. import linear_attention as reference
-from .sparse import _all_pairs_scored, _square_made
+from .sparse import all_pairs_scored, square_made
 
 __all__ = ["linear_attention"]
 
 
-def _phi(x):
+def _phi(x) -> Tensor:
     return F.elu(x) + 1
 
 
-def _ratio(q, k, v):
+def _ratio(q, k, v) -> Tensor:
     """Linear attention of queries and keys that have their features already, all keys read."""
     return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
 
 
-def _masked(q, k, v, diagonal=0):
+def _masked(q, k, v, diagonal=0) -> Tensor:
     """The causal form as a full n × n matrix with a triangle cut out."""
     weights = (q @ k.mT).tril(diagonal)
     return weights @ v / weights.sum(-1, keepdim=True)
 
 
-def _by_rows(q, k, v, causal=False):
+def _by_rows(q, k, v, causal=False) -> Tensor:
     n = q.shape[-2]
     ends = [t + 1 if causal else k.shape[-2] for t in range(n)]
     rows = [((q[..., t : t + 1, :] @ k.mT)[..., :end], end) for t, end in enumerate(ends)]
@@ -41,38 +41,38 @@ def _by_rows(q, k, v, causal=False):
 # -------------------------------------------------------------------------------------------------- all tokens at once
 
 
-def one_normaliser(q, k, v):
+def one_normaliser(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None]).sum(-2, keepdim=True)
 
 
-def softmax_features(q, k, v):
+def softmax_features(q, k, v) -> Tensor:
     return q.softmax(-1) @ (k.softmax(-2).mT @ v)
 
 
-def _long(n: int, m: int, d: int, d_v: int):
+def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
     """Twice what the two products need; n · m would be many times more."""
-    return bounded(sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v),
-                   flops=2 * 2 * (n + m) * d * (d_v + 1), elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
+    return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
+                 max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
 
 
-_all_at_once = CountedCheck(
+_all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5),
-        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), _long(300, 350, 4, 3), _long(280, 240, 3, 6),
+        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
     ],
     misconceptions=[
         Misconception(
             "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
             "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
             "values: q (kᵀ v).",
-            _square_made,
+            cost=square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
             "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
-            _all_pairs_scored,
+            cost=all_pairs_scored,
         ),
         Misconception(
             "the normaliser forgotten", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
@@ -125,7 +125,7 @@ _all_at_once = CountedCheck(
 # ------------------------------------------------------------------------------------------------------- as a recurrence
 
 
-def _cumulated(q, k, v, shift=0):
+def _cumulated(q, k, v, shift=0) -> tuple[Tensor, Tensor]:
     """States and normalisers after every token (shift = 1: before it), all at once."""
     states = (k[..., :, None] * v[..., None, :]).cumsum(-3)
     totals = k.cumsum(-2)
@@ -137,37 +137,37 @@ def _cumulated(q, k, v, shift=0):
     return states, totals
 
 
-def _read(q, states, totals):
+def _read(q, states, totals) -> Tensor:
     return (q[..., None, :] @ states).squeeze(-2) / (q * totals).sum(-1, keepdim=True)
 
 
-def updated_after_reading(q, k, v):
+def updated_after_reading(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, *_cumulated(q, k, v, shift=1))
 
 
-def recurrent_without_normaliser(q, k, v):
+def recurrent_without_normaliser(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2)
 
 
-def normaliser_of_one_token(q, k, v):
+def normaliser_of_one_token(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, _cumulated(q, k, v)[0], k)
 
 
-def normaliser_of_all_tokens(q, k, v):
+def normaliser_of_all_tokens(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _read(q, _cumulated(q, k, v)[0], k.sum(-2, keepdim=True))
 
 
-def divided_by_time(q, k, v):
+def divided_by_time(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     time = torch.arange(1, q.shape[-2] + 1)[:, None]
     return (q[..., None, :] @ _cumulated(q, k, v)[0]).squeeze(-2) / time
 
 
-def one_state_for_the_batch(q, k, v):
+def one_state_for_the_batch(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     states, totals = _cumulated(q, k, v)
     axes = tuple(range(k.dim() - 2))
@@ -176,44 +176,44 @@ def one_state_for_the_batch(q, k, v):
     return _read(q, states, totals)
 
 
-def state_overwritten(q, k, v):
+def state_overwritten(q, k, v) -> Tensor:
     return v.clone()  # φ(q)·φ(k_t) v_t / φ(q)·φ(k_t): the token reads itself alone
 
 
-def state_backwards(q, k, v):
+def state_backwards(q, k, v) -> Tensor:
     q, k = _phi(q), _phi(k)
     return _masked(q.flip(-2), k.flip(-2), v.flip(-2)).flip(-2)
 
 
-def recurrent_raw_keys(q, k, v):
+def recurrent_raw_keys(q, k, v) -> Tensor:
     return _read(_phi(q), *_cumulated(q, k, v))
 
 
-def recurrent_raw_queries(q, k, v):
+def recurrent_raw_queries(q, k, v) -> Tensor:
     return _read(q, *_cumulated(q, _phi(k), v))
 
 
-def _long_causal(n: int, d: int, d_v: int, **sizes):
-    return bounded(sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, **sizes),
-                   flops=2 * 2 * 2 * n * d * (d_v + 1), elements=2 * n * (d + 1) * (d_v + 1))  # fmt: skip
+def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
+    return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
+                 max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
 
 
-recurrent_linear_attention = CountedCheck(
+recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
         sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5),
-        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), _long_causal(300, 4, 3), _long_causal(260, 3, 6),
+        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
     ],
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
-            "The output is right, and the point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
-            _square_made,
+            "The point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            cost=square_made,
         ),
         Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
             "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
-            _all_pairs_scored,
+            cost=all_pairs_scored,
         ),
         Misconception(
             "causal by masking a full sum", normaliser_of_all_tokens,
@@ -265,7 +265,7 @@ recurrent_linear_attention = CountedCheck(
 # ------------------------------------------------------------------------------------------------------------ in chunks
 
 
-def _chunk_mask(n, c, kind):
+def _chunk_mask(n, c, kind) -> Tensor:
     """Which pairs a slip in the chunked form leaves: `i` reads `j`."""
     i, j = torch.arange(n)[:, None], torch.arange(n)
     same, past = i // c == j // c, i // c > j // c
@@ -275,7 +275,7 @@ def _chunk_mask(n, c, kind):
     }[kind]  # fmt: skip
 
 
-def _chunked_as(q, k, v, c, kind, total="", twice=False):
+def _chunked_as(q, k, v, c, kind, total="", twice=False) -> Tensor:
     n = q.shape[-2]
     pairs = _chunk_mask(n, c, kind).to(q)
     if twice:
@@ -286,16 +286,16 @@ def _chunked_as(q, k, v, c, kind, total="", twice=False):
     return weights @ v / below.sum(-1, keepdim=True)
 
 
-def chunked_without_normaliser(q, k, v, c):
+def chunked_without_normaliser(q, k, v, c) -> Tensor:
     return (_phi(q) @ _phi(k).mT).tril() @ v
 
 
-def last_chunk_lost(q, k, v, c):
+def last_chunk_lost(q, k, v, c) -> Tensor:
     whole = (torch.arange(q.shape[-2]) < q.shape[-2] // c * c)[:, None]
     return _masked(_phi(q), _phi(k), v) * whole
 
 
-def token_after_token(q, k, v, c):
+def token_after_token(q, k, v, c) -> Tensor:
     q, k = _phi(q), _phi(k)
     state, total, outputs = 0, 0, []
     for t in range(q.shape[-2]):
@@ -309,29 +309,29 @@ def _token_by_token(seen: Observation) -> bool:
     return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
-def _long_chunks(n: int, d: int, d_v: int, c: int):
-    return bounded(sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c), operations=60 * -(-n // c),
-                   flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
-                   elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
+def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
+    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=60 * -(-n // c),
+                 max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+                 max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
 
 
-chunked_linear_attention = CountedCheck(
+chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
         sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), _long_chunks(608, 4, 3, 25), _long_chunks(500, 3, 6, 20),
+        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(500, 3, 6, 20),
     ],
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
             "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
-            _square_made,
+            cost=square_made,
         ),
         Misconception(
             "a loop over tokens instead of chunks", token_after_token,
-            "The output is right, but a step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
-            _token_by_token,
+            "A step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
+            cost=_token_by_token,
         ),
         Misconception(
             "the state lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),

@@ -4,11 +4,12 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.counted import CountedCheck, bounded
 from helpers.engine.observe import Observation
+from helpers.engine.slips import attention
 
 from .. import sparse
 
@@ -17,25 +18,20 @@ __all__ = ["global_local", "local_attention", "strided_sparse"]
 # ------------------------------------------------------------------------------------------------ what the slips share
 
 
-def _dense(q, k, v, allowed):
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    return scores.masked_fill(~allowed, -math.inf).softmax(-1) @ v
-
-
-def _gap(n):
+def _gap(n) -> Tensor:
     return torch.arange(n)[:, None] - torch.arange(n)
 
 
-def _square_made(seen: Observation) -> bool:
+def square_made(seen: Observation) -> bool:
     """Whether a tensor of n × m elements was made."""
     q, k = seen.args[:2]
     return seen.largest >= q.shape[-2] * k.shape[-2]
 
 
-def _all_pairs_scored(seen: Observation) -> bool:
+def all_pairs_scored(seen: Observation) -> bool:
     """Whether the matrix products suffice for all n · m scores, though no such matrix was made."""
     q, k = seen.args[:2]
-    return not _square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
+    return not square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
 
 
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
@@ -44,91 +40,93 @@ ROWS_HINT = "No n × n matrix stands in memory, but each query still scores all 
 # ------------------------------------------------------------------------------------------------------------ a band
 
 
-def _banded(q, k, v, low, high):
+def _banded(q, k, v, low, high) -> Tensor:
     """Token i reads the keys i − low … i + high."""
     gap = _gap(q.shape[-2])
-    return _dense(q, k, v, (gap <= low) & (gap >= -high))
+    return attention(q, k, v, mask=(gap <= low) & (gap >= -high))
 
 
-def band_by_rows(q, k, v, w):
+def band_by_rows(q, k, v, w) -> Tensor:
     keys = torch.arange(k.shape[-2])
-    return torch.cat([_dense(q[..., i : i + 1, :], k, v, (keys - i).abs() <= w) for i in range(len(keys))], dim=-2)
+    return torch.cat(
+        [attention(q[..., i : i + 1, :], k, v, mask=(keys - i).abs() <= w) for i in range(len(keys))], dim=-2
+    )
 
 
-def window_that_wraps(q, k, v, w):
+def window_that_wraps(q, k, v, w) -> Tensor:
     n = q.shape[-2]
     gap = _gap(n)
-    return _dense(q, k, v, (gap % n <= w) | (-gap % n <= w))
+    return attention(q, k, v, mask=(gap % n <= w) | (-gap % n <= w))
 
 
-def padding_in_the_softmax(q, k, v, w):
+def padding_in_the_softmax(q, k, v, w) -> Tensor:
     windows = [F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v)]  # (…, n, d, 2w + 1)
     weights = ((q[..., None, :] @ windows[0]) / math.sqrt(q.shape[-1])).softmax(-1)
     return (weights @ windows[1].mT).squeeze(-2)
 
 
-def window_moved_inside(q, k, v, w):
+def window_moved_inside(q, k, v, w) -> Tensor:
     n = q.shape[-2]
     start = (torch.arange(n) - w).clamp(0, max(n - 2 * w - 1, 0))[:, None]
     keys = torch.arange(n)
-    return _dense(q, k, v, (keys >= start) & (keys <= start + 2 * w))
+    return attention(q, k, v, mask=(keys >= start) & (keys <= start + 2 * w))
 
 
-def ends_repeated(q, k, v, w):
+def ends_repeated(q, k, v, w) -> Tensor:
     n = q.shape[-2]
     keys = (torch.arange(n)[:, None] + torch.arange(-w, w + 1)).clamp(0, n - 1)
     weights = ((k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])).softmax(-1)
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
 
-def own_block_alone(q, k, v, w):
+def own_block_alone(q, k, v, w) -> Tensor:
     block = torch.arange(q.shape[-2]) // max(w, 1)
-    return _dense(q, k, v, block[:, None] == block)
+    return attention(q, k, v, mask=block[:, None] == block)
 
 
-def ragged_block_lost(q, k, v, w):
+def ragged_block_lost(q, k, v, w) -> Tensor:
     n, size = q.shape[-2], max(w, 1)
     output = _banded(q, k, v, w, w)
     whole = (torch.arange(n) < n // size * size)[:, None]
     return output * whole
 
 
-def window_scaled_by_its_size(q, k, v, w):
+def window_scaled_by_its_size(q, k, v, w) -> Tensor:
     return _banded(q * math.sqrt(q.shape[-1] / (2 * w + 1)), k, v, w, w)
 
 
-def window_masked_after_softmax(q, k, v, w):
+def window_masked_after_softmax(q, k, v, w) -> Tensor:
     weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
     return weights * (_gap(q.shape[-2]).abs() <= w) @ v
 
 
-def window_masked_with_zeros(q, k, v, w):
+def window_masked_with_zeros(q, k, v, w) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[-1]) * (_gap(q.shape[-2]).abs() <= w)
     return scores.softmax(-1) @ v
 
 
-def _long_local(n: int, d: int, d_v: int, w: int, **sizes):
+def long_local(n: int, d: int, d_v: int, w: int, **sizes) -> Case:
     """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
     slots = n * (4 * w + 4)
-    return bounded(sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w, **sizes),
-                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+    return sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w,
+                 max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v), **sizes)  # fmt: skip
 
 
-local_attention = CountedCheck(
+local_attention = Check(
     reference=sparse.local_attention,
     cases=[
         sized(n=9, d=4, d_v=3, w=2),
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=4),
         sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
         sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
-        _long_local(400, 4, 3, 3), _long_local(300, 2, 6, 5),
+        long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × n matrix", lambda q, k, v, w: _dense(q, k, v, _gap(q.shape[-2]).abs() <= w), SECRET_HINT, _square_made,
+            "a hidden n × n matrix", lambda q, k, v, w: attention(q, k, v, mask=_gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", band_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", band_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "a window one token too narrow", lambda q, k, v, w: _banded(q, k, v, w - 1, w - 1),
@@ -156,7 +154,7 @@ local_attention = CountedCheck(
         ),
         Misconception(
             "the token itself left out",
-            lambda q, k, v, w: _dense(q, k, v, (_gap(q.shape[-2]).abs() <= w) & (_gap(q.shape[-2]) != 0)),
+            lambda q, k, v, w: attention(q, k, v, mask=(_gap(q.shape[-2]).abs() <= w) & (_gap(q.shape[-2]) != 0)),
             "A token reads itself too: |i − i| = 0 ≤ w.",
         ),
         Misconception(
@@ -206,21 +204,22 @@ local_attention = CountedCheck(
 # ------------------------------------------------------------------------------------------- a band with global tokens
 
 
-def _global_pairs(n, w, g):
+def _global_pairs(n, w, g) -> Tensor:
     allowed = _gap(n).abs() <= w
     allowed[:g] = allowed[:, :g] = True
     return allowed
 
 
-def globals_by_rows(q, k, v, w, g):
+def globals_by_rows(q, k, v, w, g) -> Tensor:
     keys = torch.arange(k.shape[-2])
     rows = [
-        _dense(q[..., i : i + 1, :], k, v, ((keys - i).abs() <= w) | (keys < g) | (i < g)) for i in range(len(keys))
+        attention(q[..., i : i + 1, :], k, v, mask=((keys - i).abs() <= w) | (keys < g) | (i < g))
+        for i in range(len(keys))
     ]
     return torch.cat(rows, dim=-2)
 
 
-def globals_counted_twice(q, k, v, w, g):
+def globals_counted_twice(q, k, v, w, g) -> Tensor:
     n = q.shape[-2]
     times = (_gap(n).abs() <= w).float()
     times[g:, :g] += 1  # in the window and in the list of global tokens
@@ -228,83 +227,85 @@ def globals_counted_twice(q, k, v, w, g):
     return (q @ k.mT / math.sqrt(q.shape[-1]) + times.to(q).log()).softmax(-1) @ v
 
 
-def globals_that_read_a_window(q, k, v, w, g):
+def globals_that_read_a_window(q, k, v, w, g) -> Tensor:
     allowed = _gap(q.shape[-2]).abs() <= w
     allowed[:, :g] = True
-    return _dense(q, k, v, allowed)
+    return attention(q, k, v, mask=allowed)
 
 
-def globals_that_nobody_reads(q, k, v, w, g):
+def globals_that_nobody_reads(q, k, v, w, g) -> Tensor:
     allowed = _gap(q.shape[-2]).abs() <= w
     allowed[:g] = True
-    return _dense(q, k, v, allowed)
+    return attention(q, k, v, mask=allowed)
 
 
-def globals_without_window(q, k, v, w, g):
+def globals_without_window(q, k, v, w, g) -> Tensor:
     n = q.shape[-2]
     allowed = torch.zeros(n, n, dtype=torch.bool)
     allowed[:g] = allowed[:, :g] = True
-    return _dense(q, k, v, allowed)
+    return attention(q, k, v, mask=allowed)
 
 
-def globals_at_the_end(q, k, v, w, g):
+def globals_at_the_end(q, k, v, w, g) -> Tensor:
     n = q.shape[-2]
     allowed = _gap(n).abs() <= w
     allowed[n - g :] = allowed[:, n - g :] = True
-    return _dense(q, k, v, allowed)
+    return attention(q, k, v, mask=allowed)
 
 
-def _two_softmaxes(q, k, v, w, g):
+def _two_softmaxes(q, k, v, w, g) -> tuple[Tensor, Tensor]:
     """Global keys and window keys, each with a softmax of its own, as two outputs."""
     n = q.shape[-2]
     near, far = _gap(n).abs() <= w, torch.arange(n).expand(n, n) < g
-    return _dense(q, k, v, near & ~far | (torch.arange(n) >= g)[:, None] & torch.eye(n, dtype=torch.bool)), _dense(
-        q, k, v, far
-    )
+    return attention(
+        q, k, v, mask=near & ~far | (torch.arange(n) >= g)[:, None] & torch.eye(n, dtype=torch.bool)
+    ), attention(q, k, v, mask=far)
 
 
-def two_softmaxes_averaged(q, k, v, w, g):
+def two_softmaxes_averaged(q, k, v, w, g) -> Tensor:
     near, far = _two_softmaxes(q, k, v, w, g)
     return torch.cat(
-        [_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2
+        [attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2
     )
 
 
-def two_softmaxes_added(q, k, v, w, g):
+def two_softmaxes_added(q, k, v, w, g) -> Tensor:
     near, far = _two_softmaxes(q, k, v, w, g)
-    return torch.cat([_dense(q, k, v, _global_pairs(q.shape[-2], w, g))[..., :g, :], (near + far)[..., g:, :]], dim=-2)
+    return torch.cat(
+        [attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g))[..., :g, :], (near + far)[..., g:, :]], dim=-2
+    )
 
 
-def window_row_wins(q, k, v, w, g):
+def window_row_wins(q, k, v, w, g) -> Tensor:
     allowed = _global_pairs(q.shape[-2], w, g)
     allowed[:g, g:] &= _gap(q.shape[-2])[:g, g:].abs() <= w
     allowed[g:, :g] &= _gap(q.shape[-2])[g:, :g].abs() <= w
-    return _dense(q, k, v, allowed)
+    return attention(q, k, v, mask=allowed)
 
 
-def _long_global(n: int, d: int, d_v: int, w: int, g: int):
+def long_global(n: int, d: int, d_v: int, w: int, g: int) -> Case:
     slots = n * (4 * w + 4 + g) + 2 * g * n
-    return bounded(sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g),
-                   flops=2 * slots * (d + d_v), elements=slots * max(d, d_v))  # fmt: skip
+    return sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g,
+                 max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v))  # fmt: skip
 
 
-global_local = CountedCheck(
+global_local = Check(
     exercise="global_local",
     reference=sparse.global_local_attention,
     cases=[
         sized(n=9, d=4, d_v=3, w=1, g=3),
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
-        _long_global(400, 4, 3, 3, 2), _long_global(300, 3, 5, 2, 4),
+        long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × n matrix", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, g)),
+            "a hidden n × n matrix", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
-            _square_made,
+            cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "global tokens counted twice", globals_counted_twice,
@@ -339,11 +340,11 @@ global_local = CountedCheck(
             "Here the *first* g tokens are global, as a classification token at the start is.",
         ),
         Misconception(
-            "one global token, whatever g is", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, min(g, 1))),
+            "one global token, whatever g is", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, min(g, 1))),
             "There are g global tokens: 0 … g − 1.",
         ),
         Misconception(
-            "one global token too many", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w, g + 1)),
+            "one global token too many", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g + 1)),
             "The global tokens are 0 … g − 1. Token g is an ordinary one.",
         ),
         Misconception(
@@ -351,11 +352,11 @@ global_local = CountedCheck(
             "A global token and an ordinary one may be far apart and still read each other. Your window cuts that off.",
         ),
         Misconception(
-            "a window one token too narrow", lambda q, k, v, w, g: _dense(q, k, v, _global_pairs(q.shape[-2], w - 1, g)),
+            "a window one token too narrow", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w - 1, g)),
             "The token at distance w belongs to the window: |i − j| ≤ w.",
         ),
         Misconception(
-            "no scale", lambda q, k, v, w, g: _dense(q * math.sqrt(q.shape[-1]), k, v, _global_pairs(q.shape[-2], w, g)),
+            "no scale", lambda q, k, v, w, g: attention(q * math.sqrt(q.shape[-1]), k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "Each score is still a dot product of d terms: divide it by √d before the softmax.",
         ),
     ],
@@ -386,52 +387,52 @@ def _reach(output, n: int) -> torch.Tensor:
     return one @ one > 0
 
 
-def strided_window_only(n):
+def strided_window_only(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if abs(i - j) < step] for i in range(n)]
 
 
-def strided_column_only(n):
+def strided_column_only(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if (i - j) % step == 0] for i in range(n)]
 
 
-def one_hub(n):
+def one_hub(n) -> list[list[int]]:
     return [list(range(n))] + [sorted({0, *range(max(i - 1, 0), min(i + 2, n))}) for i in range(1, n)]
 
 
-def half_a_window(n):
+def half_a_window(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if abs(i - j) <= step // 2 or (i - j) % step == 0] for i in range(n)]
 
 
-def window_behind(n):
+def window_behind(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if 0 <= i - j < step or (i - j) % step == 0] for i in range(n)]
 
 
-def ends_of_whole_blocks(n):
+def ends_of_whole_blocks(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [
         sorted({*range(i // step * step, min(i // step * step + step, n)), *range(step - 1, n, step)}) for i in range(n)
     ]
 
 
-def fixed_stride(n):
+def fixed_stride(n) -> list[list[int]]:
     return [[j for j in range(n) if abs(i - j) < 4 or (i - j) % 4 == 0] for i in range(n)]
 
 
-def listed_twice(n):
+def listed_twice(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if abs(i - j) < step] + [j for j in range(n) if (i - j) % step == 0] for i in range(n)]
 
 
-def beyond_the_ends(n):
+def beyond_the_ends(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [sorted({*range(i - step + 1, i + step), *range(i % step, n, step)}) for i in range(n)]
 
 
-def column_backwards_only(n):
+def column_backwards_only(n) -> list[list[int]]:
     step = math.isqrt(n - 1) + 1
     return [[j for j in range(n) if abs(i - j) < step or (j < i and (i - j) % step == 0)] for i in range(n)]
 
@@ -519,42 +520,42 @@ strided_keys = Check(
 # --------------------------------------------------------------------------------------------------------- key lists
 
 
-def _table_mask(k, keys, allowed):
+def _table_mask(k, keys, allowed) -> Tensor:
     mask = torch.zeros(len(keys), k.shape[-2], dtype=torch.bool)
     for i, row in enumerate(keys):
         mask[i, row[allowed[i]]] = True
     return mask
 
 
-def _slots(q, k, keys):
+def _slots(q, k, keys) -> Tensor:
     return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
 
 
-def _mix(weights, v, keys):
+def _mix(weights, v, keys) -> Tensor:
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
 
-def table_by_rows(q, k, v, keys, allowed):
+def table_by_rows(q, k, v, keys, allowed) -> Tensor:
     places = torch.arange(k.shape[-2])
     masks = [(places[:, None] == row[taken]).any(-1) for row, taken in zip(keys, allowed)]
-    return torch.cat([_dense(q[..., i : i + 1, :], k, v, mask) for i, mask in enumerate(masks)], dim=-2)
+    return torch.cat([attention(q[..., i : i + 1, :], k, v, mask=mask) for i, mask in enumerate(masks)], dim=-2)
 
 
-def slots_masked_late(q, k, v, keys, allowed):
+def slots_masked_late(q, k, v, keys, allowed) -> Tensor:
     return _mix(_slots(q, k, keys).softmax(-1) * allowed, v, keys)
 
 
-def values_in_order(q, k, v, keys, allowed):
+def values_in_order(q, k, v, keys, allowed) -> Tensor:
     weights = _slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-1)
     return weights @ v[..., : keys.shape[1], :]
 
 
-def keys_in_order(q, k, v, keys, allowed):
+def keys_in_order(q, k, v, keys, allowed) -> Tensor:
     scores = q @ k[..., : keys.shape[1], :].mT / math.sqrt(q.shape[-1])
     return _mix(scores.masked_fill(~allowed, -math.inf).softmax(-1), v, keys)
 
 
-def table_of_the_first_query(q, k, v, keys, allowed):
+def table_of_the_first_query(q, k, v, keys, allowed) -> Tensor:
     first = keys[:1].expand(keys.shape)
     return _mix(_slots(q, k, first).masked_fill(~allowed, -math.inf).softmax(-1), v, first)
 
@@ -562,7 +563,7 @@ def table_of_the_first_query(q, k, v, keys, allowed):
 def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
     """c different keys for each of n queries, of which the first is allowed, and each other more often than not."""
 
-    def allowed(generator):
+    def allowed(generator) -> Tensor:
         table = torch.rand(n, c, generator=generator) < 0.6
         table[:, 0] = True
         return table
@@ -570,36 +571,35 @@ def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
     return Drawn(lambda g: torch.stack([torch.randperm(m, generator=g)[:c] for _ in range(n)])), Drawn(allowed)
 
 
-def _normal(*shape: int, scale: float = 1.0) -> Drawn:
-    return Drawn(lambda g: scale * torch.randn(*shape, generator=g))
-
-
-def _listed(n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = ""):
+def listed_keys(
+    n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = "", **limits: int
+) -> Case:
     words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
     return given(
         words,
-        _normal(*batch, n, d, scale=scale),
-        _normal(*batch, m, d, scale=scale),
-        _normal(*batch, m, d_v),
+        normal(*batch, n, d, scale=scale),
+        normal(*batch, m, d, scale=scale),
+        normal(*batch, m, d_v),
         *_table(n, m, c),
+        **limits,
     )
 
 
-gathered_attention = CountedCheck(
+gathered_attention = Check(
     reference=sparse.gathered_attention,
     cases=[
-        _listed(5, 9, 4, 3, 2), _listed(6, 8, 3, 4, 5, batch=(2, 3)), _listed(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
-        bounded(_listed(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)"),
-                flops=2 * 2 * 300 * 8 * 7, elements=2 * 300 * 8 * 4),
+        listed_keys(5, 9, 4, 3, 2), listed_keys(6, 8, 3, 4, 5, batch=(2, 3)), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
+        listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
+                max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × m matrix", lambda q, k, v, keys, allowed: _dense(q, k, v, _table_mask(k, keys, allowed)),
+            "a hidden n × m matrix", lambda q, k, v, keys, allowed: attention(q, k, v, mask=_table_mask(k, keys, allowed)),
             "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
-            _square_made,
+            cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", table_by_rows, ROWS_HINT, _all_pairs_scored,
+            "every key scored, one row at a time", table_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "empty slots that take part", lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),

@@ -4,6 +4,7 @@ import math
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.slips import EXACT
 
 from .. import variant_costs as reference
 
@@ -12,8 +13,6 @@ __all__ = ["cost_of_all"]
 HALF = (
     "One multiply-add is 2 FLOPs, and there are two products, scores and mixture, of 2 FLOPs a slot and feature each."
 )
-EXACT = (0.0, 0.0)
-
 local_flops = Check(
     reference=reference.local_flops,
     cases=[sized(n=100, d=16, w=4), sized(n=4096, d=64, w=128), sized(n=7, d=3, w=1)],

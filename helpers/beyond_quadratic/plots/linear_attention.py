@@ -56,7 +56,7 @@ def blurred_weights(n: int = 12, d: int = 16) -> None:
     plt.show()
 
 
-@waits_for("exercise 10.5, the three forms")
+@waits_for("linear_attention")
 def three_forms(recurrent: Callable, chunked: Callable, n: int, d: int, c: int) -> None:
     """One feature of the causal output over time, in all three forms, and the largest difference between them."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
@@ -85,7 +85,7 @@ def state_or_cache(d: int, lengths: Sequence[int]) -> None:
     plt.show()
 
 
-@waits_for("exercise 10.5, the chunked form")
+@waits_for("linear_attention")
 def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None:
     """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
@@ -106,7 +106,7 @@ def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None
     plt.show()
 
 
-@waits_for("exercise 10.5, linear attention")
+@waits_for("linear_attention")
 def linear_growth(linear: Callable[[Tensor, Tensor, Tensor], Tensor], lengths: Sequence[int], d: int) -> None:
     """What linear attention costs, beside the same weights as an n × n matrix."""
     curves = {"scores first": [], "yours": []}

@@ -37,7 +37,7 @@ def _smooth(n: int, d: int, reach: int) -> Tensor:
     return noise.unfold(0, reach, 1).sum(-1) / reach**0.5
 
 
-@waits_for("exercise 10.4, low-rank attention")
+@waits_for("low_rank_attention")
 def summary_error(low_rank_attention: Callable, ranks: Sequence[int], n: int = 256, d: int = 16) -> None:
     """The error against full attention over r, for keys and values that resemble their neighbours and for some that don't."""
     figure, axis = plt.subplots(figsize=(6.5, 3.2))

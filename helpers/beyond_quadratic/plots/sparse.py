@@ -82,7 +82,7 @@ def _sequence(n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(n, d), torch.randn(n, d), torch.randn(n, d)
 
 
-@waits_for("exercise 10.1, local attention")
+@waits_for("local_attention")
 def local_growth(local_attention: Callable, lengths: Sequence[int], d: int, w: int) -> None:
     """What a band costs, beside the full square with a mask: counted while both run on the same tokens."""
     curves = {"full, then masked": [], "yours": []}
@@ -98,7 +98,7 @@ def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
 
 
-@waits_for("exercise 10.2, window and global tokens")
+@waits_for("global_local")
 def hops(global_local_attention: Callable, n: int, w: int) -> None:
     """How far news from token 0 … n − 1 travels per layer: which outputs change when one token does, layer after layer."""
     source, width = n // 4, 4
@@ -129,7 +129,7 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
     plt.show()
 
 
-@waits_for("exercise 10.3, the strided pattern")
+@waits_for("strided_sparse")
 def two_layers(strided_keys: Callable[[int], list[list[int]]], n: int) -> None:
     """Pairs connected after one and after two layers: a window alone, and the student's pattern."""
     lists = strided_keys(n)
@@ -143,7 +143,7 @@ def two_layers(strided_keys: Callable[[int], list[list[int]]], n: int) -> None:
     plt.show()
 
 
-@waits_for("exercise 10.3, the pattern and the gathered attention")
+@waits_for("strided_sparse")
 def strided_growth(strided_keys: Callable, gathered_attention: Callable, lengths: Sequence[int], d: int) -> None:
     """Both answers together: equal to masked attention, and cheaper by √n."""
     curves, gap = {"full, then masked": [], "yours": []}, 0.0

@@ -38,7 +38,7 @@ def _calls(n: int, d: int, w: int, g: int, r: int, c: int) -> dict[str, Callable
     }  # fmt: skip
 
 
-@waits_for("exercise 10.6, the six formulas")
+@waits_for("cost_of_all")
 def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes: int) -> None:
     """The student's formulas at one set of sizes as bars, and what PyTorch's counter says as lines across them."""
     predicted = {name: formula() for name, formula in formulas.items()}

@@ -4,6 +4,7 @@ import torch
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import EXACT
 from helpers.engine.tables import Table, in_rows
 
 from .. import costs
@@ -17,8 +18,6 @@ __all__ = [
     "model_flops",
     "training_table",
 ]
-
-EXACT = (1e-9, 0.0)  # a formula is right or wrong; so little is for answers that come as floats
 
 # --------------------------------------------------------------------------------------------------------- one product
 

@@ -2,12 +2,11 @@
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import EXACT
 
 from .. import pattern_costs
 
 __all__ = ["channel_attention", "global_tokens_cost", "vit_windows"]
-
-EXACT = (1e-9, 0.0)
 
 
 def _windows(side, patch, keys, d, *, n=None, factor=4):

@@ -6,12 +6,11 @@ import torch
 
 from helpers.engine.cases import given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import EXACT
 
 from .. import score_memory as reference
 
 __all__ = ["longest_context", "score_memory"]
-
-EXACT = (0.0, 0.0)
 
 score_memory = Check(
     reference=reference.score_memory,

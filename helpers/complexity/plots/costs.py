@@ -42,7 +42,7 @@ def _matrix(axis, x: float, rows: int, columns: int, colour: str, label: str) ->
     axis.text(x + columns / 2, rows / 2 + 0.4, label, ha="center", va="bottom", fontsize=8.5)
 
 
-@waits_for("exercise 7.3, the arithmetic intensity")
+@waits_for("arithmetic_intensity")
 def intensities(intensity: Callable, width: int) -> None:
     """FLOPs per byte of (n, d) times (d, d) over the number of rows n, in three dtypes."""
     rows = [2**power for power in range(16)]
@@ -59,7 +59,7 @@ def intensities(intensity: Callable, width: int) -> None:
     plt.show()
 
 
-@waits_for("exercises 7.4 and 7.5, the tables")
+@waits_for("training_table", "decode_table")
 def cost_shares(tables: dict[str, Callable[[], dict]]) -> None:
     """Which row of a table takes which share of the FLOPs and of the elements moved."""
     found = {name: table() for name, table in tables.items()}
@@ -89,7 +89,7 @@ def _stacked(axis, place: int, values: Sequence[float]) -> None:
         left += share
 
 
-@waits_for("exercise 7.4, the training table")
+@waits_for("training_table")
 def predicted_and_counted(predicted: Callable[[], dict], counted: dict[str, tuple[int, int]]) -> None:
     """Each row of a table as predicted (ring) and as counted while PyTorch ran (dot)."""
     table, names = predicted(), list(counted)
@@ -107,7 +107,7 @@ def predicted_and_counted(predicted: Callable[[], dict], counted: dict[str, tupl
     plt.show()
 
 
-@waits_for("exercise 7.6, the crossover")
+@waits_for("crossover")
 def crossing(table: Callable, crossover: Callable, models: dict[str, tuple[int, int]]) -> None:
     """FLOPs of what grows with n² against what grows with n, and where your formula says that they meet."""
     lengths = [2**power for power in range(7, 20)]
@@ -129,7 +129,7 @@ def crossing(table: Callable, crossover: Callable, models: dict[str, tuple[int, 
     plt.show()
 
 
-@waits_for("exercise 7.14, the FLOPs of a model")
+@waits_for("model_flops")
 def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int, int]]) -> None:
     """How much of the training FLOPs attention takes over the context, for models of (layers, d, d_ff, vocabulary)."""
     lengths = [2**power for power in range(8, 19)]
@@ -145,7 +145,7 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
     plt.show()
 
 
-@waits_for("exercise 7.14, the FLOPs of a model")
+@waits_for("model_flops")
 def model_counts(model_flops: Callable, counted: dict[tuple[int, ...], int], parameters: Sequence[int]) -> None:
     """Training FLOPs of several small models: counted, your formula, and the rule of thumb, relative to what was counted."""
     names = [f"n = {n}\nL = {layers}, d = {d}" for _, n, layers, d, *_ in counted]

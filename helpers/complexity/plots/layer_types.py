@@ -16,7 +16,7 @@ WIDTHS = {
 }  # lines that coincide lie in each other like bands
 
 
-@waits_for("exercise 7.7, the types of layers")
+@waits_for("layer_types")
 def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
     """Cost and longest path of every type over n; each legend says how your function grows."""
     lengths = [2.0**power for power in range(6, 21)]

@@ -44,7 +44,7 @@ def global_pattern(n: int, w: int, g: int) -> None:
     plt.show()
 
 
-@waits_for("exercises 7.11 and 7.12, windows and global tokens")
+@waits_for("vit_windows", "global_tokens_cost")
 def sparse_costs(vit_windows: Callable, global_tokens_cost: Callable, patch: int, window: int, d: int) -> None:
     """FLOPs of three patterns over the side of the image."""
     sides = [patch * window * times for times in (1, 2, 3, 4, 6, 8, 12, 16)]
@@ -60,7 +60,7 @@ def sparse_costs(vit_windows: Callable, global_tokens_cost: Callable, patch: int
     plt.show()
 
 
-@waits_for("exercise 7.13, attention between channels")
+@waits_for("channel_attention")
 def patches_or_channels(channel_attention: Callable, sizes: Sequence[tuple[int, int]], heads: Sequence[int]) -> None:
     """FLOPs of attention between patches and between channels, over the number of heads, for several (patches, width)."""
     figure, axes = plt.subplots(1, len(sizes), figsize=(4.6 * len(sizes), 3))

@@ -24,7 +24,7 @@ def _roof(roofline: Callable, machine: Device) -> list[float]:
     ]
 
 
-@waits_for("exercise 7.8, the roofline")
+@waits_for("roofline")
 def rooflines(
     roofline: Callable, devices: Sequence[Device], loads: dict[str, Callable[[], tuple[float, float]]]
 ) -> None:
@@ -50,7 +50,7 @@ def _in_words(machine: Device) -> str:
     return f"{machine.name}: {peak} in {str(machine.dtype).removeprefix('torch.')}, {machine.bandwidth / 1e9:,.0f} GB/s"
 
 
-@waits_for("exercises 7.3 and 7.8, intensity and roofline")
+@waits_for("arithmetic_intensity", "roofline")
 def measured_products(roofline: Callable, intensity: Callable, machine: Device, width: int) -> None:
     """(n, d) times (d, d) for n = 1 … 256: the speed measured here, under the roof measured here."""
     weight = torch.randn(width, width, device=device(), dtype=machine.dtype)

@@ -11,7 +11,7 @@ from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
 __all__ = ["context_limits"]
 
 
-@waits_for("exercises 7.9 and 7.10, memory and context")
+@waits_for("score_memory", "longest_context")
 def context_limits(score_memory: Callable, longest_context: Callable, devices: Sequence[Device],
                    models: dict[str, tuple[int, int]]) -> None:  # fmt: skip
     """Bytes of all score matrices over n in float16, for models of (heads, layers), and the longest context on each device."""

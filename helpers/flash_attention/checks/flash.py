@@ -4,11 +4,12 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.counted import CountedCheck, bounded
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
 
@@ -17,17 +18,14 @@ __all__ = ["causal_tiles", "flash_attention_forward"]
 WITHIN = (1e-3, 2e-4)
 """Scores of some hundred have lost digits in float32 before the softmax, and differently with every order of the sums."""
 
-FUSED = ("scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention")
-"""What would be the answer itself."""
-
 # ------------------------------------------------------------------------------------------------------------- inputs
 
 
-def _sizes(n: int, m: int, d: int, d_v: int, causal: bool, block_q: int, block_k: int) -> dict:
+def tile_sizes(n: int, m: int, d: int, d_v: int, causal: bool, block_q: int, block_k: int) -> dict:
     return {"n": n, "m": m, "d": d, "d_v": d_v, "causal": causal, "block_q": block_q, "block_k": block_k}
 
 
-def _levelled(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[Drawn, Drawn, Drawn]:
+def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[Drawn, Drawn, Drawn]:
     """q (n, d), k (m, d), v (m, d_v) whose scaled scores are a little noise around scores(i, j)."""
     n, d = shape_q
 
@@ -44,28 +42,26 @@ def _levelled(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[Drawn
     )  # fmt: skip
 
 
-def _climbing(n: int, m: int, step: float):
+def climbing_scores(n: int, m: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """Every second query's scores climb along the keys by `step`, those of the others fall."""
-    return _levelled((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
+    return levelled_scores((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
 
 
-def _low(n: int, m: int, d_v: int = 3):
+def low_scores(n: int, m: int, d_v: int = 3) -> tuple[Drawn, Drawn, Drawn]:
     """All scores near −120: e^−120 is 0 in float32."""
-    return _levelled((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, -120.0)))
+    return levelled_scores((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, -120.0)))
 
 
-def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
+def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values."""
-    case = sized(
-        f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **_sizes(n, m, d, d_v, False, block_q, block_k)
-    )
-    return bounded(case, flops=5 * n * m * (d + d_v) // 2, elements=2 * max(n, m) * max(d, d_v))
+    return sized(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **tile_sizes(n, m, d, d_v, False, block_q, block_k),
+                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
 
 
-def _hidden(rows, columns, offset, slip):
+def _hidden(rows, columns, offset, slip) -> Tensor:
     """Which scores of a tile are hidden: key j > query i + offset."""
     i, j = torch.arange(rows.start, rows.stop)[:, None] + offset, torch.arange(columns.start, columns.stop)
     return {
@@ -74,7 +70,7 @@ def _hidden(rows, columns, offset, slip):
     }.get(slip, j > i)  # fmt: skip
 
 
-def _step(m_i, l_i, acc, s, v, slip):
+def _step(m_i, l_i, acc, s, v, slip) -> tuple[Tensor, Tensor, Tensor]:
     """One tile of scores s and values v, with one thing wrong."""
     top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
     m_new = torch.maximum(m_i, top)
@@ -92,7 +88,7 @@ def _step(m_i, l_i, acc, s, v, slip):
     return m_new, l_new, old_acc + p @ v
 
 
-def _finish(m_i, l_i, acc, slip):
+def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
     kept = {
         "m + l": m_i + l_i,
         "log l": torch.log(l_i),
@@ -106,7 +102,7 @@ def _finish(m_i, l_i, acc, slip):
     return out, lse.squeeze(-1)
 
 
-def _tiled(q, k, v, causal, block_q, block_k, slip=""):
+def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor, Tensor]:
     """The tiled pass with one thing wrong, by the name of the slip."""
     n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
     scale = {"no scale": 1.0, "scaled twice": 1 / d, "scaled by the tile": block_k**-0.5}.get(slip, d**-0.5)
@@ -133,20 +129,20 @@ def _never(slip):
     return {"a large negative number": -1e9, "zero scores": 0.0}.get(slip, -math.inf)
 
 
-def _hidden_scores(q, k, causal):
+def _hidden_scores(q, k, causal) -> tuple[Tensor, Tensor]:
     """All scores, scaled, and where a causal mask hides them."""
     n, m = q.shape[-2], k.shape[-2]
     hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
     return q @ k.mT / math.sqrt(q.shape[-1]), hidden
 
 
-def _dense(q, k, v, causal):
+def _dense(q, k, v, causal) -> tuple[Tensor, Tensor]:
     scores, hidden = _hidden_scores(q, k, causal)
     scores = scores.masked_fill(hidden, -math.inf)
     return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
-def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64):
+def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     n, m = q.shape[-2], k.shape[-2]
     parts = []
     for i in range(0, n, block_q):
@@ -157,7 +153,7 @@ def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def scored_twice(q, k, v, causal=False, block_q=64, block_k=64):
+def scored_twice(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     n, m, parts = q.shape[-2], k.shape[-2], []
     for i in range(0, n, block_q):
         rows, lse, out = slice(i, min(i + block_q, n)), torch.full_like(q[..., i : i + block_q, 0], -math.inf), 0.0
@@ -174,7 +170,7 @@ def scored_twice(q, k, v, causal=False, block_q=64, block_k=64):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def _of_each_tile(q, k, v, causal, block_k):
+def _of_each_tile(q, k, v, causal, block_k) -> tuple[Tensor, Tensor]:
     """Output and logsumexp of every tile of keys by itself: (tiles, *batch, n, d_v), (tiles, *batch, n)."""
     scores, hidden = _hidden_scores(q, k, causal)
     scores = scores.masked_fill(hidden, -math.inf).split(block_k, dim=-1)
@@ -182,22 +178,22 @@ def _of_each_tile(q, k, v, causal, block_k):
     return torch.stack(outs), torch.stack([s.logsumexp(-1) for s in scores])
 
 
-def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64):
+def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs.sum(0), lses.logsumexp(0)
 
 
-def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64):
+def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs.mean(0), lses.logsumexp(0)
 
 
-def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64):
+def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs[-1], lses[-1]
 
 
-def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64):
+def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     scores, hidden = _hidden_scores(q, k, causal)
     top = scores.amax(-1, keepdim=True)
     p = torch.exp(scores - top).masked_fill(hidden, 0.0)
@@ -208,7 +204,7 @@ def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64):
 # ----------------------------------------------------------------------------------------------------------- the checks
 
 
-def _pairs(seen: Observation) -> int:
+def score_count(seen: Observation) -> int:
     """How many scores there are in all, over all leading axes."""
     q, k = seen.args[:2]
     return q.numel() // q.shape[-1] * k.shape[-2]
@@ -220,22 +216,22 @@ def _fair(seen: Observation) -> int:
     return 2 * max(batch * math.prod(seen.args[-2:]), *(x.numel() for x in seen.args[:3]))
 
 
-def _square_made(seen: Observation) -> bool:
+def square_made(seen: Observation) -> bool:
     """Whether a tensor of n × m elements was made, where that is far more than inputs and tiles have."""
-    return seen.largest >= _pairs(seen) > _fair(seen)
+    return seen.largest >= score_count(seen) > _fair(seen)
 
 
-def _stripe_made(seen: Observation) -> bool:
+def stripe_made(seen: Observation) -> bool:
     """Whether a tile of queries met all keys at once, or a tile of keys all queries."""
     (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
     stripe = min(block_q * k.shape[-2], block_k * q.shape[-2])
-    return _pairs(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > _fair(seen)
+    return score_count(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > _fair(seen)
 
 
 def _more_products(seen: Observation) -> bool:
     """Whether more matrix products were taken than one for the scores and one for the values."""
     q, _, v = seen.args[:3]
-    return seen.flops >= 2.5 * _pairs(seen) * (q.shape[-1] + v.shape[-1]) and not _square_made(seen)
+    return seen.flops >= 2.5 * score_count(seen) * (q.shape[-1] + v.shape[-1]) and not square_made(seen)
 
 
 NEVER_MADE = (
@@ -243,46 +239,46 @@ NEVER_MADE = (
     "point."
 )
 
-flash_attention_forward = CountedCheck(
+flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     cases=[
-        sized("n = 4, m = 9, tiles of 2 × 3", **_sizes(4, 9, 5, 2, False, 2, 3)),
-        sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **_sizes(5, 7, 4, 3, False, 4, 3)),
-        given("scores that climb and fall by 90 a key", *_climbing(4, 7, 90.0), False, 4, 3),
-        given("all scores near −120", *_low(3, 5), False, 2, 3),
-        sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **_sizes(7, 7, 4, 3, True, 4, 3)),
-        sized("causal, the last 6 of 13 positions", **_sizes(6, 13, 3, 5, True, 4, 5)),
-        sized("causal, 7 queries, 5 keys: rows that see nothing", **_sizes(7, 5, 4, 3, True, 3, 2)),
-        given("causal, scores that climb by 90 a key", *_climbing(6, 6, 90.0), True, 3, 2),
-        sized("tiles larger than the input", **_sizes(5, 6, 4, 3, False, 64, 64)),
-        _counted(24, 32, 3, 2, 8, 10),
+        sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3)),
+        sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3)),
+        given("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
+        given("all scores near −120", *low_scores(3, 5), False, 2, 3),
+        sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **tile_sizes(7, 7, 4, 3, True, 4, 3)),
+        sized("causal, the last 6 of 13 positions", **tile_sizes(6, 13, 3, 5, True, 4, 5)),
+        sized("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
+        given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
+        sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
+        counted_tiles(24, 32, 3, 2, 8, 10),
     ],
     misconceptions=[
         Misconception(
             "no rescale of the accumulator",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "acc not rescaled"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "acc not rescaled"),
             "When the maximum grows, the sum shrinks by e^(m_old − m_new). The accumulator is made of the same exponentials and shrinks with it.",
         ),
         Misconception(
             "no rescale of the sum",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "sum not rescaled"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "sum not rescaled"),
             "The accumulator follows the new maximum, and the sum that it will be divided by does not. Both take the same factor.",
         ),
         Misconception(
             "no rescale at all",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "nothing rescaled"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "nothing rescaled"),
             "What was summed up against the old maximum can't be added to terms against the new one. Sum and accumulator are multiplied by "
             "e^(m_old − m_new) first.",
         ),
         Misconception(
             "rescaled by the wrong factor",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "inverse"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · 0 "
             "is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse that must not be there.)",
         ),
         Misconception(
             "rescaled by the wrong factor from the second tile on",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "inverse later"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "inverse later"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. (Line 10 of algorithm 1 in the paper of "
             "FlashAttention-2 prints an inverse that must not be there.)",
         ),
@@ -297,13 +293,13 @@ flash_attention_forward = CountedCheck(
         ),
         Misconception(
             "divided by the sum at every tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "divided at every tile"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "divided at every tile"),
             "The accumulator is a numerator. If it is divided in the loop, the next tile is added to something that is normalised already. "
             "Divide once, after the last tile.",
         ),
         Misconception(
             "never normalised",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "not normalised"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "not normalised"),
             "After the last tile the accumulator holds Σ e^(s − m) v. Divided by l = Σ e^(s − m) it becomes the output.",
         ),
         Misconception(
@@ -312,63 +308,64 @@ flash_attention_forward = CountedCheck(
         ),
         Misconception(
             "state carried over to the next queries",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "state kept"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "state kept"),
             "Other queries, other rows: maximum, sum and accumulator start afresh with every tile of queries.",
+            raises="RuntimeError",
         ),
         Misconception(
             "one maximum for a whole tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "one maximum"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one maximum"),
             "Every row has a maximum of its own. Against that of another row its exponentials may all be 0, as if it had seen nothing.",
         ),
         Misconception(
             "no maximum subtracted",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "no maximum"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "no maximum"),
             "e^500 is infinite and e^−120 is 0, as if nothing had been seen. Subtract the running maximum of the row before the exponential.",
         ),
         Misconception(
             "initial maximum 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "from 0"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "from 0"),
             "Where all scores are far below 0, a maximum of 0 makes every exponential 0, as if nothing had been seen. Start below every number.",
         ),
         Misconception(
             "causal mask aligned per tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "aligned per tile"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "aligned per tile"),
             "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence: where does the tile's first row stand, "
             "and where its first column?",
         ),
         Misconception(
             "causal mask from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "from the top left"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "from the top left"),
             "The n queries are the last n of the m positions, so query i stands at position i + m − n.",
         ),
         Misconception(
             "a causal mask that hides the token itself",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "without itself"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "without itself"),
             "A token sees itself: hidden is j > i, and not j = i.",
         ),
         Misconception(
             "a causal mask that shows the next token",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "one ahead"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one ahead"),
             "The diagonal is one too far to the right: the last key that query i may see is the one at its own position.",
         ),
         Misconception(
             "a causal mask turned round",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "turned round"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "turned round"),
             "You hide the past and show the future. Hidden are the keys *after* the query.",
         ),
         Misconception(
             "causal ignored",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "not causal"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "not causal"),
             "With causal=True a query sees no key after its own position: set these scores to −∞ before the maximum is taken.",
         ),
         Misconception(
             "hidden scores set to 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zero scores"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zero scores"),
             "A score of 0 is no small score: e^0 = 1. Hidden scores are −∞.",
         ),
         Misconception(
             "a large negative number in place of −∞",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "a large negative number"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "a large negative number"),
             "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values of them. With −∞ its sum is 0, and "
             "its output is set to 0.",
         ),
@@ -378,82 +375,82 @@ flash_attention_forward = CountedCheck(
         ),
         Misconception(
             "tiles skipped too early",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "skipped too early"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "skipped too early"),
             "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
         ),
         Misconception(
             "−∞ minus −∞",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "−∞ − −∞"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "−∞ − −∞"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
         ),
         Misconception(
             "0 divided by 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zero over zero"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zero over zero"),
             "A row that sees nothing has l = 0 and an accumulator of 0. Its output is 0, so divide by something else there.",
         ),
         Misconception(
             "the last short tile lost",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "short tile lost"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "short tile lost"),
             "m need not be a multiple of block_k. The last tile of keys is shorter, and it counts.",
         ),
         Misconception(
             "the last tile filled up with zeros",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "zeros"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zeros"),
             "A key of zeros has score 0, and e^0 = 1 takes a share. Scores beyond the last key must be −∞, or not be there.",
         ),
         Misconception(
             "no scale",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "no scale"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "no scale"),
             "The scores are divided by √d, in every tile.",
         ),
         Misconception(
             "scaled twice",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "scaled twice"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled twice"),
             "The queries and the scores were both divided by √d. Once is right.",
         ),
         Misconception(
             "scaled by the width of a tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "scaled by the tile"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled by the tile"),
             "A dot product has d terms, however wide the tile is: divide by √d.",
         ),
         Misconception(
             "log l alone as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "log l"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "log l"),
             "The output is right. l is a sum against the maximum, so the maximum has to come back in: lse = m + log l.",
         ),
         Misconception(
             "m + l as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m + l"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m + l"),
             "The output is right. The logsumexp is m + log l: you have left out the logarithm.",
         ),
         Misconception(
             "m − log l as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m − log l"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m − log l"),
             "The output is right. log(l e^m) = m + log l: the logarithm is added.",
         ),
         Misconception(
             "the maximum as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "m"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m"),
             "The output is right. The backward pass needs maximum and sum in one number, lse = m + log l.",
         ),
         Misconception(
             "a secret n × m matrix",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=square_made,
         ),
         Misconception(
             "all keys of a stripe at once", all_keys_of_a_stripe,
             "Your stripes are tiles in one direction only: a stripe's scores grow with the sequence and no longer fit on chip. Walk over the "
             "other side in blocks too, with a running maximum and sum.",
-            _stripe_made,
+            cost=stripe_made,
         ),
         Misconception(
             "the scores computed twice", scored_twice,
             "You walk over the keys once for the logsumexp and again for the values. With a running maximum that rescales what was gathered, "
             "one walk is enough.",
-            _more_products,
+            cost=_more_products,
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
     within=WITHIN,
 )  # fmt: skip
 
@@ -538,43 +535,43 @@ causal_tiles_count = Check(
 )  # fmt: skip
 
 
-def _skipping(batch: tuple[int, ...], n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
+def skipping_tiles(batch: tuple[int, ...], n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """A causal case whose FLOPs are those of the tiles that must be visited."""
-    case = sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
-                 **_sizes(n, m, d, d_v, True, block_q, block_k))  # fmt: skip
     tile = 2 * block_q * block_k * (d + d_v + 1)  # 1 more: the sums, taken as a product with ones
-    return bounded(case, flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
-                   elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
+    return sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
+                 **tile_sizes(n, m, d, d_v, True, block_q, block_k),
+                 max_flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
+                 max_elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 def _nothing_skipped(seen: Observation) -> bool:
     """Whether the products of a causal pass suffice for all pairs."""
     q, _, v, causal = seen.args[:4]
-    return causal and seen.flops >= 2 * _pairs(seen) * (q.shape[-1] + v.shape[-1]) and not _square_made(seen)
+    return causal and seen.flops >= 2 * score_count(seen) * (q.shape[-1] + v.shape[-1]) and not square_made(seen)
 
 
-skipped_tiles = CountedCheck(
+skipped_tiles = Check(
     exercise="flash_attention_forward",
     reference=flash.flash_attention_forward,
     cases=[
-        _skipping((), 24, 24, 4, 3, 8, 4), _skipping((2,), 24, 26, 3, 5, 6, 4), _skipping((), 30, 17, 4, 2, 6, 5),
-        sized("not causal: nothing is skipped", **_sizes(9, 14, 4, 3, False, 4, 3)),
+        skipping_tiles((), 24, 24, 4, 3, 8, 4), skipping_tiles((2,), 24, 26, 3, 5, 6, 4), skipping_tiles((), 30, 17, 4, 2, 6, 5),
+        sized("not causal: nothing is skipped", **tile_sizes(9, 14, 4, 3, False, 4, 3)),
     ],
     misconceptions=[
         Misconception(
             "every tile computed, then hidden",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k),
             "A tile of which nothing is visible changes neither maximum nor sum nor accumulator. Don't compute it: end the walk over the keys at "
             "the last one that any query of the tile can see.",
-            _nothing_skipped,
+            cost=_nothing_skipped,
         ),
         Misconception(
             "a secret n × m matrix",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, _square_made,
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=square_made,
         ),
         Misconception(
             "tiles skipped too early",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, causal, block_q, block_k, "skipped too early"),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "skipped too early"),
             "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
         ),
         Misconception(
@@ -589,15 +586,15 @@ skipped_tiles = CountedCheck(
         ),
         Misconception(
             "tiles skipped without causal",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _tiled(q, k, v, True, block_q, block_k),
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, True, block_q, block_k),
             "Without causal every query sees all keys, so that nothing may be skipped.",
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
-def _unmasked(q, k, v, causal, block_q, block_k):
+def _unmasked(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
     """Each tile of queries against the keys that its last query sees."""
     n, m = q.shape[-2], k.shape[-2]
     ends = [(i, min(i + block_q, n)) for i in range(0, n, block_q)]
@@ -609,7 +606,7 @@ def _unmasked(q, k, v, causal, block_q, block_k):
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
-def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k):
+def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
     """The mask is right, the end of the walk over the keys takes no account of m − n."""
     scores, hidden = _hidden_scores(q, k, causal)
     n, m = hidden.shape

@@ -1,26 +1,24 @@
 """Checks of the tiled backward pass, and of the `torch.autograd.Function` that joins it to the forward pass."""
 
 import math
-from collections.abc import Callable
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.compare import difference
-from helpers.engine.counted import CountedCheck, bounded
-from helpers.engine.observe import Observation, StudentError
+from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
-from .flash import FUSED, _climbing, _square_made, _stripe_made
+from .flash import climbing_scores, score_count, square_made, stripe_made, tiled_with_slip
 
 __all__ = ["flash_attention_backward"]
 
 # ------------------------------------------------------------------------------------------------------------- inputs
 
 
-def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
+def after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
                    dtype=torch.float64, climb: float = 0.0, **limits) -> Case:  # fmt: skip
     """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them."""
 
@@ -28,7 +26,7 @@ def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int
         shapes = [(*batch, n, d), (*batch, m, d), (*batch, m, d_v), (*batch, n, d_v)]
         q, k, v, grad_out = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
         if climb:
-            q, k = (x.make(generator).double() for x in _climbing(n, m, climb)[:2])
+            q, k = (x.make(generator).double() for x in climbing_scores(n, m, climb)[:2])
         out, lse = flash.flash_attention_forward(q, k, v, causal)
         return *(x.to(dtype) for x in (q, k, v, out, lse, grad_out)), causal, block_q, block_k
 
@@ -37,15 +35,15 @@ def _after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """Many tiles. Twice the largest input is enough for every tensor."""
-    case = _after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
-                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k)  # fmt: skip
-    return bounded(case, flops=8 * n * m * 2 * (d + d_v), elements=2 * max(n, m) * max(d, d_v))
+    return after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k,
+                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
 
 
-def _weights(q, k, lse, rows, columns, causal, slip):
+def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
     """The tile's weights, made again from the logsumexp, with one thing wrong."""
     scale = 1.0 if slip == "scores not scaled" else q.shape[-1] ** -0.5
     s = scale * q[..., rows, :] @ k[..., columns, :].mT
@@ -63,7 +61,7 @@ def _weights(q, k, lse, rows, columns, causal, slip):
     return torch.exp(s - (row if slip == "−∞ − −∞" else row.masked_fill(row == -math.inf, math.inf)))
 
 
-def _delta(out, grad_out, slip):
+def _delta(out, grad_out, slip) -> Tensor:
     """D, with one thing wrong."""
     product = grad_out * out
     if slip == "no D":
@@ -77,7 +75,7 @@ def _delta(out, grad_out, slip):
     return -product.sum(-1, keepdim=True) if slip == "D added" else product.sum(-1, keepdim=True)
 
 
-def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
+def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tuple[Tensor, Tensor, Tensor]:
     """The tiled backward pass with one thing wrong, by the name of the slip."""
     n, m, scale = q.shape[-2], k.shape[-2], q.shape[-1] ** -0.5
     dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, slip)
@@ -105,16 +103,16 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip=""):
     return dq, dk, dv
 
 
-backward = CountedCheck(
+backward = Check(
     reference=flash.flash_attention_backward,
     cases=[
-        _after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
-        _after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
-        _after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
-        _after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
-        _after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
-        _after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
-        _after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
+        after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
+        after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
+        after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
+        after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
+        after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
+        after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
+        after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
         _counted(24, 32, 3, 2, 8, 10),
     ],
     misconceptions=[
@@ -203,6 +201,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dK not transposed"
             ),
             "Row j of dK collects from all queries: column j of dS. So dK = dSᵀ Q, where dQ = dS K.",
+            raises="RuntimeError",
         ),
         Misconception(
             "transposed dV",
@@ -210,6 +209,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV not transposed"
             ),
             "Row j of dV collects from all queries that read value j: column j of P. So dV = Pᵀ dO.",
+            raises="RuntimeError",
         ),
         Misconception(
             "dV from dS",
@@ -301,7 +301,7 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
             ),
             "All n · m weights stood in memory at once. Make a tile of them again from lse, use it up, and go on.",
-            _square_made,
+            cost=square_made,
         ),
         Misconception(
             "all keys of a stripe at once",
@@ -309,16 +309,16 @@ backward = CountedCheck(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
             "Your tiles are tiles in one direction only: they grow with the sequence and no longer fit on chip.",
-            _stripe_made,
+            cost=stripe_made,
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------- forward and backward as one operation
 
 
-def _attention(q, k, v, causal):
+def _attention(q, k, v, causal) -> tuple[Tensor, Tensor]:
     """Weights, output and logsumexp as a whole; rows that see nothing are 0."""
     n, m = q.shape[-2], k.shape[-2]
     hidden = torch.ones(n, m, dtype=torch.bool).triu(m - n + 1) & torch.tensor(causal)
@@ -326,7 +326,7 @@ def _attention(q, k, v, causal):
     return scores.softmax(-1).nan_to_num(0.0), scores.logsumexp(-1)
 
 
-def _gradients(q, k, v, grad_out, causal, slip=""):
+def _gradients(q, k, v, grad_out, causal, slip="") -> tuple[Tensor, Tensor, Tensor]:
     p, _ = _attention(q, k, v, causal and slip != "not causal")
     dp, scale = grad_out @ v.mT, q.shape[-1] ** -0.5
     delta = 0.0 if slip == "no D" else (p * dp).sum(-1, keepdim=True)
@@ -334,13 +334,15 @@ def _gradients(q, k, v, grad_out, causal, slip=""):
     return ds @ k, ds.mT @ q, p.mT @ grad_out
 
 
-def _with_slip(q, k, v, causal, slip):
+def _with_slip(q, k, v, causal, slip) -> Tensor:
     """Right values; on the way back something is wrong."""
 
     class Slipped(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, q, k, v):
+        def forward(ctx, q, k, v) -> Tensor:
             ctx.save_for_backward(q, k, v)
+            if slip == "tiled forward":
+                return flash.flash_attention_forward(q, k, v, causal)[0]
             return _attention(q, k, v, causal and slip != "not causal at all")[0] @ v
 
         @staticmethod
@@ -358,59 +360,51 @@ def _with_slip(q, k, v, causal, slip):
     return Slipped.apply(q, k, v)
 
 
-LEARNT = ("output", "gradient of q", "gradient of k", "gradient of v")
-
-
-class _WithGradients(Check):
-    """What is compared is (output, dq, dk, dv), so that slips on the way back are told apart like any others."""
-
-    def observe(self, answer: Callable, args: tuple, gradient: bool = True) -> Observation:
-        try:
-            seen = super().observe(answer, args, gradient=True)
-            seen.output = (seen.output, *(seen.gradients or ()))
-            return seen
-        except Exception as error:  # on the way back, which `observe` does not wait for
-            return Observation(args, {}, error=StudentError(type(error).__name__, str(error)))
-
-    def _problem(self, seen: Observation, expected: tuple, case: Case) -> str:
-        if not seen.error:
-            for name, got, want in zip(LEARNT, seen.output, expected):
-                if got is None:
-                    return f"No {name} comes back, so nothing before this could be trained."
-                if not self.agrees(got, want, seen.args):
-                    return f"The {name} is off. {difference(got, want)}"
-        return super()._problem(seen, expected, case)
-
-
 def _large_square_made(seen: Observation) -> bool:
     """Whether a tensor of n × m elements was made where that is more than any tile has."""
     q, k = seen.args[:2]
     return seen.largest >= q.shape[-2] * k.shape[-2] > 2 * flash.TILE**2
 
 
-def cut_off(q, k, v, causal=False):
+def cut_off(q, k, v, causal=False) -> Tensor:
     return _attention(q.detach(), k.detach(), v.detach(), causal)[0] @ v.detach()
 
 
-def _trained(label: str, **sizes) -> Case:
-    return sized(f"gradients, {label}", dtype=torch.float64, **sizes)
+def with_gradients(label: str, **sizes) -> Case:
+    return sized(f"gradients, {label}", dtype=torch.float64, gradient=True, **sizes)
 
 
-def _long(n: int, m: int, causal: bool) -> Case:
-    """Tiles up to half of n × m are welcome."""
+def long_gradients(n: int, m: int, causal: bool) -> Case:
+    """Tiles up to half of n × m are welcome, there and back; kept for the way back are the output and a number a row."""
     words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
-    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, max_elements=n * m // 2)
+    half = n * m // 2
+    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
+                 max_elements=half, max_saved=half, max_backward_elements=half)  # fmt: skip
 
 
-flash_attention = _WithGradients(
+def _weights_kept(seen: Observation) -> bool:
+    """Whether as many numbers were kept for the way back as there are weights."""
+    return not _large_square_made(seen) and seen.saved >= score_count(seen)
+
+
+def _dense_way_back(seen: Observation) -> bool:
+    """Whether all weights stood in memory at once on the way back, and only there."""
+    return not _large_square_made(seen) and seen.saved < score_count(seen) <= seen.backward_largest
+
+
+def tiles_left_to_autograd(q, k, v, causal=False) -> Tensor:
+    return tiled_with_slip(q, k, v, causal, flash.TILE, flash.TILE)[0]
+
+
+flash_attention = Check(
     reference=flash.flash_attention,
     cases=[
-        _trained("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
-        _trained("everything square", n=6, m=6, d=6, d_v=6, causal=False),
-        _trained("causal, the last 4 of 9 positions", batch=(2,), n=4, m=9, d=3, d_v=5, causal=True),
-        _trained("causal, 8 queries, 5 keys", n=8, m=5, d=4, d_v=3, causal=True),
-        _trained("several tiles, n = 75, m = 140, causal", n=75, m=140, d=4, d_v=3, causal=True),
-        _long(400, 500, causal=False),
+        with_gradients("2×3 sequences, n = 5, m = 7", batch=(2, 3), n=5, m=7, d=4, d_v=3, causal=False),
+        with_gradients("everything square", n=6, m=6, d=6, d_v=6, causal=False),
+        with_gradients("causal, the last 4 of 9 positions", batch=(2,), n=4, m=9, d=3, d_v=5, causal=True),
+        with_gradients("causal, 8 queries, 5 keys", n=8, m=5, d=4, d_v=3, causal=True),
+        with_gradients("several tiles, n = 75, m = 140, causal", n=75, m=140, d=4, d_v=3, causal=True),
+        long_gradients(400, 500, causal=False),
     ],
     misconceptions=[
         Misconception(
@@ -432,10 +426,12 @@ flash_attention = _WithGradients(
         Misconception(
             "gradients in the wrong order", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "order"),
             "`backward` returns one gradient for every input of `forward`, in the same order: dq, dk, dv, and None for causal.",
+            raises="RuntimeError",
         ),
         Misconception(
             "a gradient too few", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "too few"),
             "`backward` returns one gradient for every input of `forward`, with None for those that have no gradient, such as causal.",
+            raises="RuntimeError",
         ),
         Misconception(
             "gradients for the values alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "values alone"),
@@ -447,7 +443,7 @@ flash_attention = _WithGradients(
         ),
         Misconception(
             "cut off from the gradient", cut_off,
-            "The values are right, but the graph ends here: nothing before this could be trained. Call the function through "
+            "The graph ends here: nothing before this could be trained. Call the function through "
             "`FlashAttention.apply(…)`, not through its `forward`.",
         ),
         Misconception(
@@ -457,10 +453,21 @@ flash_attention = _WithGradients(
         Misconception(
             "a secret n × m matrix", lambda q, k, v, causal=False: _attention(q, k, v, causal)[0] @ v,
             "All n · m weights stood in memory at once. Use the tiled passes.",
-            _large_square_made,
+            cost=_large_square_made,
+        ),
+        Misconception(
+            "tiles that autograd differentiates", tiles_left_to_autograd,
+            "Autograd keeps the weights of every tile, and all tiles together are n · m numbers. Keep q, k, v, the output and lse, and make the "
+            "weights again on the way back: that is what the `autograd.Function` is for.",
+            cost=_weights_kept,
+        ),
+        Misconception(
+            "tiles forward, a full matrix on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
+            "`backward` makes all n · m weights again at once. It needs them tile by tile only: call your tiled backward pass.",
+            cost=_dense_way_back,
         ),
     ],
-    forbids=FUSED,
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 flash_attention_backward = CheckGroup("flash_attention_backward", backward, flash_attention)

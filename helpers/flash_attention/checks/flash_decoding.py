@@ -4,14 +4,15 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Misconception
-from helpers.engine.counted import CountedCheck
+from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
-from .flash import FUSED, WITHIN, _levelled, _low
+from .flash import WITHIN, levelled_scores, low_scores
 
 __all__ = ["flash_decoding"]
 
@@ -20,11 +21,11 @@ AT_ONCE = 120  # tensor operations: einsum and padding need about 60; a loop ove
 # ----------------------------------------------------------------------------------------------------------- the slips
 
 
-def _parts(x, splits, size):
+def _parts(x, splits, size) -> Tensor:
     return F.pad(x, (0, 0, 0, splits * size - x.shape[-2])).unflatten(-2, (splits, size))
 
 
-def _partials(q, k, v, splits, slip=""):
+def _partials(q, k, v, splits, slip="") -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
     empty = torch.arange(splits * size).view(splits, size) >= m
@@ -37,12 +38,12 @@ def _partials(q, k, v, splits, slip=""):
     return (weights[..., None, :] @ v).squeeze(-2), scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
 
 
-def _mixed(outs, shares):
+def _mixed(outs, shares) -> Tensor:
     """(*batch, splits, d_v) and (*batch, splits) → (*batch, 1, d_v)"""
     return (shares[..., None] * outs).sum(-2, keepdim=True)
 
 
-def shared_by(q, k, v, splits, slip):
+def shared_by(q, k, v, splits, slip) -> Tensor:
     outs, lse, top, keys = _partials(q, k, v, splits, slip)
     if slip == "averaged":
         return outs.mean(-2, keepdim=True)
@@ -63,12 +64,12 @@ def shared_by(q, k, v, splits, slip):
     return _mixed(outs, shares.get(slip, lse.softmax(-1)))
 
 
-def keys_at_the_end_lost(q, k, v, splits):
+def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     kept = max(k.shape[-2] // splits, 1) * splits
     return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
 
 
-def part_after_part(q, k, v, splits):
+def part_after_part(q, k, v, splits) -> Tensor:
     outs, lses = [], []
     size = -(-k.shape[-2] // splits)
     for keys, values in zip(k.split(size, -2), v.split(size, -2)):
@@ -78,7 +79,7 @@ def part_after_part(q, k, v, splits):
     return _mixed(torch.cat(outs, dim=-2), torch.cat(lses, dim=-1).softmax(-1))
 
 
-def undivided(q, k, v, splits):
+def undivided(q, k, v, splits) -> Tensor:
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
@@ -97,22 +98,12 @@ def _one_after_the_other(seen: Observation) -> bool:
     return sum(seen.operations.values()) > AT_ONCE
 
 
-class _InParts(CountedCheck):
-    """Attention as a whole gives the same output: so the outputs of all the parts must have been made, in one tensor."""
-
-    def _problem(self, seen: Observation, expected, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        if problem or not _never_in_parts(seen):
-            return problem
-        return "No tensor was large enough to hold the outputs of all parts side by side."
-
-
 def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """One query whose scores climb by `step` a key."""
-    return _levelled((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
+    return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
-flash_decoding = _InParts(
+flash_decoding = Check(
     reference=flash.flash_decoding,
     cases=[
         sized("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
@@ -120,7 +111,7 @@ flash_decoding = _InParts(
         sized("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
         sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
         given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
-        given("scores near −120, m = 9 in 2 parts", *_low(1, 9, 7), 2),
+        given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
         sized(f"m = 96 in 48 parts, in {AT_ONCE} operations", m=96, d=3, d_v=4, splits=48, max_operations=AT_ONCE),
     ],
     misconceptions=[
@@ -128,13 +119,13 @@ flash_decoding = _InParts(
             "one part after the other", part_after_part,
             "The parts waited for each other. Give the keys an axis for the parts, so that one product serves all of "
             "them: on a GPU they then run side by side.",
-            _one_after_the_other,
+            cost=_one_after_the_other,
         ),
         Misconception(
             "never split", undivided,
             "One worker did it all. Each part of the keys has an output and a logsumexp of its own; only these few "
             "numbers meet at the end.",
-            _never_in_parts,
+            cost=_never_in_parts,
         ),
         Misconception(
             "the parts' outputs averaged", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
@@ -189,6 +180,12 @@ flash_decoding = _InParts(
             "The scores are divided by √d, in every part.",
         ),
     ],
-    forbids=FUSED,
+    behaviours=[
+        Behaviour(
+            "the parts side by side", lambda seen: not _never_in_parts(seen),
+            "No tensor was large enough to hold the outputs of all parts side by side.",
+        )
+    ],
+    forbids=NO_FUSED_ATTENTION,
     within=WITHIN,
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Checks of kernels. The wrong answers are kernels too: one kernel an exercise, told by `SLIP` what to get wrong.
 
-Inputs are views with odd strides in larger tensors (see apart.py), lengths are no multiples of tiles, and each call
+Inputs are views with odd strides in larger tensors (see own_process.py), lengths are no multiples of tiles, and each call
 has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
 """
 
@@ -8,78 +8,15 @@ import math
 
 import torch
 from torch import Generator, Tensor
-from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, sized
-from helpers.engine.check import NOT_ATTEMPTED, Check, Misconception, _in_float64
-from helpers.engine.observe import KERNEL, Observation, observe
-from helpers.engine.score import Item, Score
-from helpers.kernels import UNAVAILABLE, tl, triton
+from helpers.engine.check import Misconception
+from helpers.engine.kernel_check import KernelCheck, no_kernel
+from helpers.kernels import tl, triton
 
 from .. import flash_triton
 
 __all__ = ["triton_backward", "triton_forward", "triton_rows"]
-
-# ------------------------------------------------------------------------------------------------------- checking kernels
-
-IN_THE_LAUNCHER = (
-    "matmul",
-    "^mm$",
-    "bmm",
-    "addmm",
-    "einsum",
-    "softmax",
-    "logsumexp",
-    "scaled_dot_product",
-    "tensordot",
-)
-TAILS = {"UnmaskedRead": "tiles read without a mask", "UnmaskedWrite": "tiles written without a mask"}
-
-
-class KernelCheck(Check):
-    """A `Check` of a function that launches kernels.
-
-    oracle: the right answer in PyTorch, called in float64 (the reference is a kernel itself).
-    layouts: how the tensors that go in lie in memory, in order (see apart.py).
-    """
-
-    def __init__(self, reference, cases, misconceptions, *, oracle, layouts: tuple[str, ...], exercise: str = ""):
-        super().__init__(reference, cases, misconceptions, forbids=IN_THE_LAUNCHER, exercise=exercise)
-        self.oracle, self.layouts = oracle, layouts
-
-    def __call__(self, student, *, points: float, cases=(), seed: int | None = None) -> Score:
-        """As `Check`; 0 points and what to do where no kernel can run."""
-        if UNAVAILABLE:
-            return Score(
-                0.0,
-                exercise=self.exercise,
-                points=points,
-                diagnosis=NOT_ATTEMPTED,
-                message=f"Not attempted here. {UNAVAILABLE}",
-            )
-        return super().__call__(student, points=points, cases=cases, seed=seed)
-
-    def observe(self, answer, args: tuple, gradient: bool = False) -> Observation:
-        """Misconceptions write nowhere but into their own outputs: they need no process of their own."""
-        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=self.is_misconception(answer))
-
-    def _expected(self, args: tuple):
-        return self.oracle(*tree_map(_in_float64, args))
-
-    def _problem(self, seen: Observation, expected, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        return problem or ("" if seen.operations[KERNEL] else "The values are right, but no kernel was launched.")
-
-    def _score(self, points: float, items: list[Item], trials: list) -> Score:
-        """A tail without a mask is known by what the guard says, whatever the size of the tiles."""
-        score = super()._score(points, items, trials)
-        errors = [trial.seen.error for trial in trials if trial.seen.error and trial.seen.error.kind in TAILS]
-        found = next((m for m in self.misconceptions if errors and m.name == TAILS[errors[0].kind]), None)
-        if score.diagnosis or not found:
-            return score
-        return Score(float(score), exercise=self.exercise, points=points, items=score.items, diagnosis=found.name,
-                     message=f"This looks like: {found.name}. {errors[0].message} {found.hint}", pictures=score.pictures)  # fmt: skip
-
 
 UNMASKED_READ = (
     "The last tile reaches beyond the tensor, and what lies there is not yours: other numbers, or no memory at all. Give each load "
@@ -93,7 +30,7 @@ CONTIGUOUS = (
 OWN_STRIDES = "Q, K and V may lie in memory in different ways. Each tensor is read with its own strides."
 
 
-def _room(shape, dtype, device):
+def _room(shape, dtype, device) -> Tensor:
     """A new tensor with some room behind it, for kernels that write too far."""
     size = math.prod(shape)
     return torch.empty(size + 4096, dtype=dtype, device=device)[:size].view(shape)
@@ -138,14 +75,14 @@ def _rows_kernel(
     tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
 
 
-def _rows(x, factor, slip="", tail=True):
+def _rows(x, factor, slip="", tail=True) -> Tensor:
     (n, d), out = x.shape, _room(x.shape, x.dtype, x.device)
     programs = -(-n // 16) if tail else n // 16
     _rows_kernel[(programs,)](x, factor, out, x.stride(), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d))
     return out
 
 
-def rows_without_kernel(x, factor):
+def rows_without_kernel(x, factor) -> Tensor:
     return x * factor[:, None]
 
 
@@ -162,16 +99,18 @@ triton_rows = KernelCheck(
         sized(n=100, d=33),
     ],
     misconceptions=[
-        Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ),
+        Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
         Misconception(
             "columns beyond the width", lambda x, factor: _rows(x, factor, "columns unmasked"),
             "A tile is a power of two wide, and x is not. A column exists only if it is less than d: the mask needs both conditions.",
+            raises="UnmaskedRead",
         ),
-        Misconception("tiles written without a mask", lambda x, factor: _rows(x, factor, "stores unmasked"), UNMASKED_WRITE),
+        Misconception("tiles written without a mask", lambda x, factor: _rows(x, factor, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception("strides taken for granted", lambda x, factor: _rows(x, factor, "contiguous"), CONTIGUOUS),
         Misconception(
             "strides of rows and columns swapped", lambda x, factor: _rows(x, factor, "swapped"),
             "The first stride is the way from a row to the next one, the second from a column to the next. Row numbers go with the first.",
+            raises="UnmaskedRead",
         ),
         Misconception(
             "every program takes the same rows", lambda x, factor: _rows(x, factor, "all the same"),
@@ -200,7 +139,7 @@ triton_rows = KernelCheck(
         Misconception(
             "no kernel at all", rows_without_kernel,
             "PyTorch can do this, of course. Here the launcher makes room for the output, and a kernel fills it.",
-            lambda seen: not seen.operations[KERNEL],
+            cost=no_kernel,
         ),
     ],
 )  # fmt: skip
@@ -333,7 +272,7 @@ def _dense_strides(x):
     return x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1
 
 
-def _forward(q, k, v, causal, slip="", scale=None, strides=None):
+def _forward(q, k, v, causal, slip="", scale=None, strides=None) -> tuple[Tensor, Tensor]:
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = _room(q.shape, q.dtype, q.device), torch.empty((b, h, n), device=q.device)
     _forward_kernel[(-(-n // 16), b * h)](
@@ -343,7 +282,7 @@ def _forward(q, k, v, causal, slip="", scale=None, strides=None):
     return out, lse
 
 
-def forward_without_kernel(q, k, v, causal):
+def forward_without_kernel(q, k, v, causal) -> tuple[Tensor, Tensor]:
     n, m = q.shape[2], k.shape[2]
     scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1).double() / math.sqrt(q.shape[-1])
     if causal:
@@ -450,8 +389,8 @@ triton_forward = KernelCheck(
             "one tile of keys", lambda q, k, v, causal: _forward(q, k, v, causal, "first tile"),
             "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
         ),
-        Misconception("tiles read without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "unmasked"), UNMASKED_READ),
-        Misconception("tiles written without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "stores unmasked"), UNMASKED_WRITE),
+        Misconception("tiles read without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
+        Misconception("tiles written without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception(
             "strides taken for granted",
             lambda q, k, v, causal: _forward(q, k, v, causal, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
@@ -471,6 +410,7 @@ triton_forward = KernelCheck(
         Misconception(
             "keys read with the strides of the queries",
             lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), q.stride(), v.stride())), OWN_STRIDES,
+            raises="UnmaskedRead",
         ),
         Misconception(
             "tiles one row apart", lambda q, k, v, causal: _forward(q, k, v, causal, "no tile size"),
@@ -532,11 +472,12 @@ triton_forward = KernelCheck(
         Misconception(
             "weights of another dtype than the values", lambda q, k, v, causal: _forward(q, k, v, causal, "weights in float32"),
             "The weights are float32, and the values may be float16. Both operands of `tl.dot` need one dtype: cast the weights.",
+            raises="AssertionError",
         ),
         Misconception(
             "no kernel at all", forward_without_kernel,
-            "The values are right, and PyTorch made them. Launch your kernel and return what it wrote.",
-            lambda seen: not seen.operations[KERNEL],
+            "PyTorch made the values. Launch your kernel and return what it wrote.",
+            cost=no_kernel,
         ),
     ],
 )  # fmt: skip
@@ -671,7 +612,9 @@ def _queries_kernel(
     tl.store(dq_ptr + (pair * n + rows[:, None]) * d + columns[None, :], dq, mask=exists)
 
 
-def _backward(q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None):
+def _backward(
+    q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None
+) -> tuple[Tensor, Tensor, Tensor]:
     (b, h, n, d), m = q.shape, k.shape[2]
     delta = (grad_out.float() * out.float()).sum(-1) if delta is None else delta
     dq, dk, dv = (_room(x.shape, x.dtype, x.device) for x in (q, k, v))
@@ -683,27 +626,27 @@ def _backward(q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_str
     return dq, dk, dv
 
 
-def D_forgotten(q, k, v, out, lse, grad_out, causal):
+def D_forgotten(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=torch.zeros_like(lse))
 
 
-def D_added(q, k, v, out, lse, grad_out, causal):
+def D_added(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=-(grad_out.float() * out.float()).sum(-1))
 
 
-def D_of_queries(q, k, v, out, lse, grad_out, causal):
+def D_of_queries(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * q.float()).sum(-1))
 
 
-def D_averaged(q, k, v, out, lse, grad_out, causal):
+def D_averaged(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * out.float()).mean(-1))
 
 
-def grad_strides_of_out(q, k, v, out, lse, grad_out, causal):
+def grad_strides_of_out(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, grad_strides=_dense_strides(grad_out))
 
 
-def backward_without_kernel(q, k, v, out, lse, grad_out, causal):
+def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     n, m, scale = q.shape[2], k.shape[2], q.shape[3] ** -0.5
     q, k, v, out, grad = (x.double() for x in (q, k, v, out, grad_out))
     s = (q[..., :, None, :] * k[..., None, :, :]).sum(-1) * scale
@@ -714,7 +657,7 @@ def backward_without_kernel(q, k, v, out, lse, grad_out, causal):
     return dq.float(), dk.float(), (p[..., None] * grad[..., :, None, :]).sum(-3).float()
 
 
-def _backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
+def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
     """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right."""
     forward = sized(label, scale=scale, dtype=dtype, **sizes)
 
@@ -732,10 +675,10 @@ triton_backward = KernelCheck(
     oracle=gradients,
     layouts=("heads inside", "gaps", "columns", "gaps", "dense", "columns"),
     cases=[
-        _backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
-        _backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
-        _backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
-        _backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
+        backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
+        backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
+        backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
+        backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
     ],
     misconceptions=[
         Misconception(
@@ -842,16 +785,18 @@ triton_backward = KernelCheck(
         Misconception(
             "tiles read without a mask",
             lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "unmasked"), UNMASKED_READ,
+            raises="UnmaskedRead",
         ),
         Misconception(
             "tiles written without a mask",
             lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "stores unmasked"), UNMASKED_WRITE,
+            raises="UnmaskedWrite",
         ),
         Misconception("strides of dO taken for granted", grad_strides_of_out, CONTIGUOUS),
         Misconception(
             "no kernel at all", backward_without_kernel,
-            "The values are right, and PyTorch made them. Launch your kernels and return what they wrote.",
-            lambda seen: not seen.operations[KERNEL],
+            "PyTorch made the values. Launch your kernels and return what they wrote.",
+            cost=no_kernel,
         ),
     ],
 )  # fmt: skip

@@ -4,10 +4,10 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Check, Misconception
-from helpers.engine.counted import CountedCheck, bounded
+from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
 
 from .. import online
@@ -17,7 +17,7 @@ __all__ = ["merge_partials", "online_softmax"]
 # ------------------------------------------------------------------------------------------- running maximum and sum
 
 
-def _rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
+def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
     """Rows around `level` that climb by `slope` a step; the first `hidden` entries of each are −∞."""
 
     def draw(generator: torch.Generator) -> torch.Tensor:
@@ -35,10 +35,10 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
     return x
 
 
-def _long_row(n: int, block: int, rows: int = 2) -> Case:
+def long_row(n: int, block: int, rows: int = 2) -> Case:
     """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole."""
-    return bounded(given(f"n = {n}, block = {block}: no tensor of n elements, one pass", _rows(rows, n, slope=0.02), block),
-                   flops=0, elements=2 * rows * (block + 1))  # fmt: skip
+    return given(f"n = {n}, block = {block}: no tensor of n elements, one pass", score_rows(rows, n, slope=0.02), block,
+                 max_flops=0, max_elements=2 * rows * (block + 1))  # fmt: skip
 
 
 MAXIMA = ("max", "amax", "maximum", "fmax", "aminmax", "sort", "topk")
@@ -56,28 +56,24 @@ def _whole_row_made(seen: Observation) -> bool:
     return seen.largest >= x.numel() and 4 * block < x.shape[-1]
 
 
-class _OnePass(CountedCheck):
-    """Besides the limits on the call: the maximum must be a running one. Reading the row twice is what the algorithm saves."""
-
-    def _problem(self, seen: Observation, expected, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        if problem or case.max_elements is None or not _too_few_maxima(seen):
-            return problem
-        return "The maximum of the whole row was taken before the sum: that reads the row twice."
+def _one_pass(seen: Observation) -> bool:
+    """Whether the maximum was a running one. In short rows of few blocks that is left open."""
+    x, block = seen.args
+    return 4 * block >= x.shape[-1] or not _too_few_maxima(seen)
 
 
-def _step(m_i, l_i, part):
+def _step(m_i, l_i, part) -> tuple[Tensor, Tensor]:
     """The right step from (m_i, l_i) over one block; scores of −∞ in it are no trouble."""
     m_new = torch.maximum(m_i, part.amax(-1))
     shift = m_new.masked_fill(m_new == -math.inf, 0.0)
     return m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
 
 
-def _start(x, maximum=-math.inf):
+def _start(x, maximum=-math.inf) -> tuple[Tensor, Tensor]:
     return torch.full_like(x[..., 0], maximum), torch.zeros_like(x[..., 0])
 
 
-def _rescaled(x, block, factor):
+def _rescaled(x, block, factor) -> tuple[Tensor, Tensor]:
     """The running pass with another factor on the old sum: factor(old maximum, new maximum, maximum of the block)."""
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
@@ -87,7 +83,7 @@ def _rescaled(x, block, factor):
     return m_i, l_i
 
 
-def factor_upside_down(x, block):
+def factor_upside_down(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, added = _step(m_i, torch.zeros_like(l_i), part)
@@ -95,7 +91,7 @@ def factor_upside_down(x, block):
     return m_i, l_i
 
 
-def blocks_against_their_own_maximum(x, block):
+def blocks_against_their_own_maximum(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, own = torch.maximum(m_i, part.amax(-1)), _step(*_start(x), part)[1]
@@ -104,7 +100,7 @@ def blocks_against_their_own_maximum(x, block):
     return m_i, l_i
 
 
-def new_sum_rescaled_too(x, block):
+def new_sum_rescaled_too(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new, added = _step(m_i, torch.zeros_like(l_i), part)
@@ -113,18 +109,18 @@ def new_sum_rescaled_too(x, block):
     return m_i, l_i
 
 
-def maximum_from_zero(x, block):
+def maximum_from_zero(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x, 0.0)
     for part in x.split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, l_i
 
 
-def last_block_alone(x, block):
+def last_block_alone(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x.split(block, -1)[-1])
 
 
-def maximum_of_the_last_block(x, block):
+def maximum_of_the_last_block(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         last = part.amax(-1)
@@ -134,21 +130,21 @@ def maximum_of_the_last_block(x, block):
     return m_i, l_i
 
 
-def short_block_lost(x, block):
+def short_block_lost(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for j in range(x.shape[-1] // block):
         m_i, l_i = _step(m_i, l_i, x[..., j * block : (j + 1) * block])
     return m_i, l_i
 
 
-def short_block_filled_with_zeros(x, block):
+def short_block_filled_with_zeros(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in F.pad(x, (0, -x.shape[-1] % block)).split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, l_i
 
 
-def one_maximum_for_all_rows(x, block):
+def one_maximum_for_all_rows(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new = torch.maximum(m_i, part.amax().expand_as(m_i))
@@ -157,21 +153,21 @@ def one_maximum_for_all_rows(x, block):
     return m_i, l_i
 
 
-def nothing_subtracted(x, block):
+def nothing_subtracted(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_i, l_i = torch.maximum(m_i, part.amax(-1)), l_i + torch.exp(part).sum(-1)
     return m_i, l_i
 
 
-def logarithm_of_the_sum(x, block):
+def logarithm_of_the_sum(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_i, l_i = _step(m_i, l_i, part)
     return m_i, m_i + torch.log(l_i)
 
 
-def infinity_minus_infinity(x, block):
+def infinity_minus_infinity(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
         m_new = torch.maximum(m_i, part.amax(-1))
@@ -180,11 +176,11 @@ def infinity_minus_infinity(x, block):
     return m_i, l_i
 
 
-def whole_row_at_once(x, block):
+def whole_row_at_once(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x)
 
 
-def maximum_first(x, block):
+def maximum_first(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = x.amax(-1), torch.zeros_like(x[..., 0])
     shift = m_i.masked_fill(m_i == -math.inf, 0.0)
     for part in x.split(block, -1):
@@ -192,18 +188,18 @@ def maximum_first(x, block):
     return m_i, l_i
 
 
-online_softmax = _OnePass(
+online_softmax = Check(
     reference=online.online_softmax,
     cases=[
-        given("n = 12, block = 4, scores that climb", _rows(12, slope=0.7), 4),
-        given("n = 11, block = 4, three rows, a short last block", _rows(3, 11, slope=0.5), 4),
-        given("n = 10, block = 3, 2×3 rows that fall", _rows(2, 3, 10, slope=-0.6), 3),
-        given("n = 10, block = 5, all scores below 0", _rows(4, 10, level=-9.0), 5),
-        given("n = 5, block = 8: one short block", _rows(2, 5), 8),
-        given("n = 9, block = 2, scores near 500", _rows(2, 9, slope=9.0, level=500.0), 2),
-        given("n = 9, block = 3, the first block all −∞", _rows(2, 9, hidden=3), 3),
+        given("n = 12, block = 4, scores that climb", score_rows(12, slope=0.7), 4),
+        given("n = 11, block = 4, three rows, a short last block", score_rows(3, 11, slope=0.5), 4),
+        given("n = 10, block = 3, 2×3 rows that fall", score_rows(2, 3, 10, slope=-0.6), 3),
+        given("n = 10, block = 5, all scores below 0", score_rows(4, 10, level=-9.0), 5),
+        given("n = 5, block = 8: one short block", score_rows(2, 5), 8),
+        given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
+        given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
-        _long_row(600, 20),
+        long_row(600, 20),
     ],
     misconceptions=[
         Misconception(
@@ -276,14 +272,20 @@ online_softmax = _OnePass(
         Misconception(
             "the whole row at once", whole_row_at_once,
             "A tensor as long as the row was made. Online means that a block, the maximum and the sum are all there is in memory.",
-            _whole_row_made,
+            cost=_whole_row_made,
         ),
         Misconception(
             "the maximum of the row first", maximum_first,
             "That is the ordinary stable softmax: one pass for the maximum, a second one for the sum. Here the sum is mended whenever the maximum "
             "grows, and one pass is enough.",
-            _too_few_maxima,
+            cost=_too_few_maxima,
         ),
+    ],
+    behaviours=[
+        Behaviour(
+            "one pass over the row", _one_pass,
+            "The maximum of the whole row was taken before the sum: that reads the row twice.",
+        )
     ],
     forbids=["softmax", "logsumexp", "logcumsumexp"],
 )  # fmt: skip
@@ -313,47 +315,47 @@ def _out(*shape: int, dead: str = "") -> Drawn:
     return Drawn(draw)
 
 
-def _two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
+def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
     """A case of `merge_partials`: parts a and b with their levels, and what is dead in each."""
     parts = [(_out(*batch, n, d, dead=gone), _lse(*batch, n, level=high, dead=gone)) for high, gone in zip(level, dead)]
     return given(label, *parts[0], *parts[1])
 
 
-def _merged(out_a, lse_a, out_b, lse_b, share):
+def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
     """The right logsumexp, and the outputs with other shares: share(lse_a, lse_b) is what a gets of 1."""
     a = share(lse_a, lse_b)[..., None]
     return a * out_a + (1 - a) * out_b, torch.logaddexp(lse_a, lse_b)
 
 
-def _share(lse_a, lse_b):
+def _share(lse_a, lse_b) -> Tensor:
     """What a gets, whatever the logsumexps."""
     return torch.where(lse_a == lse_b, 0.5, torch.sigmoid(lse_a - lse_b))
 
 
-def weights_without_maximum(out_a, lse_a, out_b, lse_b):
+def weights_without_maximum(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = torch.exp(lse_a)[..., None], torch.exp(lse_b)[..., None]
     return (a * out_a + b * out_b) / (a + b), torch.log(a + b).squeeze(-1)
 
 
-def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b):
+def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     top = torch.maximum(lse_a, lse_b)
     top = top.masked_fill(top == -math.inf, 0.0)
     a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
     return a[..., None] * out_a + b[..., None] * out_b, top + torch.log(a + b)
 
 
-def shares_over_the_rows(out_a, lse_a, out_b, lse_b):
+def shares_over_the_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = (torch.softmax(lse, dim=-1).nan_to_num(0.0)[..., None] for lse in (lse_a, lse_b))
     return a * out_a + b * out_b, torch.logaddexp(lse_a, lse_b)
 
 
-def parts_minus_infinity(out_a, lse_a, out_b, lse_b):
+def parts_minus_infinity(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     top = torch.maximum(lse_a, lse_b)
     a, b = torch.exp(lse_a - top)[..., None], torch.exp(lse_b - top)[..., None]
     return (a * out_a + b * out_b) / (a + b), top + torch.log(a + b).squeeze(-1)
 
 
-def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse):
+def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Tensor]:
     return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
 
 
@@ -361,12 +363,12 @@ merge_partials = Check(
     reference=online.merge_partials,
     cases=[
         sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
-        _two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
-        _two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
-        _two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
-        _two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
-        _two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
-        _two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
+        two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
+        two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
+        two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
+        two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
+        two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
+        two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
     ],
     misconceptions=[
         Misconception(

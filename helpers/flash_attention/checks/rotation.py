@@ -19,7 +19,7 @@ __all__ = ["incoherent_rotation"]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
-def _hadamard(d):
+def _hadamard(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
         h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
@@ -49,37 +49,37 @@ def _thrown(seen) -> bool:
     return d > 32 and _flat(h, d) and 0.5 / d < float(among.square().mean()) < 2 / d and float(among.max()) < 0.9
 
 
-def no_minus(d):
+def no_minus(d) -> Tensor:
     return torch.ones(d, d) / math.sqrt(d)
 
 
-def checkerboard(d):
+def checkerboard(d) -> Tensor:
     i = torch.arange(d)
     return (-1.0) ** (i[:, None] + i) / math.sqrt(d)
 
 
-def minus_twice(d):
+def minus_twice(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
         h = torch.cat([torch.cat([h, -h], 1), torch.cat([-h, h], 1)])
     return h / math.sqrt(d)
 
 
-def minus_on_the_first_only(d):
+def minus_on_the_first_only(d) -> Tensor:
     h = torch.tensor([[1.0, 1.0], [1.0, -1.0]])[:d, :d]
     while len(h) < d:
         h = torch.cat([torch.cat([h, h], 1), torch.cat([h, h], 1)])
     return h / math.sqrt(d)
 
 
-def minus_below(d):
+def minus_below(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
         h = torch.cat([torch.cat([h, h], 1), torch.cat([-h, -h], 1)])
     return h / math.sqrt(d)
 
 
-def diagonal_blocks(d):
+def diagonal_blocks(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
         nothing = torch.zeros_like(h)
@@ -87,7 +87,7 @@ def diagonal_blocks(d):
     return h
 
 
-def random_rotation(d):
+def random_rotation(d) -> Tensor:
     return torch.linalg.qr(torch.randn(d, d))[0]
 
 
@@ -200,7 +200,7 @@ def _signs_first(output, q, k, signs) -> bool:
 def _tokens(*shape: int) -> Drawn:
     """Ordinary tokens, but the first of each sequence is nothing but one outlier."""
 
-    def make(generator):
+    def make(generator) -> Tensor:
         x = torch.randn(shape, generator=generator)
         x[..., 0, :] = 0
         x[..., 0, int(torch.randint(shape[-1], (), generator=generator))] = 50
@@ -212,7 +212,7 @@ def _tokens(*shape: int) -> Drawn:
 def _signs(d: int) -> Drawn:
     """Half of them minus, in random order, and the first of both kinds known: never all equal."""
 
-    def make(generator):
+    def make(generator) -> Tensor:
         signs = torch.ones(d)
         signs[torch.randperm(d, generator=generator)[: d // 2]] = -1
         return signs
@@ -225,11 +225,11 @@ def rotation_case(label: str, batch: tuple[int, ...], n: int, m: int, d: int) ->
     return given(label, _tokens(*batch, n, d), _tokens(*batch, m, d), _signs(d))
 
 
-def over_tokens(q, k, signs):
+def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
     return _hadamard(q.shape[-2]) @ (q * signs), _hadamard(k.shape[-2]) @ (k * signs)
 
 
-def fresh_rotation(q, k, signs):
+def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = torch.linalg.qr(torch.randn(len(signs), len(signs)))[0]
     return (q * signs) @ turn, (k * signs) @ turn
 
@@ -242,12 +242,12 @@ def _another_rotation(seen) -> bool:
     )
 
 
-def scaled_down(q, k, signs):
+def scaled_down(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = _hadamard(len(signs)) / math.sqrt(len(signs))
     return (q * signs) @ turn, (k * signs) @ turn
 
 
-def not_scaled(q, k, signs):
+def not_scaled(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = _hadamard(len(signs)) * math.sqrt(len(signs))
     return (q * signs) @ turn, (k * signs) @ turn
 
@@ -318,6 +318,7 @@ rotate = Check(
         Misconception(
             "tokens mixed instead of features", over_tokens,
             "H has to act on the features of each token, the last axis. Tokens of a causal model must not be mixed at all.",
+            raises="RuntimeError",
         ),
         Misconception(
             "another rotation than Hadamard's", fresh_rotation,

@@ -9,7 +9,7 @@ from .. import traffic as reference
 
 __all__ = ["hbm_traffic"]
 
-EXACT = (1e-6, 0.0)  # a formula is right or wrong; so little is for answers that come as float32
+ALMOST_EXACT = (1e-6, 0.0)  # a formula is right or wrong; so little is for answers that come as float32
 
 standard_traffic = Check(
     reference=reference.standard_traffic,
@@ -18,7 +18,7 @@ standard_traffic = Check(
         sized("n = 100, d = 8, float64", n=100, d=8, itemsize=8),
         sized("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
     ],
-    within=EXACT,
+    within=ALMOST_EXACT,
     misconceptions=[
         Misconception(
             "scores and weights written but not read back", lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
@@ -90,7 +90,7 @@ tiled_traffic = Check(
         sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
         sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
     ],
-    within=EXACT,
+    within=ALMOST_EXACT,
     misconceptions=[
         Misconception(
             "keys and values read once", lambda n, d, on_chip, itemsize: _bytes(n, d, 1, itemsize),

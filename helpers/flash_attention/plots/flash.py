@@ -523,7 +523,7 @@ def _counted(function: Callable, *args):
     return seen
 
 
-@waits_for("exercise 9.4, the tiled forward pass")
+@waits_for("flash_attention_forward")
 def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int) -> None:
     """Elements of the largest tensor that was ever made, plain and tiled, with the exponents of n."""
     curves = {"standard": [], "yours, tiled": []}
@@ -543,7 +543,7 @@ def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int
     plt.show()
 
 
-@waits_for("exercise 9.4, the tiled forward pass")
+@waits_for("flash_attention_forward")
 def causal_saving(
     forward: Callable, n: int = 240, d: int = 16, sides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 24)
 ) -> None:
@@ -570,7 +570,7 @@ def causal_saving(
     plt.show()
 
 
-@waits_for("exercise 9.6, the backward pass")
+@waits_for("flash_attention_backward")
 def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -> None:
     """Every entry of dQ, dK and dV: the student's against PyTorch's own gradient of plain attention, in float64."""
     options = {"dtype": torch.float64, "requires_grad": True}
@@ -590,7 +590,7 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
     plt.show()
 
 
-@waits_for("exercise 9.4, the tiled forward pass")
+@waits_for("flash_attention_forward")
 def time_and_memory(
     ways: dict[str, Callable], lengths: Sequence[int], d: int = 64, kernels: dict[str, Callable] | None = None
 ) -> None:
@@ -643,7 +643,7 @@ def _process_time(call: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-@waits_for("exercise 9.8, the forward kernel")
+@waits_for("triton_forward")
 def kernel_speed(
     kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64
 ) -> None:

@@ -16,7 +16,7 @@ __all__ = ["fp8_error", "rotated_outliers"]
 PUBLISHED = (2.4e-2, 9.1e-3)  # reported in FlashAttention-3: FP8 on an H100, without and with the rotation
 
 
-@waits_for("exercise 9.11, the rotation")
+@waits_for("incoherent_rotation")
 def rotated_outliers(hadamard: Callable, rotate: Callable, d: int = 64) -> None:
     """The matrix for 16 features; one token with one outlier before and after the rotation; the entries of many tokens."""
     generator = Generator().manual_seed(0)
@@ -70,7 +70,7 @@ def _kinds() -> dict[str, Callable[[int, int, Generator], Tensor]]:
     }
 
 
-@waits_for("exercise 9.11, the rotation")
+@waits_for("incoherent_rotation")
 def fp8_error(hadamard: Callable, rotate: Callable, n: int = 2048, d: int = 128) -> None:
     """Error of attention in FP8 without and with the rotation, for tokens with and without outliers."""
     figure, axis = plt.subplots(figsize=(9, 3.2))

@@ -18,7 +18,7 @@ BYTES = {2.0**20: "1 MB", 2.0**25: "32 MB", 2.0**30: "1 GB", 2.0**35: "32 GB"}
 TIMES = {1e-6: "1 µs", 1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 1e-1: "100 ms"}
 
 
-@waits_for("exercise 9.1, the traffic")
+@waits_for("hbm_traffic")
 def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
     """Bytes of one head in 16 bits over n, for three sizes of chip, and the time that they take on an A100 beside the arithmetic's."""
     size = A100.dtype.itemsize

@@ -13,6 +13,7 @@ __all__ = ["KVCache", "new_operations", "what_to_store"]
 
 what_to_store = Check(
     reference=reference.what_to_store,
+    quiz=True,
     cases=[given("the letter of one choice")],
     drive=choice,
     misconceptions=[
@@ -37,6 +38,7 @@ what_to_store = Check(
 
 new_operations = Check(
     reference=reference.new_operations,
+    quiz=True,
     cases=[given("letters in their order")],
     drive=choice,
     misconceptions=[
@@ -110,7 +112,7 @@ def _pair(output) -> list:
     return [part.clone() if isinstance(part, Tensor) else part for part in (keys, values)]
 
 
-def _steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
+def cache_steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
            frugal: bool = False) -> Case:  # fmt: skip
     """chunks: (which cache, how many tokens). frugal: what is old may not be copied."""
 
@@ -123,12 +125,12 @@ def _steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacit
 class _Cache:
     """Right, in small steps: each slip below changes one."""
 
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
         self.values = torch.zeros(b, h, capacity, d_h, dtype=dtype)
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.write(self.keys, k)
@@ -136,28 +138,28 @@ class _Cache:
         self.length += k.shape[2]
         return self.read(self.keys), self.read(self.values)
 
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return self.length + n > self.capacity
 
-    def write(self, room, new):
+    def write(self, room, new) -> None:
         room[:, :, self.length : self.length + new.shape[2]] = new
 
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room[:, :, : self.length]
 
 
 class OverwritesTheFirst(_Cache):
-    def write(self, room, new):
+    def write(self, room, new) -> None:
         room[:, :, : new.shape[2]] = new
 
 
 class ReturnsUnusedSlots(_Cache):
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room
 
 
 class ReturnsTheNewOnly(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         super().append(k, v)
         return k, v
 
@@ -165,7 +167,7 @@ class ReturnsTheNewOnly(_Cache):
 class OneRoomForAll(_Cache):
     rooms = {}
 
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         size = (b, h, capacity, d_h, dtype)
         if size not in self.rooms:
@@ -177,13 +179,13 @@ class OneRoomForAll(_Cache):
 
 
 class KeysAndValuesInOneRoom(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         super().__init__(b, h, capacity, d_h, dtype)
         self.keys = self.values
 
 
 class OneStepAnAppend(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         before = self.length
         super().append(k, v)
         self.length = before + 1
@@ -191,21 +193,21 @@ class OneStepAnAppend(_Cache):
 
 
 class NewestFirst(_Cache):
-    def read(self, room):
+    def read(self, room) -> Tensor:
         return room[:, :, : self.length].flip(2)
 
 
 class Swapped(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         return super().append(v, k)
 
 
 class Joined(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length = capacity, 0
         self.keys, self.values = torch.zeros(2, b, h, 0, d_h, dtype=dtype)
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.keys, self.values = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
@@ -214,10 +216,10 @@ class Joined(_Cache):
 
 
 class JoinedAlongTheHeads(Joined):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length, self.keys = capacity, 0, None
 
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=1)
@@ -227,23 +229,23 @@ class JoinedAlongTheHeads(Joined):
 
 
 class FullOneTooEarly(_Cache):
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return self.length + n >= self.capacity
 
 
 class NoErrorOfItsOwn(_Cache):
-    def is_full(self, n):
+    def is_full(self, n) -> bool:
         return False
 
 
 class SilentlyFull(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         room = self.capacity - self.length
         return super().append(k[:, :, :room], v[:, :, :room])
 
 
 class HalfStored(_Cache):
-    def append(self, k, v):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
         too_many = self.is_full(k.shape[2])
         room = self.capacity - self.length
         found = super().append(k[:, :, :room], v[:, :, :room])
@@ -256,12 +258,12 @@ KVCache = Check(
     reference=reference.KVCache,
     drive=drive_cache,
     cases=[
-        _steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
-        _steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
-        _steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
-        _steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
-        _steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
-        _steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
+        cache_steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
+        cache_steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
+        cache_steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
+        cache_steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
+        cache_steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
+        cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
     ],
     misconceptions=[
         Misconception(
@@ -301,6 +303,7 @@ KVCache = Check(
         Misconception(
             "joined along the wrong axis", JoinedAlongTheHeads,
             "The axes are (b, h, n, d_h). Tokens are axis 2; along axis 1 you would get more heads, not more tokens.",
+            raises="RuntimeError",
         ),
         Misconception(
             "grown by concatenation", Joined,
@@ -310,6 +313,7 @@ KVCache = Check(
         Misconception(
             "full one token too early", FullOneTooEarly,
             "A cache with room for 9 tokens takes the ninth. Compare with > instead of ≥.",
+            raises="ValueError",
         ),
         Misconception(
             "no clear error when full", NoErrorOfItsOwn,
@@ -323,6 +327,7 @@ KVCache = Check(
         Misconception(
             "an error after half of it was stored", HalfStored,
             "After an error the cache should be as it was before, so that the caller can go on. Look whether the tokens fit before you write.",
+            raises="ValueError",
         ),
     ],
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Checks of writing token by token: a layer's step, grouped heads, the loop around a model, and what can't be cached."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -18,7 +19,7 @@ __all__ = ["bidirectional_cannot_cache", "decode_step", "generate_cached", "mqa_
 # ------------------------------------------------------------------------------------------------- one layer, one step
 
 
-def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int):
+def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int) -> Tensor:
     """The outputs of all tokens, fed chunk by chunk; each step gets the keys and values that the one before returned."""
     keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
     outputs = []
@@ -30,7 +31,7 @@ def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: i
     return torch.cat(outputs, dim=1) if right else tuple(outputs)
 
 
-def _fed(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+def fed_in_chunks(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
     d = h * d_h
 
     def normal(*shape: int, scale: float = 1.0) -> Drawn:
@@ -44,7 +45,7 @@ def _fed(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=t
     return given(label, normal(b, sum(chunks), d), chunks, Drawn(weights), h)
 
 
-def _turned(x, positions):
+def _turned(x, positions) -> Tensor:
     """RoPE: features (2i, 2i + 1) of the token at position t, turned by t · 10000^(−2i/d)."""
     angles = positions[:, None] * 10_000.0 ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
@@ -52,16 +53,18 @@ def _turned(x, positions):
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
 
-def _heads(x, h):
+def _heads(x, h) -> Tensor:
     return x.unflatten(-1, (h, -1)).transpose(1, 2)
 
 
-def _attend(q, keys, values, seen, scale):
+def _attend(q, keys, values, seen, scale) -> Tensor:
     scores = (q @ keys.mT * scale).masked_fill(~seen, -torch.inf)
     return (scores.softmax(dim=-1) @ values).transpose(1, 2).flatten(2)
 
 
-def _step(inputs, start=None, q_start=None, v_start=None, seen=None, scale=None, front=False, again=False):
+def _step(
+    inputs, start=None, q_start=None, v_start=None, seen=None, scale=None, front=False, again=False
+) -> tuple[Tensor, Tensor, Tensor]:
     """A step with one thing changed: where positions start, what is seen, in which order new tokens are stored."""
     x, keys, values, w_q, w_k, w_v, w_o = inputs
     n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
@@ -80,7 +83,7 @@ def _sizes(inputs):
     return inputs[0].shape[1], inputs[1].shape[2]
 
 
-def appended_after_attending(*inputs):
+def appended_after_attending(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     x, keys, values, w_q, w_k, w_v, w_o = inputs
     _, all_keys, all_values = _step(inputs)
     n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
@@ -88,21 +91,21 @@ def appended_after_attending(*inputs):
     return _attend(q, keys, values, torch.ones(n, m) == 1, q.shape[-1] ** -0.5) @ w_o, all_keys, all_values
 
 
-def forgets_the_old(*inputs):
+def forgets_the_old(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     out, keys, values = _step(inputs)
     m = inputs[1].shape[2]
     return out, keys[:, :, m:], values[:, :, m:]
 
 
-def forgets_the_new(*inputs):
+def forgets_the_new(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _step(inputs)[0], inputs[1], inputs[2]
 
 
-def without_output_projection(*inputs):
+def without_output_projection(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _step((*inputs[:-1], torch.eye(inputs[0].shape[-1], dtype=inputs[0].dtype)))
 
 
-def keys_not_turned(*inputs):
+def keys_not_turned(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     x, keys, values, w_q, w_k, w_v, w_o = inputs
     n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
     keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
@@ -110,7 +113,7 @@ def keys_not_turned(*inputs):
     return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
 
 
-def no_positions(*inputs):
+def no_positions(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     x, keys, values, w_q, w_k, w_v, w_o = inputs
     n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
     keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
@@ -122,10 +125,10 @@ decode_step = Check(
     reference=decoding.decode_step,
     drive=drive_steps,
     cases=[
-        _fed("5 tokens one by one", *[1] * 5),
-        _fed("a prompt of 4, then single tokens", 4, 1, 1),
-        _fed("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
-        _fed("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
+        fed_in_chunks("5 tokens one by one", *[1] * 5),
+        fed_in_chunks("a prompt of 4, then single tokens", 4, 1, 1),
+        fed_in_chunks("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
+        fed_in_chunks("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -212,14 +215,14 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
 
 
-def _grouped(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
+def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
     def normal(heads: int, scale: float = 1.0) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, heads, sum(chunks), d_h, generator=g, dtype=dtype))
 
     return given(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
 
 
-def _grouped_step(inputs, spread, masked=True):
+def _grouped_step(inputs, spread, masked=True) -> tuple[Tensor, Tensor, Tensor]:
     """spread: makes h heads of h_kv."""
     q, k, v, keys, values = inputs
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
@@ -229,32 +232,32 @@ def _grouped_step(inputs, spread, masked=True):
     return scores.softmax(dim=-1) @ spread(values, q.shape[1]), keys, values
 
 
-def _in_groups(t, h):
+def _in_groups(t, h) -> Tensor:
     return t.repeat_interleave(h // t.shape[1], dim=1)
 
 
-def _in_turn(t, h):
+def _in_turn(t, h) -> Tensor:
     return t.repeat(1, h // t.shape[1], 1, 1)
 
 
-def _first_for_all(t, h):
+def _first_for_all(t, h) -> Tensor:
     return t[:, :1].expand(-1, h, -1, -1)
 
 
-def _mean_for_all(t, h):
+def _mean_for_all(t, h) -> Tensor:
     return t.mean(dim=1, keepdim=True).expand(-1, h, -1, -1)
 
 
-def _reversed_groups(t, h):
+def _reversed_groups(t, h) -> Tensor:
     return t.flip(1).repeat_interleave(h // t.shape[1], dim=1)
 
 
-def stores_all_heads(q, k, v, keys, values):
+def stores_all_heads(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
     keys, values = (_in_groups(t, q.shape[1]) for t in (keys, values))
     return _grouped_step((q, _in_groups(k, q.shape[1]), _in_groups(v, q.shape[1]), keys, values), _in_groups)
 
 
-def one_query_a_group(q, k, v, keys, values):
+def one_query_a_group(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
     return _grouped_step((q[:, :: q.shape[1] // k.shape[1]], k, v, keys, values), _in_groups)
 
 
@@ -263,10 +266,10 @@ mqa_gqa_cache = Check(
     reference=decoding.grouped_decode_step,
     drive=drive_groups,
     cases=[
-        _grouped("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
-        _grouped("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
-        _grouped("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
-        _grouped("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
+        grouped_heads("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
+        grouped_heads("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
+        grouped_heads("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
+        grouped_heads("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
     ],
     misconceptions=[
         Misconception(
@@ -308,7 +311,7 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
     """The tokens, and how often the model was asked to read."""
     calls, read = 0, 0
 
-    def counted(tokens, start, cache):
+    def counted(tokens, start, cache) -> tuple[Tensor, Tensor]:
         nonlocal calls, read
         calls, read = calls + 1, read + tokens.shape[1]
         return model(tokens, start, cache)
@@ -320,10 +323,10 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
     return tokens, f"{calls} calls, and {n} are enough" if calls > n + 1 else "every token read once"
 
 
-def _riddle(v: int) -> Drawn:
+def riddle_model(v: int) -> Drawn:
     """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
 
-    def model(tokens, start, cache):
+    def model(tokens, start, cache) -> tuple[Tensor, Tensor]:
         positions = (start + torch.arange(tokens.shape[1])).expand(tokens.shape)
         new = (tokens + 2) * (positions + 3) % v  # (b, n)
         cache = new if cache is None else torch.cat([cache, new], dim=1)
@@ -334,7 +337,7 @@ def _riddle(v: int) -> Drawn:
     return Drawn(lambda _: model)
 
 
-def _transformer(generator: Generator):
+def small_transformer(generator: Generator):
     """A small DecoderLM with drawn weights; the cache is a list with a pair of tensors for each layer."""
     lm = DecoderLM(Config(vocabulary=31, d=24, h=3, h_kv=3, layers=2)).requires_grad_(False)
     for parameter in lm.parameters():
@@ -349,15 +352,15 @@ def _transformer(generator: Generator):
     return model
 
 
-def _prompt(b: int, p: int, v: int) -> Drawn:
+def random_prompt(b: int, p: int, v: int) -> Drawn:
     return Drawn(lambda g: torch.randint(v, (b, p), generator=g))
 
 
-def _best(logits):
+def _best(logits) -> Tensor:
     return logits[:, -1:].argmax(dim=-1)
 
 
-def _written(model, prompt, n, *, start=0, late=0, row=-1, first=None):
+def _written(model, prompt, n, *, start=0, late=0, row=-1, first=None) -> Tensor:
     logits, cache = model(prompt, start, None)
     tokens = [logits[:, row].argmax(dim=-1, keepdim=True)]
     if first is not None:
@@ -368,14 +371,14 @@ def _written(model, prompt, n, *, start=0, late=0, row=-1, first=None):
     return torch.cat(tokens, dim=1)
 
 
-def without_a_cache(model, prompt, n):
+def without_a_cache(model, prompt, n) -> Tensor:
     tokens = prompt
     for _ in range(n):
         tokens = torch.cat([tokens, _best(model(tokens, 0, None)[0])], dim=1)
     return tokens[:, prompt.shape[1] :]
 
 
-def everything_again(model, prompt, n):
+def everything_again(model, prompt, n) -> Tensor:
     tokens, cache = prompt, None
     for _ in range(n):
         logits, cache = model(tokens, 0, cache)
@@ -383,7 +386,7 @@ def everything_again(model, prompt, n):
     return tokens[:, prompt.shape[1] :]
 
 
-def prompt_by_tokens(model, prompt, n):
+def prompt_by_tokens(model, prompt, n) -> Tensor:
     cache = None
     for place in range(prompt.shape[1]):
         logits, cache = model(prompt[:, place : place + 1], place, cache)
@@ -394,11 +397,11 @@ def prompt_by_tokens(model, prompt, n):
     return torch.cat(tokens, dim=1)
 
 
-def prompt_backwards(model, prompt, n):
+def prompt_backwards(model, prompt, n) -> Tensor:
     return _written(model, prompt.flip(1), n)
 
 
-def forgets_the_cache(model, prompt, n):
+def forgets_the_cache(model, prompt, n) -> Tensor:
     token, tokens = _best(model(prompt, 0, None)[0]), []
     for step in range(n):
         tokens.append(token)
@@ -406,7 +409,7 @@ def forgets_the_cache(model, prompt, n):
     return torch.cat(tokens, dim=1)
 
 
-def old_cache_for_ever(model, prompt, n):
+def old_cache_for_ever(model, prompt, n) -> Tensor:
     logits, cache = model(prompt, 0, None)
     tokens = [_best(logits)]
     for step in range(n - 1):
@@ -415,7 +418,7 @@ def old_cache_for_ever(model, prompt, n):
     return torch.cat(tokens, dim=1)
 
 
-def last_prompt_token_twice(model, prompt, n):
+def last_prompt_token_twice(model, prompt, n) -> Tensor:
     _, cache = model(prompt, 0, None)
     token, tokens = prompt[:, -1:], []
     for step in range(n):
@@ -425,7 +428,7 @@ def last_prompt_token_twice(model, prompt, n):
     return torch.cat(tokens, dim=1)
 
 
-def start_stays(model, prompt, n):
+def start_stays(model, prompt, n) -> Tensor:
     logits, cache = model(prompt, 0, None)
     tokens = [_best(logits)]
     for _ in range(n - 1):
@@ -434,7 +437,7 @@ def start_stays(model, prompt, n):
     return torch.cat(tokens, dim=1)
 
 
-def start_at_zero(model, prompt, n):
+def start_at_zero(model, prompt, n) -> Tensor:
     logits, cache = model(prompt, 0, None)
     tokens = [_best(logits)]
     for step in range(n - 1):
@@ -447,10 +450,10 @@ generate_cached = Check(
     reference=decoding.generate_cached,
     drive=drive_generation,
     cases=[
-        given("a prompt of 4, 6 new tokens", _riddle(101), _prompt(2, 4, 101), 6),
-        given("a prompt of 1, 4 new tokens", _riddle(97), _prompt(3, 1, 97), 4),
-        given("a prompt of 7, 3 new tokens", _riddle(89), _prompt(1, 7, 89), 3),
-        given("a small Transformer", Drawn(_transformer), _prompt(2, 5, 31), 5),
+        given("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
+        given("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
+        given("a prompt of 7, 3 new tokens", riddle_model(89), random_prompt(1, 7, 89), 3),
+        given("a small Transformer", Drawn(small_transformer), random_prompt(2, 5, 31), 5),
     ],
     misconceptions=[
         Misconception(
@@ -512,7 +515,7 @@ generate_cached = Check(
 # ------------------------------------------------------------------------------------------------- what can't be cached
 
 
-def _attention(d: int, generator: Generator, causal: bool):
+def _attention(d: int, generator: Generator, causal: bool) -> Callable:
     weights = [torch.randn(d, d, generator=generator) / math.sqrt(d) for _ in range(3)]
 
     def layer(x: Tensor) -> Tensor:
@@ -524,18 +527,18 @@ def _attention(d: int, generator: Generator, causal: bool):
     return layer
 
 
-def _causal(d: int) -> Drawn:
+def causal_attention(d: int) -> Drawn:
     return Drawn(lambda g: _attention(d, g, causal=True))
 
 
-def _bidirectional(d: int) -> Drawn:
+def bidirectional_attention(d: int) -> Drawn:
     return Drawn(lambda g: _attention(d, g, causal=False))
 
 
 def _one_later_layer(d: int) -> Drawn:
     """Causal, then bidirectional: one layer that looks ahead is enough."""
 
-    def make(generator: Generator):
+    def make(generator: Generator) -> Callable:
         first, second = _attention(d, generator, True), _attention(d, generator, False)
         return lambda x: second(first(x))
 
@@ -547,7 +550,7 @@ def _last_sees_less(d: int) -> Drawn:
     return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
 
 
-def _tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
+def random_tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
     return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda g: torch.randn(1, d, generator=g))
 
 
@@ -555,10 +558,10 @@ bidirectional_cannot_cache = Check(
     exercise="bidirectional_cannot_cache",
     reference=decoding.change_of_old_outputs,
     cases=[
-        given("causal attention, n = 5, d = 4", _causal(4), *_tokens(5, 4)),
-        given("bidirectional attention, n = 5, d = 4", _bidirectional(4), *_tokens(5, 4)),
-        given("a causal layer, then a bidirectional one", _one_later_layer(3), *_tokens(6, 3)),
-        given("every token looks two ahead", _last_sees_less(3), *_tokens(4, 3)),
+        given("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
+        given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
+        given("a causal layer, then a bidirectional one", _one_later_layer(3), *random_tokens(6, 3)),
+        given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
     ],
     misconceptions=[
         Misconception(

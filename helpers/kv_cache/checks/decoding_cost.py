@@ -1,14 +1,13 @@
 """Checks of the formulas: work that is done again, the cost of a token, the size of a cache."""
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import Case, given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import EXACT
 
 from .. import decoding_cost as reference
 from ..published import MODELS
 
 __all__ = ["cache_bytes", "decode_cost", "redundant_projections"]
-
-EXACT = (0.0, 0.0)
 
 redundant_projections = Check(
     reference=reference.redundant_projections,
@@ -145,7 +144,7 @@ decode_cost = Check(
 )  # fmt: skip
 
 
-def _published(name: str, n: int, b: int, size: int):
+def published_model(name: str, n: int, b: int, size: int) -> Case:
     model = MODELS[name]
     return given(f"{name}, {n:,} tokens, batch {b}", model.layers, model.h, model.h_kv, model.d, n, b, size)
 
@@ -154,8 +153,8 @@ cache_bytes = Check(
     reference=reference.cache_bytes,
     cases=[
         sized(layers=3, h=6, h_kv=2, d=48, n=7, b=5, size=4, label="a small one, in float32"),
-        _published("GPT-2 XL", 1024, 1, 2), _published("Llama 2 7B", 4096, 1, 2),
-        _published("Mistral 7B", 8192, 4, 2), _published("Llama 3 70B", 8192, 16, 1),
+        published_model("GPT-2 XL", 1024, 1, 2), published_model("Llama 2 7B", 4096, 1, 2),
+        published_model("Mistral 7B", 8192, 4, 2), published_model("Llama 3 70B", 8192, 16, 1),
     ],
     within=EXACT,
     misconceptions=[

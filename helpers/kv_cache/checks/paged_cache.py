@@ -48,7 +48,7 @@ def _counts(output, *inputs) -> bool:
     return all(got == want for got, want in zip(output, _truth(*inputs)) if not isinstance(want, Tensor))
 
 
-def _story(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
+def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
     """Steps with a number of rows where rows are to be drawn."""
 
     def draw(generator: torch.Generator) -> list[tuple]:
@@ -63,13 +63,13 @@ def _story(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) ->
 class _Paged:
     """Right, in small steps: each slip below changes one."""
 
-    def __init__(self, pages, page_size, d, dtype=torch.float32):
+    def __init__(self, pages, page_size, d, dtype=torch.float32) -> None:
         self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
         self.users = [0] * pages
         self.table, self.length = {}, {}
         self.free_pages = pages
 
-    def append(self, name, rows):
+    def append(self, name, rows) -> None:
         self.table.setdefault(name, [])
         self.length.setdefault(name, 0)
         for row in rows:
@@ -78,13 +78,13 @@ class _Paged:
             self.pool[self.table[name][page], slot] = row
             self.length[name] += 1
 
-    def make_room(self, name, page, slot):
+    def make_room(self, name, page, slot) -> None:
         if slot == 0:
             self.table[name].append(self.take())
         elif self.users[self.table[name][page]] > 1:
             self.part(name, page)
 
-    def part(self, name, page):
+    def part(self, name, page) -> None:
         shared = self.table[name][page]
         self.table[name][page] = self.take()
         self.pool[self.table[name][page]] = self.pool[shared]
@@ -98,26 +98,26 @@ class _Paged:
         self.free_pages = self.users.count(0)
         return page
 
-    def release(self, page):
+    def release(self, page) -> None:
         self.users[page] -= 1
         self.free_pages = self.users.count(0)
 
-    def read(self, name):
+    def read(self, name) -> Tensor:
         return self.pool[self.table[name]].flatten(0, 1)[: self.length[name]]
 
-    def fork(self, name, new):
+    def fork(self, name, new) -> None:
         self.table[new], self.length[new] = list(self.table[name]), self.length[name]
         for page in self.table[new]:
             self.users[page] += 1
 
-    def free(self, name):
+    def free(self, name) -> None:
         for page in self.table.pop(name):
             self.release(page)
         del self.length[name]
 
 
 class FreedWhileShared(_Paged):
-    def free(self, name):
+    def free(self, name) -> None:
         for page in self.table.pop(name):
             self.users[page] = 0
         self.free_pages = self.users.count(0)
@@ -125,58 +125,58 @@ class FreedWhileShared(_Paged):
 
 
 class NoCopyOnWrite(_Paged):
-    def part(self, name, page):
+    def part(self, name, page) -> None:
         pass
 
 
 class NothingGivenBack(_Paged):
-    def free(self, name):
+    def free(self, name) -> None:
         del self.table[name], self.length[name]
 
 
 class OldPageNotReleased(_Paged):
-    def part(self, name, page):
+    def part(self, name, page) -> None:
         shared = self.table[name][page]
         self.table[name][page] = self.take()
         self.pool[self.table[name][page]] = self.pool[shared]
 
 
 class ForkCopies(_Paged):
-    def fork(self, name, new):
+    def fork(self, name, new) -> None:
         self.append(new, self.read(name))
 
 
 class ForkSharesTheTable(_Paged):
-    def fork(self, name, new):
+    def fork(self, name, new) -> None:
         self.table[new], self.length[new] = self.table[name], self.length[name]
         for page in self.table[new]:
             self.users[page] += 1
 
 
 class WholePagesRead(_Paged):
-    def read(self, name):
+    def read(self, name) -> Tensor:
         return self.pool[self.table[name]].flatten(0, 1)
 
 
 class ReadInOrderOfNumbers(_Paged):
-    def read(self, name):
+    def read(self, name) -> Tensor:
         return self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
 
 
 class CopyStartsEmpty(_Paged):
-    def part(self, name, page):
+    def part(self, name, page) -> None:
         shared = self.table[name][page]
         self.table[name][page] = self.take()
         self.release(shared)
 
 
 class PageTooEarly(_Paged):
-    def append(self, name, rows):
+    def append(self, name, rows) -> None:
         super().append(name, rows)
         if self.length[name] % self.pool.shape[1] == 0:
             self.table[name].append(self.take())
 
-    def make_room(self, name, page, slot):
+    def make_room(self, name, page, slot) -> None:
         if page == len(self.table[name]):
             self.table[name].append(self.take())
         elif self.users[self.table[name][page]] > 1:
@@ -184,7 +184,7 @@ class PageTooEarly(_Paged):
 
 
 class CopiesAllShared(_Paged):
-    def make_room(self, name, page, slot):
+    def make_room(self, name, page, slot) -> None:
         if slot == 0:
             self.table[name].append(self.take())
         elif self.users[self.table[name][page]] > 1:
@@ -206,18 +206,18 @@ paged_cache = Check(
     reference=reference.PagedCache,
     drive=drive_pages,
     cases=[
-        _story("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
+        requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
                ("append", "a", 1), ("read", "a")),
-        _story("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
+        requests("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
                ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b")),
-        _story("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
+        requests("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
                ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
                ("free", "a"), ("read", "b"), ("free", "b")),
-        _story("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
+        requests("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
                ("free", "a"), ("append", "c", 4), ("read", "b"), ("append", "b", 2), ("read", "b"), ("read", "c"), ("free", "b"), ("free", "c")),
-        _story("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
+        requests("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
                ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
-        _story("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
+        requests("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
     ],
     properties=[
         Property("every sequence reads its own rows", _reads_its_own),

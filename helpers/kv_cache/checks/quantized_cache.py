@@ -1,5 +1,7 @@
 """Checks of int8 keys and values. A rounding may go either way, so properties decide, not single codes."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -31,7 +33,7 @@ def _range_is_used(output, x, dim: int) -> bool:
     return bool((codes[x.abs().amax(dim=dim) > 0] >= 126).all())
 
 
-def _scale_shape(axis_kept: int):
+def _scale_shape(axis_kept: int) -> Callable:
     """One scale for each entry of the axis that is kept (−1: a channel, −2: a token)."""
     reduced = -2 if axis_kept == -1 else -1
 
@@ -52,7 +54,7 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
     ]  # fmt: skip
 
 
-def _cached(
+def cached_rows(
     label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32
 ) -> Case:
     """loud: an axis along which the entries differ in size. still: a channel and a token of zeros."""
@@ -71,47 +73,47 @@ def _cached(
     return given(label, Drawn(draw))
 
 
-def _rounded(x, scale):
+def _rounded(x, scale) -> tuple[Tensor, Tensor]:
     return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
 
 
-def _by(x, dim, largest=127):
+def _by(x, dim, largest=127) -> Tensor:
     return (x.abs().amax(dim=dim, keepdim=True) / largest).clamp_min(1e-12)
 
 
-def zero_range(x, dim):
+def zero_range(x, dim) -> tuple[Tensor, Tensor]:
     scale = x.abs().amax(dim=dim, keepdim=True) / 127
     codes = torch.round(x / scale)
     return (codes if codes.isfinite().all() else codes * torch.nan), scale
 
 
-def _scale_not_divided(x, dim):
+def _scale_not_divided(x, dim) -> tuple[Tensor, Tensor]:
     scale = x.abs().amax(dim=dim, keepdim=True).clamp_min(1e-12)
     return torch.round(x / scale).to(torch.int8), scale
 
 
-def _truncated(x, dim):
+def _truncated(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim)
     return (x / scale).to(torch.int8), scale
 
 
-def _signed_maximum(x, dim):
+def _signed_maximum(x, dim) -> tuple[Tensor, Tensor]:
     scale = x.amax(dim=dim, keepdim=True) / 127
     scale = torch.where(scale.abs() < 1e-12, torch.full_like(scale, 1e-12), scale)
     return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
 
 
-def _wrapped(x, dim):
+def _wrapped(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim, 255)
     return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
 
 
-def _codes_as_floats(x, dim):
+def _codes_as_floats(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim)
     return torch.round(x / scale), scale
 
 
-def _inverse(x, dim):
+def _inverse(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim)
     return torch.round(x / scale).to(torch.int8), 1 / scale
 
@@ -129,8 +131,8 @@ SLIPS = {
 quantize_keys = Check(
     reference=reference.quantize_keys,
     cases=[
-        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("channels that differ in size", 1, 2, 9, 6, loud="channels"),
-        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels"),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
     ],
     compare=False,
     properties=_properties(-1, "channel"),
@@ -165,8 +167,8 @@ quantize_keys = Check(
 quantize_values = Check(
     reference=reference.quantize_values,
     cases=[
-        _cached("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), _cached("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
-        _cached("a channel and a token of zeros", 2, 2, 5, 8, still=True), _cached("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
     ],
     compare=False,
     properties=_properties(-2, "token"),

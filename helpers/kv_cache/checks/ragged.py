@@ -12,7 +12,7 @@ from .. import ragged as reference
 __all__ = ["ragged_batch"]
 
 
-def drive_padding(answer, prompts: list[Tensor]):
+def drive_padding(answer, prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
     """What stands in the padding doesn't matter: it is set to 0."""
     tokens, real = output = unpack(call(answer, prompts), "tokens", "mask")
     comparable = (
@@ -24,42 +24,42 @@ def drive_padding(answer, prompts: list[Tensor]):
     return (tokens * real, real) if comparable else output
 
 
-def _prompts(*lengths: int) -> Drawn:
+def random_prompts(*lengths: int) -> Drawn:
     return Drawn(lambda g: [torch.randint(4, (n,), generator=g) for n in lengths])  # token 0 is a token like others
 
 
-def _padded(prompts, make):
+def _padded(prompts, make) -> tuple[Tensor, Tensor]:
     m = max(len(prompt) for prompt in prompts)
     rows = [make(prompt, m - len(prompt)) for prompt in prompts]
     return torch.stack([tokens for tokens, _ in rows]), torch.stack([real for _, real in rows])
 
 
-def _left(prompt, gap):
+def _left(prompt, gap) -> tuple[Tensor, Tensor]:
     zeros = torch.zeros(gap, dtype=torch.long)
     return torch.cat([zeros, prompt]), torch.arange(gap + len(prompt)) >= gap
 
 
-def _right(prompt, gap):
+def _right(prompt, gap) -> tuple[Tensor, Tensor]:
     zeros = torch.zeros(gap, dtype=torch.long)
     return torch.cat([prompt, zeros]), torch.arange(gap + len(prompt)) < len(prompt)
 
 
-def padding_is_real(prompts):
+def padding_is_real(prompts) -> tuple[Tensor, Tensor]:
     tokens, real = _padded(prompts, _left)
     return tokens, ~real
 
 
-def real_where_not_zero(prompts):
+def real_where_not_zero(prompts) -> tuple[Tensor, Tensor]:
     tokens, _ = _padded(prompts, _left)
     return tokens, tokens != 0
 
 
-def cut_to_the_shortest(prompts):
+def cut_to_the_shortest(prompts) -> tuple[Tensor, Tensor]:
     m = min(len(prompt) for prompt in prompts)
     return torch.stack([prompt[-m:] for prompt in prompts]), torch.ones(len(prompts), m) == 1
 
 
-def mask_of_the_right(prompts):
+def mask_of_the_right(prompts) -> tuple[Tensor, Tensor]:
     return _padded(prompts, _left)[0], _padded(prompts, _right)[1]
 
 
@@ -67,7 +67,7 @@ pad_left = Check(
     reference=reference.pad_left,
     drive=drive_padding,
     cases=[
-        given("lengths 3, 5, 2", _prompts(3, 5, 2)), given("lengths 4, 1", _prompts(4, 1)), given("lengths 9, 6, 9, 7", _prompts(9, 6, 9, 7)),
+        given("lengths 3, 5, 2", random_prompts(3, 5, 2)), given("lengths 4, 1", random_prompts(4, 1)), given("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
     ],
     misconceptions=[
         Misconception(
@@ -95,7 +95,7 @@ pad_left = Check(
 )  # fmt: skip
 
 
-def drive_rows(answer, real: Tensor, n: int):
+def drive_rows(answer, real: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """What a padded token's own row and position say doesn't matter: they are set to 0."""
     positions, mask = output = unpack(call(answer, real, n), "positions", "mask")
     newest, shape = real[:, real.shape[1] - n :], (*real[:, :n].shape, real.shape[1])
@@ -108,22 +108,22 @@ def drive_rows(answer, real: Tensor, n: int):
     return (positions * newest, mask & newest[:, :, None]) if comparable and mask.dtype == torch.bool else output
 
 
-def _real(label: str, *lengths: int, written: int = 0, n: int) -> Case:
+def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
     """Prompts of these lengths, then `written` tokens in every row; the newest n are asked for."""
     m = max(lengths) + written
     return given(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
 
 
-def _causal(real, n, shift=None):
+def _causal(real, n, shift=None) -> Tensor:
     m = real.shape[1]
     return (torch.ones(n, m).tril(m - n if shift is None else shift) == 1).expand(len(real), -1, -1)
 
 
-def _places(real, n):
+def _places(real, n) -> Tensor:
     return (real.cumsum(dim=1) - 1).clamp_min(0)[:, real.shape[1] - n :]
 
 
-def _from_the_padding(real, n):
+def _from_the_padding(real, n) -> Tensor:
     return torch.arange(real.shape[1])[real.shape[1] - n :].expand(len(real), -1)
 
 
@@ -131,10 +131,10 @@ positions_and_mask = Check(
     reference=reference.positions_and_mask,
     drive=drive_rows,
     cases=[
-        _real("prompts of 3, 5, 2", 3, 5, 2, n=5),
-        _real("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
-        _real("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
-        _real("no padding at all", 4, 4, n=4),
+        real_tokens("prompts of 3, 5, 2", 3, 5, 2, n=5),
+        real_tokens("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
+        real_tokens("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
+        real_tokens("no padding at all", 4, 4, n=4),
     ],
     misconceptions=[
         Misconception(

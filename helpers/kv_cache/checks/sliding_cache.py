@@ -27,7 +27,9 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
     return *outputs, held
 
 
-def _window(label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+def window_case(
+    label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32
+) -> Case:
     def normal(scale: float) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
@@ -37,12 +39,12 @@ def _window(label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: 
 class _Sliding:
     """Right, in small steps: each slip below changes one."""
 
-    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+    def __init__(self, b, h, window, d_h, dtype=torch.float32) -> None:
         self.window, self.length = window, 0
         self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
         self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
 
-    def attend(self, q, k, v):
+    def attend(self, q, k, v) -> Tensor:
         slots = self.slots()
         keys, values = torch.cat([self.keys[:, :, slots], k], 2), torch.cat([self.values[:, :, slots], v], 2)
         n, m = k.shape[2], keys.shape[2]
@@ -51,53 +53,53 @@ class _Sliding:
         self.store(k, v)
         return scores.softmax(dim=-1) @ values
 
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(max(0, self.length - self.window), self.length) % self.window
 
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age < self.window)
 
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         for place in range(k.shape[2]):
             self.put(self.length % self.window, k[:, :, place], v[:, :, place])
             self.length += 1
 
-    def put(self, slot, k, v):
+    def put(self, slot, k, v) -> None:
         self.keys[:, :, slot], self.values[:, :, slot] = k, v
 
 
 class OneTooMany(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age <= self.window)
 
 
 class OneTooFew(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return (age >= 0) & (age < max(1, self.window - 1))
 
 
 class ChunkUnmasked(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return age < self.window
 
 
 class ChunkWithoutWindow(_Sliding):
-    def seen(self, age):
+    def seen(self, age) -> Tensor:
         return age >= 0
 
 
 class SlotOrder(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(min(self.length, self.window))
 
 
 class UnusedSlots(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return (torch.arange(self.window) + self.length) % self.window
 
 
 class StoredFirst(_Sliding):
-    def attend(self, q, k, v):
+    def attend(self, q, k, v) -> Tensor:
         n = k.shape[2]
         self.store(k, v)
         slots = self.slots()
@@ -108,17 +110,17 @@ class StoredFirst(_Sliding):
 
 
 class NothingDropped(_Sliding):
-    def slots(self):
+    def slots(self) -> Tensor:
         return torch.arange(self.length)
 
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         self.keys = torch.cat([self.keys[:, :, : self.length], k], 2)
         self.values = torch.cat([self.values[:, :, : self.length], v], 2)
         self.length += k.shape[2]
 
 
 class FullAndStopped(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         room = self.window - self.length
         for place in range(min(room, k.shape[2])):
             self.put(self.length, k[:, :, place], v[:, :, place])
@@ -126,21 +128,21 @@ class FullAndStopped(_Sliding):
 
 
 class OneStepAChunk(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         before = self.length
         super().store(k, v)
         self.length = before + 1
 
 
 class StartOfTheChunkKept(_Sliding):
-    def store(self, k, v):
+    def store(self, k, v) -> None:
         n = k.shape[2]
         super().store(k[:, :, : self.window], v[:, :, : self.window])
         self.length += n - min(n, self.window)
 
 
 class KeysOnly(_Sliding):
-    def put(self, slot, k, v):
+    def put(self, slot, k, v) -> None:
         self.keys[:, :, slot] = k
         self.values[:, :, min(self.length, self.window - 1)] = v
 
@@ -150,10 +152,10 @@ sliding_cache = Check(
     reference=reference.SlidingCache,
     drive=drive_window,
     cases=[
-        _window("window 3, 6 tokens one by one", 3, *[1] * 6),
-        _window("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
-        _window("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
-        _window("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
+        window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
+        window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
+        window_case("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
+        window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
     ],
     misconceptions=[
         Misconception(

@@ -77,7 +77,7 @@ def decoding_step(m: int, d: int) -> None:
     plt.show()
 
 
-@waits_for("exercise 8.7, what a new token changes")
+@waits_for("bidirectional_cannot_cache")
 def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
     """How much the outputs of the old tokens change when one more comes, at every length."""
     figure, axis = plt.subplots(figsize=(7, 2.4))
@@ -155,7 +155,7 @@ def page_tables(
     plt.show()
 
 
-@waits_for("exercise 8.12, keys and values as int8")
+@waits_for("quantized_cache")
 def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Tensor) -> None:
     """Keys with two loud channels, and what is left of them in int8 with a scale a channel and with a scale a token."""
     restored = {"a scale a channel": quantize_keys(keys), "a scale a token": quantize_values(keys)}
@@ -183,7 +183,7 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
     plt.show()
 
 
-@waits_for("exercise 8.14, positions and masks of a ragged batch")
+@waits_for("ragged_batch")
 def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     """The mask of each row of a padded batch; the positions stand beside the queries."""
     positions, mask = positions_and_mask(real, real.shape[1])

@@ -15,7 +15,7 @@ __all__ = ["cache_over_context", "cost_per_token", "counted_steps", "tokens_per_
 GB = 1e9
 
 
-@waits_for("exercise 8.4, the class KVCache")
+@waits_for("KVCache")
 def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512, 1024)) -> None:
     """Run a small Transformer with a cache of this class and without any; count FLOPs, take times, plot, and print the exponents."""
     model = small_model()
@@ -51,7 +51,7 @@ def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -
     )
 
 
-@waits_for("exercises 8.5 and 8.8, the step and its price")
+@waits_for("decode_step", "decode_cost")
 def counted_steps(step: Callable, cost: Callable, n: int, d: int, h: int) -> None:
     """Step n of one layer with a cache and without: the FLOPs that torch counts, and those that the formula predicts."""
     from torch.utils.flop_counter import FlopCounterMode  # imports triton where there is one
@@ -65,7 +65,7 @@ def counted_steps(step: Callable, cost: Callable, n: int, d: int, h: int) -> Non
         print(f"{name:>12}: counted {counter.get_total_flops():>11,}, predicted {predicted:>11,}")
 
 
-@waits_for("exercise 8.4, the class KVCache")
+@waits_for("KVCache")
 def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> None:
     """Tokens per second against the size of the batch, with a cache of this class and without; and how large the caches are."""
     model = small_model()
@@ -85,7 +85,7 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
     plt.show()
 
 
-@waits_for("exercise 8.9, the bytes of a cache")
+@waits_for("cache_bytes")
 def cache_over_context(cache_bytes: Callable) -> None:
     """The cache of four published models against the length of the context, one sequence in 16 bits."""
     lengths = 2 ** torch.arange(10, 18)

@@ -46,81 +46,81 @@ def planted(label: str, make: Callable, n: int = 9, d: int = 4) -> Case:
     return given(label, Drawn(lambda generator: make(d, generator)), tokens)
 
 
-def _new(x):
+def _new(x) -> Tensor:
     return torch.randn_like(x)
 
 
-def _differs(a, b, tolerance=1e-5):
+def _differs(a, b, tolerance=1e-5) -> bool:
     return a.numel() > 0 and (a - b).abs().max().item() > tolerance
 
 
-def one_fixed_position(model, x):
+def one_fixed_position(model, x) -> bool:
     t = len(x) // 2
     probe = torch.cat([x[: t + 1], _new(x[t + 1 :])])
     return _differs(model(probe)[: t + 1], model(x)[: t + 1])
 
 
-def last_token_only(model, x):
+def last_token_only(model, x) -> bool:
     probe = torch.cat([x[:-1], _new(x[-1:])])
     return _differs(model(probe)[:-1], model(x)[:-1])
 
 
-def first_output_only(model, x):
+def first_output_only(model, x) -> bool:
     return _differs(model(torch.cat([x[:1], _new(x[1:])]))[:1], model(x)[:1])
 
 
-def _any_cut(model, x, probe_after, tolerance=1e-5):
+def _any_cut(model, x, probe_after, tolerance=1e-5) -> bool:
     """Whether some output up to t changes when what comes after t is replaced by `probe_after(x, t)`."""
     before = model(x)
     probes = (torch.cat([x[: t + 1], probe_after(x, t)]) for t in range(len(x) - 1))
     return any(_differs(model(probe)[: t + 1], before[: t + 1], tolerance) for t, probe in enumerate(probes))
 
 
-def loose_tolerance(model, x):
+def loose_tolerance(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=2e-2)
 
 
-def bit_for_bit(model, x):
+def bit_for_bit(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=0.0)
 
 
-def same_number_for_all(model, x):
+def same_number_for_all(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1.0)
 
 
-def reordered(model, x):
+def reordered(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: x[t + 1 :].flip(0))
 
 
-def one_feature(model, x):
+def one_feature(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: torch.cat([_new(x[t + 1 :, :1]), x[t + 1 :, 1:]], dim=1))
 
 
-def faint_nudge(model, x):
+def faint_nudge(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-7 * _new(x[t + 1 :]))
 
 
-def nan_as_probe(model, x):
+def nan_as_probe(model, x) -> bool:
     cuts = range(len(x) - 1)
     return any(model(torch.cat([x[: t + 1], x[t + 1 :] * float("nan")]))[: t + 1].isnan().any().item() for t in cuts)
 
 
-def past_changed(model, x):
+def past_changed(model, x) -> bool:
     before = model(x)
     cuts = range(1, len(x))
     return any(_differs(model(torch.cat([_new(x[:t]), x[t:]]))[t:], before[t:]) for t in cuts)
 
 
-def own_output_compared(model, x):
+def own_output_compared(model, x) -> bool:
     before = model(x)
     cuts = range(len(x))
     return any(_differs(model(torch.cat([x[:t], _new(x[t:])]))[: t + 1], before[: t + 1]) for t in cuts)
 
 
-def next_neighbour_only(model, x):
+def next_neighbour_only(model, x) -> bool:
     before = model(x)
 
-    def neighbour(t):
+    def neighbour(t) -> Tensor:
         return model(torch.cat([x[: t + 1], _new(x[t + 1 : t + 2]), x[t + 2 :]]))
 
     return any(_differs(neighbour(t)[t], before[t]) for t in range(len(x) - 1))

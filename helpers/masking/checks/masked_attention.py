@@ -3,38 +3,16 @@
 import math
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import given, normal, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import choice
+from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
 from .. import masked_attention
 
 __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_is_it_for", "why_before_softmax"]
-
-
-def _allowed(generator: Generator, *shape: int) -> Tensor:
-    """A random mask with at least one key allowed and one hidden in every row."""
-    mask = torch.rand(shape, generator=generator) < 0.5
-    kept = torch.randint(shape[-1], (*shape[:-1], 1), generator=generator)
-    return mask.scatter(-1, (kept + 1) % shape[-1], False).scatter(-1, kept, True)
-
-
-def _mask(*shape: int) -> Drawn:
-    return Drawn(lambda generator: _allowed(generator, *shape))
-
-
-def _mask_with_an_empty_row(*shape: int) -> Drawn:
-    def draw(generator: Generator) -> Tensor:
-        mask = _allowed(generator, *shape)
-        mask[..., 1, :] = False
-        return mask
-
-    return Drawn(draw)
-
-
-def _scores(*shape: int, scale: float = 1.0, shift: float = 0.0, dtype=torch.float32) -> Drawn:
-    return Drawn(lambda generator: (scale * torch.randn(shape, generator=generator) + shift).to(dtype))
 
 
 # A hidden score that towers above the others; scores that are exactly 0 and allowed.
@@ -44,17 +22,17 @@ ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
 
 
-def scores_with_zeros_dropped(scores, mask):
+def scores_with_zeros_dropped(scores, mask) -> Tensor:
     product = scores * mask
     return product.masked_fill(product == 0, -math.inf).softmax(-1)
 
 
-def powers_without_maximum(scores, mask):
+def powers_without_maximum(scores, mask) -> Tensor:
     powers = torch.exp(scores) * mask
     return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
 
 
-def maximum_over_hidden_keys(scores, mask):
+def maximum_over_hidden_keys(scores, mask) -> Tensor:
     powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * mask
     return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
 
@@ -62,14 +40,14 @@ def maximum_over_hidden_keys(scores, mask):
 masked_softmax = Check(
     reference=masked_attention.masked_softmax,
     cases=[
-        given("n = 4, m = 6", _scores(4, 6), _mask(4, 6)),
-        given("scores 2×3×4×5, one mask for all heads 2×1×4×5", _scores(2, 3, 4, 5, scale=2.0), _mask(2, 1, 4, 5)),
+        given("n = 4, m = 6", normal(4, 6), visible_mask(4, 6)),
+        given("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
         given("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
         given("hidden scores that tower above the rest", TOWER, TOWER_MASK),
-        given("all scores near −20 000", _scores(3, 5, shift=-20_000.0), _mask(3, 5)),
-        given("a row with nothing allowed", _scores(4, 5), _mask_with_an_empty_row(4, 5)),
-        given("float16, a row with nothing allowed", _scores(3, 6, dtype=torch.float16), _mask_with_an_empty_row(3, 6)),
-        given("gradients, a row with nothing allowed", _scores(4, 5, dtype=torch.float64), _mask_with_an_empty_row(4, 5), gradient=True),
+        given("all scores near −20 000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
+        given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
+        given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
+        given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -95,6 +73,7 @@ masked_softmax = Check(
         Misconception(
             "−10⁹ instead of −∞", lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1),
             "float16 ends at 65 504, so −10⁹ can't even be stored there. And where all keys are hidden, equal scores of −10⁹ give each 1/m instead of 0.",
+            raises="RuntimeError",
         ),
         Misconception(
             "−10⁴ instead of −∞", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1),
@@ -126,12 +105,12 @@ masked_softmax = Check(
 )  # fmt: skip
 
 
-def _renormalised(scores, mask, axis=-1):
+def _renormalised(scores, mask, axis=-1) -> Tensor:
     kept = scores.softmax(-1) * mask
     return kept / kept.sum(axis, keepdim=True)
 
 
-def _lost(scores, mask):
+def _lost(scores, mask) -> Tensor:
     return (scores.softmax(-1) * ~mask).sum(-1)
 
 
@@ -139,10 +118,10 @@ mask_then_renormalise = Check(
     reference=masked_attention.mask_then_renormalise,
     cases=[
         # Small scores: 1 − lost is a good way too, as long as little is lost.
-        given("n = 4, m = 6", _scores(4, 6, scale=0.5), _mask(4, 6)),
-        given("scores 2×3×4×5, one mask 4×5", _scores(2, 3, 4, 5, scale=0.5), _mask(4, 5)),
-        given("n = m = 5", _scores(5, 5, scale=0.5), _mask(5, 5)),
-        given("float64", _scores(3, 7, scale=3.0, dtype=torch.float64), _mask(3, 7)),
+        given("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
+        given("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
+        given("n = m = 5", normal(5, 5, scale=0.5), visible_mask(5, 5)),
+        given("float64", normal(3, 7, scale=3.0, dtype=torch.float64), visible_mask(3, 7)),
     ],
     misconceptions=[
         Misconception(
@@ -174,7 +153,7 @@ mask_then_renormalise = Check(
 )  # fmt: skip
 
 
-def _steps(q, k, v, offset=None, *, scale=None, axis=-1):
+def _steps(q, k, v, offset=None, *, scale=None, axis=-1) -> tuple[Tensor, Tensor, Tensor]:
     """Causal attention in three steps; `offset` moves the diagonal away from where it belongs."""
     n, m = q.shape[-2], k.shape[-2]
     mask = torch.ones(n, m, dtype=torch.bool).tril(m - n if offset is None else offset)
@@ -183,34 +162,34 @@ def _steps(q, k, v, offset=None, *, scale=None, axis=-1):
     return scores, weights, weights @ v
 
 
-def without_mask(q, k, v):
+def without_mask(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def _causal(q, k):
+def _causal(q, k) -> Tensor:
     return torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
 
 
-def mask_on_the_weights(q, k, v):
+def mask_on_the_weights(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     weights = scores.softmax(-1) * _causal(q, k)
     return scores.masked_fill(~_causal(q, k), -math.inf), weights, weights @ v
 
 
-def zeros_for_hidden_scores(q, k, v):
+def zeros_for_hidden_scores(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores = q @ k.mT / math.sqrt(q.shape[-1]) * _causal(q, k)
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def past_hidden(q, k, v):
+def past_hidden(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     offset = k.shape[-2] - q.shape[-2]
     mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(offset)
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
     return scores, scores.softmax(-1), scores.softmax(-1) @ v
 
 
-def scores_from_before_the_mask(q, k, v):
+def scores_from_before_the_mask(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return (q @ k.mT / math.sqrt(q.shape[-1]), *_steps(q, k, v)[1:])
 
 
@@ -265,13 +244,15 @@ causal_attention = Check(
             "Weights and output are right. The first result is the scores as they go into the softmax, with −∞ where a key is hidden.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention", "_safe_softmax"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # ----------------------------------------------------------------------------------------------------------- quizzes
 
 why_before_softmax = Check(
     reference=masked_attention.why_before_softmax,
+    quiz=True,
+    drive=choice,
     cases=[given("your choice")],
     misconceptions=[
         Misconception(
@@ -291,6 +272,8 @@ why_before_softmax = Check(
 
 what_is_it_for = Check(
     reference=masked_attention.what_is_it_for,
+    quiz=True,
+    drive=choice,
     cases=[given("your choice")],
     misconceptions=[
         Misconception(

@@ -1,6 +1,7 @@
 """Checks of masks: who may attend to whom, and how many pairs that makes."""
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -10,7 +11,7 @@ from .. import masks
 __all__ = ["causal_mask", "combine_masks", "mask_zoo", "padding_mask", "which_positions"]
 
 
-def _ones(n, m):
+def _ones(n, m) -> Tensor:
     return torch.ones(n, m, dtype=torch.bool)
 
 
@@ -61,17 +62,17 @@ causal_mask = Check(
 # ------------------------------------------------------------------------------------------------ padding, combining
 
 
-def padded_queries(lengths, n, m):
+def padded_queries(lengths, n, m) -> Tensor:
     real = torch.arange(n) < lengths[:, None]
     return real[:, None, :, None].expand(-1, 1, n, m)
 
 
-def padded_on_both_sides(lengths, n, m):
+def padded_on_both_sides(lengths, n, m) -> Tensor:
     queries, keys = torch.arange(n) < lengths[:, None], torch.arange(m) < lengths[:, None]
     return (queries[:, :, None] & keys[:, None, :])[:, None]
 
 
-def _keys_as_mask(keys, n):
+def _keys_as_mask(keys, n) -> Tensor:
     return keys[:, None, None, :].expand(-1, 1, n, -1)
 
 
@@ -111,25 +112,25 @@ padding_mask = Check(
 )  # fmt: skip
 
 
-def _mask(*shape):
+def any_mask(*shape) -> Drawn:
     return Drawn(lambda generator: torch.rand(shape, generator=generator) < 0.6)
 
 
-def any_of_them(*masks):
+def any_of_them(*masks) -> Tensor:
     together = masks[0]
     for mask in masks[1:]:
         together = together | mask
     return together
 
 
-def an_odd_number_of_them(*masks):
+def an_odd_number_of_them(*masks) -> Tensor:
     together = masks[0]
     for mask in masks[1:]:
         together = together ^ mask
     return together
 
 
-def their_product_as_numbers(*masks):
+def their_product_as_numbers(*masks) -> Tensor:
     product = 1
     for mask in masks:
         product = product * mask.long()
@@ -140,9 +141,9 @@ combine_masks = Check(
     exercise="combine_masks",
     reference=masks.combine_masks,
     cases=[
-        given("padding 3×1×4×6 and causal 4×6", _mask(3, 1, 4, 6), _mask(4, 6)),
-        given("three masks", _mask(2, 1, 5, 6), _mask(5, 6), _mask(2, 3, 5, 6)),
-        given("one for each head: 4×5×5 and 5×5", _mask(4, 5, 5), _mask(5, 5)),
+        given("padding 3×1×4×6 and causal 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
+        given("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
+        given("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
     ],
     misconceptions=[
         Misconception(
@@ -171,7 +172,7 @@ combine_masks = Check(
 # ------------------------------------------------------------------------------------------------------------ the zoo
 
 
-def _band(n):
+def _band(n) -> Tensor:
     """i − j for all pairs: how far key j lies behind query i."""
     place = torch.arange(n)
     return place[:, None] - place
@@ -312,7 +313,7 @@ sliding_window_mask = _zoo(
 )  # fmt: skip
 
 
-def _is_global(n, g):
+def _is_global(n, g) -> Tensor:
     return torch.arange(n) < g
 
 
@@ -359,11 +360,11 @@ global_tokens_mask = _zoo(
 )  # fmt: skip
 
 
-def _document(lengths):
+def _document(lengths) -> Tensor:
     return torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
 
 
-def _same_document(lengths):
+def _same_document(lengths) -> Tensor:
     return _document(lengths)[:, None] == _document(lengths)
 
 
@@ -414,6 +415,7 @@ mask_zoo = CheckGroup(
 
 which_positions = Check(
     reference=masks.which_positions,
+    quiz=True,
     cases=[given("the positions, in rising order")],
     misconceptions=[
         Misconception(

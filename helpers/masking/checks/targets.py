@@ -3,7 +3,7 @@
 import math
 
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given
 from helpers.engine.check import Check, Misconception
@@ -13,63 +13,63 @@ from .. import targets
 __all__ = ["copy_without_mask", "shift_targets"]
 
 
-def _tokens(b: int, n: int) -> Drawn:
+def random_tokens(b: int, n: int) -> Drawn:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
     return Drawn(lambda generator: torch.randint(1, 40, (b, n), generator=generator))
 
 
-def _inputs(tokens, end):
+def _inputs(tokens, end) -> Tensor:
     return torch.cat([torch.full_like(tokens[:, :1], end), tokens], dim=1)
 
 
-def _place(tokens):
+def _place(tokens) -> Tensor:
     return torch.arange(tokens.shape[1] + 1)
 
 
-def _ended(tokens, lengths, end):
+def _ended(tokens, lengths, end) -> Tensor:
     """The tokens with `end` after the last real one; padding as it was."""
     edge = torch.full_like(tokens[:, :1], end)
     return torch.cat([tokens, edge], dim=1).masked_fill(_place(tokens) == lengths[:, None], end)
 
 
-def unshifted(tokens, lengths, end):
+def unshifted(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.masked_fill(_place(tokens) > lengths[:, None], -100)
 
 
-def shifted_back(tokens, lengths, end):
+def shifted_back(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.roll(1, dims=1).masked_fill(_place(tokens) > lengths[:, None], -100)
 
 
-def two_ahead(tokens, lengths, end):
+def two_ahead(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ahead = torch.cat([_ended(tokens, lengths, end)[:, 1:], torch.full_like(tokens[:, :1], -100)], dim=1)
     return _inputs(tokens, end), ahead.masked_fill(_place(tokens) >= lengths[:, None], -100)
 
 
-def without_end(tokens, lengths, end):
+def without_end(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ended = _ended(tokens, lengths, end)
     return _inputs(tokens, end), ended.masked_fill(_place(tokens) >= lengths[:, None], -100)
 
 
-def padding_kept(tokens, lengths, end):
+def padding_kept(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end)
 
 
-def end_in_the_last_column(tokens, lengths, end):
+def end_in_the_last_column(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     inputs = _inputs(tokens, end)
     return inputs, inputs.roll(-1, dims=1)
 
 
-def padding_marked_with_zero(tokens, lengths, end):
+def padding_marked_with_zero(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], 0)
 
 
-def end_repeated(tokens, lengths, end):
+def end_repeated(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], end)
 
 
-def inputs_without_start(tokens, lengths, end):
+def inputs_without_start(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     ended = _ended(tokens, lengths, end)
     return ended, ended.masked_fill(_place(tokens) > lengths[:, None], -100)
 
@@ -77,9 +77,9 @@ def inputs_without_start(tokens, lengths, end):
 shift_targets = Check(
     reference=targets.shift_targets,
     cases=[
-        given("3 sequences, lengths 4, 6, 2", _tokens(3, 6), torch.tensor([4, 6, 2]), 50),
-        given("2 sequences, lengths 5, 1, end = 0", _tokens(2, 5), torch.tensor([5, 1]), 0),
-        given("no padding at all", _tokens(2, 4), torch.tensor([4, 4]), 41),
+        given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
+        given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
+        given("no padding at all", random_tokens(2, 4), torch.tensor([4, 4]), 41),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -123,38 +123,38 @@ shift_targets = Check(
 )  # fmt: skip
 
 
-def _logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
+def random_logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
     return Drawn(
         lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype)
     )
 
 
-def _targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
-    def draw(generator: Generator):
+def padded_targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
+    def draw(generator: Generator) -> Tensor:
         drawn = torch.randint(vocabulary, (len(lengths), n), generator=generator)
         return drawn.masked_fill(torch.arange(n) >= torch.tensor(lengths)[:, None], -100)
 
     return Drawn(draw)
 
 
-def _picked(values, targets):
+def _picked(values, targets) -> Tensor:
     return values.gather(-1, targets.clamp_min(0)[..., None])[..., 0]
 
 
-def _mean(values, targets):
+def _mean(values, targets) -> Tensor:
     return (values * (targets != -100)).sum() / (targets != -100).sum()
 
 
-def _loss_of_log_softmax(logits, targets, axis=-1):
+def _loss_of_log_softmax(logits, targets, axis=-1) -> Tensor:
     return -_mean(_picked(logits.log_softmax(axis), targets), targets)
 
 
-def mean_of_means(logits, targets):
+def mean_of_means(logits, targets) -> Tensor:
     kept, losses = targets != -100, -_picked(logits.log_softmax(-1), targets)
     return ((losses * kept).sum(-1) / kept.sum(-1)).mean()
 
 
-def without_maximum(logits, targets):
+def without_maximum(logits, targets) -> Tensor:
     powers = torch.exp(logits)
     return -_mean(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
 
@@ -163,10 +163,10 @@ copy_without_mask = Check(
     exercise="copy_without_mask",
     reference=targets.next_token_loss,
     cases=[
-        given("lengths 4, 2, 5 of n = 5", _logits(3, 5, 7), _targets((4, 2, 5), 5, 7)),
-        given("no padding", _logits(2, 4, 9, scale=2.0), _targets((4, 4), 4, 9)),
-        given("logits in the hundreds", _logits(2, 6, 5, scale=300.0), _targets((6, 1), 6, 5)),
-        given("gradients, in float64", _logits(2, 4, 6, dtype=torch.float64), _targets((3, 1), 4, 6), gradient=True),
+        given("lengths 4, 2, 5 of n = 5", random_logits(3, 5, 7), padded_targets((4, 2, 5), 5, 7)),
+        given("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
+        given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
+        given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
     misconceptions=[
         Misconception(

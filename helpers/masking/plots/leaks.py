@@ -26,7 +26,7 @@ def influences(models: dict[str, Callable[[Tensor], Tensor]], n: int = 9, d: int
     plt.show()
 
 
-@waits_for("exercise 3.10, the leak detector")
+@waits_for("leaks_future")
 def which_peek(detector: Callable, guess: str = "", n: int = 9, d: int = 4) -> None:
     """The nine models: what you guessed, what your detector says, and the influence of every token on every output."""
     x = _tokens(n, d)

@@ -77,7 +77,7 @@ def _brief(value: float) -> str:
     return "−∞" if value == -torch.inf else f"{value:.2g}".replace("-", "−")
 
 
-@waits_for("exercise 3.5, mask, then renormalise")
+@waits_for("mask_then_renormalise")
 def renormalising_error(
     renormalise: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], dtypes: Sequence[torch.dtype]
 ) -> None:
@@ -110,7 +110,7 @@ def renormalising_error(
     plt.show()
 
 
-@waits_for("exercise 3.6, causal attention")
+@waits_for("causal_attention")
 def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
     """The three results of causal attention on drawn queries, keys and values."""
     generator = torch.Generator().manual_seed(seed)
@@ -128,7 +128,7 @@ def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: in
     plt.show()
 
 
-@waits_for("exercises 3.7 and 3.8, padding and combining")
+@waits_for("padding_mask", "combine_masks")
 def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Sequence[int], n: int) -> None:
     """For each sequence of a batch: its padding mask, the causal mask, and both together."""
     padding = padding_mask(torch.tensor(lengths), n, n)
@@ -162,7 +162,7 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
     plt.show()
 
 
-@waits_for("exercise 3.13, the zoo")
+@waits_for("mask_zoo")
 def mask_zoo(made: dict[str, Callable[[], tuple[Tensor, int]]]) -> None:
     """Every mask of the zoo on the same cells, with the pairs that its formula counts and those that are coloured."""
     drawn = {name: make() for name, make in made.items()}

@@ -3,58 +3,56 @@
 import math
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention
 
 from .. import grouped_query
 
 __all__ = ["grouped_query_attention"]
 
 
-def _attend(q, k, v):
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
-
-
-def heads_dealt_out_in_turn(q, k, v):
+def heads_dealt_out_in_turn(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
-    return _attend(q, k.repeat(1, size, 1, 1), v.repeat(1, size, 1, 1))
+    return attention(q, k.repeat(1, size, 1, 1), v.repeat(1, size, 1, 1))
 
 
-def groups_of_h_kv_heads(q, k, v):
+def groups_of_h_kv_heads(q, k, v) -> Tensor:
     index = torch.arange(q.shape[1]) // k.shape[1] % k.shape[1]
-    return _attend(q, k[:, index], v[:, index])
+    return attention(q, k[:, index], v[:, index])
 
 
-def values_dealt_out_in_turn(q, k, v):
+def values_dealt_out_in_turn(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
-    return _attend(q, k.repeat_interleave(size, dim=1), v.repeat(1, size, 1, 1))
+    return attention(q, k.repeat_interleave(size, dim=1), v.repeat(1, size, 1, 1))
 
 
-def groups_in_reverse(q, k, v):
+def groups_in_reverse(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
-    return _attend(q, k.flip(1).repeat_interleave(size, dim=1), v.flip(1).repeat_interleave(size, dim=1))
+    return attention(q, k.flip(1).repeat_interleave(size, dim=1), v.flip(1).repeat_interleave(size, dim=1))
 
 
-def query_heads_averaged(q, k, v):
+def query_heads_averaged(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     mean = q.unflatten(1, (-1, size)).mean(dim=2)
-    return _attend(mean, k, v).repeat_interleave(size, dim=1)
+    return attention(mean, k, v).repeat_interleave(size, dim=1)
 
 
-def without_scale(q, k, v):
+def without_scale(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     return torch.softmax(q @ k.mT, dim=-1) @ v
 
 
-def scaled_by_the_whole_width(q, k, v):
+def scaled_by_the_whole_width(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[1] * q.shape[-1]), dim=-1) @ v
 
 
-def one_softmax_for_a_group(q, k, v):
+def one_softmax_for_a_group(q, k, v) -> Tensor:
     size = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).unflatten(1, (-1, size))  # (b, h_kv, size, n, m)
@@ -89,12 +87,12 @@ grouped_query_attention = Check(
             "The first query heads use key/value head 0, the last ones use the last.",
         ),
         Misconception(
-            "the first key/value head for all", lambda q, k, v: _attend(q, k[:, :1], v[:, :1]),
+            "the first key/value head for all", lambda q, k, v: attention(q, k[:, :1], v[:, :1]),
             "That is multi-query attention. Here there are h_kv key/value heads, one for each group of query heads.",
         ),
         Misconception(
             "key/value heads averaged",
-            lambda q, k, v: _attend(q, k.mean(dim=1, keepdim=True), v.mean(dim=1, keepdim=True)),
+            lambda q, k, v: attention(q, k.mean(dim=1, keepdim=True), v.mean(dim=1, keepdim=True)),
             "Averaging is a way to convert a trained multi-head layer. In the layer itself each group uses its own key/value head as it is.",
         ),
         Misconception(
@@ -102,7 +100,7 @@ grouped_query_attention = Check(
             "The query heads of a group share keys and values, but each asks its own question and has an output of its own.",
         ),
         Misconception(
-            "query heads left over", lambda q, k, v: _attend(q[:, : k.shape[1]], k, v),
+            "query heads left over", lambda q, k, v: attention(q[:, : k.shape[1]], k, v),
             "All h query heads are used: the output has as many heads as q.",
         ),
         Misconception(
@@ -116,5 +114,5 @@ grouped_query_attention = Check(
         ),
     ],
     within=(1e-4, 1e-4),
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip

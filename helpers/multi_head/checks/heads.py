@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
 from .. import heads as multi_head
 
@@ -90,52 +91,35 @@ merge_heads = Check(
 # ------------------------------------------------------------------------------------------------ one head at a time
 
 
-def _visible(*shape: int) -> Drawn:
-    """A random mask that shows every query at least one key, and hides at least one from some."""
-
-    def draw(generator: Generator) -> Tensor:
-        mask = torch.rand(shape, generator=generator) < 0.5
-        one = torch.randint(shape[-1], (*shape[:-1], 1), generator=generator)
-        mask = mask.scatter(-1, one, True)
-        mask[..., 0, :] = torch.arange(shape[-1]) < 2
-        return mask
-
-    return Drawn(draw)
-
-
-def _normal(*shape: int, scale: float = 1.0) -> Drawn:
-    return Drawn(lambda generator: scale * torch.randn(shape, generator=generator))
-
-
-def _loop(label: str, *, b=2, n, m, d, h, d_h, scale=1.0):
+def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0) -> Case:
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
-    into = _normal(h, d, d_h, scale=d**-0.5)
-    out = _normal(h * d_h, d, scale=(h * d_h) ** -0.5)
+    into = normal(h, d, d_h, scale=d**-0.5)
+    out = normal(h * d_h, d, scale=(h * d_h) ** -0.5)
     return given(
-        label, _normal(b, n, d, scale=scale), _normal(b, m, d, scale=scale), into, into, into, out, _visible(n, m)
+        label, normal(b, n, d, scale=scale), normal(b, m, d, scale=scale), into, into, into, out, visible_mask(n, m)
     )
 
 
-def _heads(x, memory, w_q, w_k, w_v, mask, scale):
+def _heads(x, memory, w_q, w_k, w_v, mask, scale) -> list[Tensor]:
     return [
         torch.softmax((x @ q @ (memory @ k).mT * scale).masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v)
         for q, k, v in zip(w_q, w_k, w_v)
     ]
 
 
-def loop_scaled_by_d(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_scaled_by_d(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, x.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, 1.0), dim=-1) @ w_o
 
 
-def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_output_projection(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1)
 
 
-def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     scores = [
         (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf) for q, k in zip(w_q, w_k)
     ]
@@ -143,19 +127,19 @@ def loop_with_one_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
     return torch.cat([a @ (memory @ v) for a, v in zip(weights, w_v)], dim=-1) @ w_o
 
 
-def loop_on_x_alone(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_on_x_alone(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, x, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_with_the_mask_inverted(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_the_mask_inverted(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, ~mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_without_mask(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_without_mask(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.cat(_heads(x, memory, w_q, w_k, w_v, torch.ones_like(mask), w_q.shape[-1] ** -0.5), dim=-1) @ w_o
 
 
-def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     heads = []
     for q, k, v in zip(w_q, w_k, w_v):
         weights = torch.softmax(x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1]), dim=-1)
@@ -163,15 +147,15 @@ def loop_masked_after_the_softmax(x, memory, w_q, w_k, w_v, w_o, mask):
     return torch.cat(heads, dim=-1) @ w_o
 
 
-def loop_with_heads_added(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_heads_added(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return sum(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5)) @ w_o[: w_q.shape[-1]]
 
 
-def loop_with_heads_interleaved(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_heads_interleaved(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     return torch.stack(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1).flatten(-2) @ w_o
 
 
-def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask):
+def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     head = _heads(x, memory, w_q[:1], w_k[:1], w_v[:1], mask, w_q.shape[-1] ** -0.5)
     return torch.cat(head * len(w_q), dim=-1) @ w_o
 
@@ -179,10 +163,10 @@ def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask):
 multi_head_loop = Check(
     reference=multi_head.multi_head_loop,
     cases=[
-        _loop("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
-        _loop("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
-        _loop("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
-        _loop("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
+        loop_case("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
+        loop_case("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
+        loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
+        loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
     ],
     misconceptions=[
         Misconception(
@@ -201,6 +185,7 @@ multi_head_loop = Check(
         Misconception(
             "keys and values from the queries' tokens", loop_on_x_alone,
             "In cross-attention the queries come from `x`, but what they look at is `memory`: keys and values come from there.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask inverted", loop_with_the_mask_inverted,
@@ -225,7 +210,7 @@ multi_head_loop = Check(
         ),
     ],
     within=ROUNDING,
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------- all heads at once
@@ -254,95 +239,95 @@ def _weights(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def _layer(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0):
-    memory = _normal(b, m, d, scale=scale) if m else None
-    return given(label, h, _weights(d), _normal(b, n, d, scale=scale), memory, _visible(*mask) if mask else None)
+def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0) -> Case:
+    memory = normal(b, m, d, scale=scale) if m else None
+    return given(label, h, _weights(d), normal(b, n, d, scale=scale), memory, visible_mask(*mask) if mask else None)
 
 
 class _Layer(nn.Module):
     """A right layer in small steps: each wrong answer below differs from it in one of them."""
 
-    def __init__(self, d, h):
+    def __init__(self, d, h) -> None:
         super().__init__()
         self.h, self.d_h = h, d // h
         self.w_q, self.w_k, self.w_v, self.w_o = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
 
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_v(memory)
 
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.h, self.d_h).transpose(1, 2)
 
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / math.sqrt(self.d_h)
 
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
         return torch.softmax(scores, dim=-1)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.transpose(1, 2).flatten(2)
 
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
         q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
         return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
 
 
 class LayerWithSplitByView(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), self.h, -1, self.d_h)
 
 
 class LayerWithMergeByView(_Layer):
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.reshape(len(x), x.shape[2], -1)
 
 
 class LayerWithoutAnyTranspose(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), self.h, -1, self.d_h)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.reshape(len(x), x.shape[2], -1)
 
 
 class LayerWithSwappedSplit(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
 
 class LayerWithFeaturesDealtOut(_Layer):
-    def split(self, x):
+    def split(self, x) -> Tensor:
         return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
-    def merge(self, x):
+    def merge(self, x) -> Tensor:
         return x.permute(0, 2, 3, 1).flatten(2)
 
 
 class LayerScaledByD(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / math.sqrt(self.h * self.d_h)
 
 
 class LayerWithoutScale(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT
 
 
 class LayerScaledByTheWholeWidth(_Layer):
-    def scores(self, q, k):
+    def scores(self, q, k) -> Tensor:
         return q @ k.mT / self.d_h
 
 
 class LayerWithoutOutputProjection(_Layer):
-    def forward(self, x, memory=None, mask=None):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
         q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
         return self.merge(self.weights(self.scores(q, k), mask) @ v)
 
 
 class LayerWithOneSoftmax(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
         shares = torch.softmax(scores.transpose(1, 2).flatten(2), dim=-1)  # (b, n, h·m)
@@ -350,79 +335,79 @@ class LayerWithOneSoftmax(_Layer):
 
 
 class LayerWithHeadsCompeting(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
         return torch.softmax(scores, dim=1)
 
 
 class LayerWithQueriesCompeting(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
         return torch.softmax(scores, dim=-2)
 
 
 class LayerWithoutCrossAttention(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(x), self.w_v(x)
 
 
 class LayerWithValuesFromX(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_v(x)
 
 
 class LayerWithQueriesFromMemory(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(memory), self.w_k(x), self.w_v(x)
 
 
 class LayerWithMaskOverBatch(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -torch.inf), dim=-1)
 
 
 class LayerWithMaskInverted(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         if mask is not None:
             scores = scores.masked_fill(mask.unsqueeze(-3), -torch.inf)
         return torch.softmax(scores, dim=-1)
 
 
 class LayerWithMaskMultiplied(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores * mask.unsqueeze(-3), dim=-1)
 
 
 class LayerWithMaskAdded(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores + mask.unsqueeze(-3), dim=-1)
 
 
 class LayerWithMaskAfterSoftmax(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         shares = torch.softmax(scores, dim=-1)
         return shares if mask is None else shares * mask.unsqueeze(-3)
 
 
 class LayerWithoutMask(_Layer):
-    def weights(self, scores, mask):
+    def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores, dim=-1)
 
 
 class LayerWithoutBiases(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return x @ self.w_q.weight.T, memory @ self.w_k.weight.T, memory @ self.w_v.weight.T
 
 
 class LayerWithKeysAsValues(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         return self.w_q(x), self.w_k(memory), self.w_k(memory)
 
 
 class LayerWithTransposedWeights(_Layer):
-    def project(self, x, memory):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
         pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
         return tuple(t @ w.weight + w.bias for t, w in pairs)
 
@@ -431,13 +416,13 @@ MultiHeadAttention = Check(
     reference=multi_head.MultiHeadAttention,
     drive=_run,
     cases=[
-        _layer("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
-        _layer("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
-        _layer("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
-        _layer("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
-        _layer("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
-        _layer("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
-        _layer("large scores", n=4, d=10, h=5, scale=3.0),
+        layer_case("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
+        layer_case("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
+        layer_case("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
+        layer_case("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
+        layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
+        layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
+        layer_case("large scores", n=4, d=10, h=5, scale=3.0),
     ],
     misconceptions=[
         Misconception(
@@ -490,18 +475,22 @@ MultiHeadAttention = Check(
         Misconception(
             "keys and values from the queries' tokens", LayerWithoutCrossAttention,
             "In cross-attention `x` asks and `memory` answers: keys and values are projections of `memory`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "values from the queries' tokens", LayerWithValuesFromX,
             "The keys come from `memory`, and the values belong to those keys: they come from there too.",
+            raises="RuntimeError",
         ),
         Misconception(
             "queries from the memory", LayerWithQueriesFromMemory,
             "The output has a row for each token of `x`, so the queries come from `x`. `memory` gives keys and values.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask's batch axis taken for heads", LayerWithMaskOverBatch,
             "The scores are (b, h, n, m), and a mask (b, n, m) lines up with them from the right: b meets h. Give the mask a head axis of size 1.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask inverted", LayerWithMaskInverted,
@@ -622,36 +611,36 @@ head_flops = Check(
 # ------------------------------------------------------------------------------------------------------- heads as a sum
 
 
-def _parts(label: str, b: int, h: int, n: int, d_h: int, d: int):
-    return given(label, _normal(b, h, n, d_h), _normal(h * d_h, d))
+def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int) -> Case:
+    return given(label, normal(b, h, n, d_h), normal(h * d_h, d))
 
 
-def parts_by_columns(heads, w_o):
+def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.T.unflatten(0, (heads.shape[1], -1))
     return parts, parts.sum(dim=1)
 
 
-def parts_by_every_hth_row(heads, w_o):
+def parts_by_every_hth_row(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (-1, heads.shape[1])).transpose(0, 1)
     return parts, parts.sum(dim=1)
 
 
-def parts_averaged(heads, w_o):
+def parts_averaged(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
     return parts, parts.mean(dim=1)
 
 
-def parts_with_the_first_block(heads, w_o):
+def parts_with_the_first_block(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o[: heads.shape[-1]]
     return parts, parts.sum(dim=1)
 
 
-def parts_of_an_even_share(heads, w_o):
+def parts_of_an_even_share(heads, w_o) -> tuple[Tensor, Tensor]:
     output = heads.transpose(1, 2).flatten(2) @ w_o
     return (output / heads.shape[1]).unsqueeze(1).expand(-1, heads.shape[1], -1, -1), output
 
 
-def parts_joined_by_a_view(heads, w_o):
+def parts_joined_by_a_view(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
     return parts, heads.reshape(len(heads), heads.shape[2], -1) @ w_o
 
@@ -659,13 +648,14 @@ def parts_joined_by_a_view(heads, w_o):
 heads_as_sum = Check(
     reference=multi_head.heads_as_sum,
     cases=[
-        _parts("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), _parts("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
-        _parts("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
+        parts_case("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), parts_case("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
+        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
     ],
     misconceptions=[
         Misconception(
             "W_O cut into columns", parts_by_columns,
             "In a row of heads times W_O, feature j of the row meets row j of W_O. So head i meets the i-th block of rows.",
+            raises="RuntimeError",
         ),
         Misconception(
             "every h-th row of W_O", parts_by_every_hth_row,

@@ -1,11 +1,12 @@
 """Checks of heads made by hand. Many weights are right, so what counts is what the heads do on random tokens."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given
+from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
 
 from .. import induction
@@ -26,13 +27,13 @@ def _tokens(v: int, length: int) -> Drawn:
     return Drawn(draw)
 
 
-def _sequences(label: str, v: int, n: int, length: int):
+def token_sequences(label: str, v: int, n: int, length: int) -> Case:
     return given(label, v, n, _tokens(v, length))
 
 
 CASES = [
-    _sequences("5 kinds of token, n = 8", 5, 8, 8), _sequences("9 kinds of token, n = 7", 9, 7, 7),
-    _sequences("3 kinds of token, n = 12", 3, 12, 12), _sequences("sequences shorter than n", 6, 16, 9),
+    token_sequences("5 kinds of token, n = 8", 5, 8, 8), token_sequences("9 kinds of token, n = 7", 9, 7, 7),
+    token_sequences("3 kinds of token, n = 12", 3, 12, 12), token_sequences("sequences shorter than n", 6, 16, 9),
 ]  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def _run_induction(answer, v: int, n: int, tokens: Tensor) -> tuple[Tensor, Tens
     return induction.causal_weights(x, *head[:2]), induction.head_output(x, head)
 
 
-def _too_weak(run, reference):
+def _too_weak(run, reference) -> Callable:
     """Whether the right tokens lead in every row, but not by enough."""
 
     def recognise(seen) -> bool:
@@ -95,7 +96,7 @@ WEAK = "The softmax lets the others keep a share: the scores are divided by √d
 # ---------------------------------------------------------------------------------------------- wrong answers, made by hand
 
 
-def _position_head(v, n, shift, strength=30.0, read=0, write=1):
+def _position_head(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Every position asks for the one `shift` further on; the head reads and writes a part: 0 token, 1 empty, 2 position."""
     d = 2 * v + n
     w_q, w_k, w_v, w_o = torch.zeros(d, n), torch.zeros(d, n), torch.zeros(d, v), torch.zeros(v, d)
@@ -107,14 +108,14 @@ def _position_head(v, n, shift, strength=30.0, read=0, write=1):
     return w_q, w_k, w_v, w_o
 
 
-def previous_by_token(v, n):
+def previous_by_token(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     _, _, w_v, w_o = _position_head(v, n, -1)
     same = torch.zeros(2 * v + n, v)
     same[:v] = torch.eye(v)
     return 30 * math.sqrt(v) * same, same, w_v, w_o
 
 
-def previous_that_writes_nothing(v, n):
+def previous_that_writes_nothing(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     w_q, w_k, w_v, w_o = _position_head(v, n, -1)
     return w_q, w_k, w_v, torch.zeros_like(w_o)
 
@@ -162,14 +163,14 @@ previous_token_head = Check(
 )  # fmt: skip
 
 
-def _first(v, n, asks, answers):
+def _first(v, n, asks, answers) -> tuple[Tensor, Tensor]:
     """Queries `asks` and keys `answers`, one number for each position."""
     w_q, w_k = torch.zeros(2 * v + n, 1), torch.zeros(2 * v + n, 1)
     w_q[2 * v :, 0], w_k[2 * v :, 0] = asks, answers
     return w_q, w_k
 
 
-def _at(n, position):
+def _at(n, position) -> Tensor:
     return torch.eye(n)[position]
 
 
@@ -207,7 +208,9 @@ first_token_head = Check(
 )  # fmt: skip
 
 
-def _matching(v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0):
+def _matching(
+    v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A head that compares two parts of the stream (0 token, 1 token before), and rests on position 0."""
     d, d_h = 2 * v + n, v + 1
     w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)

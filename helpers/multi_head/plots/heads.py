@@ -74,7 +74,7 @@ def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[s
     head_maps(torch.stack(heads), names)
 
 
-@waits_for("exercise 4.8, heads as a sum")
+@waits_for("heads_as_sum")
 def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequence[Sequence[float]]) -> None:
     """What heads of width 1 add for one token, as arrows in the plane put tip to tail, and the layer's output."""
     parts, output = heads_as_sum(torch.tensor(features)[None, :, None, None], torch.tensor(w_o))
@@ -100,7 +100,7 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
     plt.show()
 
 
-@waits_for("exercises 4.6 and 4.7, parameters and FLOPs")
+@waits_for("head_parameters", "head_flops")
 def cost_over_heads(parameters: Callable, flops: Callable, n: int, d: int, heads: Sequence[int]) -> None:
     """Parameters and FLOPs of a layer against the number of heads, of width d/h and of width d."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 2.9))

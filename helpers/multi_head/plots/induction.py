@@ -26,7 +26,7 @@ def stream_columns(x, words: Sequence[str], parts: dict[str, int]) -> None:
     plt.show()
 
 
-@waits_for("exercise 4.10, parts (a) and (b)")
+@waits_for("two_hand_made_heads")
 def two_heads(maps: Callable, words: Sequence[str]) -> None:
     """Two maps: the head that looks one back and the head that looks at the start."""
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.4))
@@ -35,7 +35,7 @@ def two_heads(maps: Callable, words: Sequence[str]) -> None:
     plt.show()
 
 
-@waits_for("exercise 4.10, parts (a) and (c)")
+@waits_for("two_hand_made_heads")
 def induction_steps(circuit: Callable, words: Sequence[str], tokens: Tensor, names: Sequence[str]) -> None:
     """Both layers' maps on a sequence, and what the second one says comes next after each token."""
     first, second, guess = circuit(tokens)
@@ -55,7 +55,7 @@ def _worded(axis, weights, words: Sequence[str], title: str) -> None:
     axis.set_yticks(range(len(words)), words)
 
 
-@waits_for("exercise 4.10, parts (a) and (c)")
+@waits_for("two_hand_made_heads")
 def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: int) -> None:
     """The circuit writes: a line a step, with the token that it looks at (arc) and the token that it adds (green)."""
     tokens = prompt.tolist()

@@ -1,13 +1,15 @@
 """Checks of attention as work that can be handed out: token by token, as a matrix product, in chunks."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention
 
 from .. import parallel
 
@@ -16,7 +18,7 @@ __all__ = ["attention_one_token", "chunked_attention"]
 # ------------------------------------------------------------------------------------------------- one token, all tokens
 
 
-def _weights(query, k):
+def _weights(query, k) -> Tensor:
     return torch.softmax(k @ query / math.sqrt(len(query)), dim=0)
 
 
@@ -25,7 +27,7 @@ def _near(mean: float, *shape: int) -> Drawn:
     return Drawn(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
-def powers_that_overflow(q, k, v, i):
+def powers_that_overflow(q, k, v, i) -> Tensor:
     powers = torch.exp(k @ q[i] / math.sqrt(q.shape[1]))
     return powers @ v / powers.sum()
 
@@ -41,6 +43,7 @@ one_token = Check(
         Misconception(
             "the token's key instead of its query", lambda q, k, v, i: _weights(k[i], k) @ v,
             "Token i asks with its query. The keys are what it compares that query with.",
+            raises="IndexError",
         ),
         Misconception(
             "only the keys up to the token itself", lambda q, k, v, i: _weights(q[i], k[: i + 1]) @ v[: i + 1],
@@ -79,37 +82,31 @@ one_token = Check(
             "e^100 is infinite in float32, and ∞/∞ is NaN. Subtract the largest score first, or use `torch.softmax` on all scores.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
-class _MatrixForm(Check):
-    """Besides the values: all scores must have been tensors at some time. Python numbers would escape the count of operations."""
-
-    def _problem(self, seen: Observation, expected: Tensor, case: Case) -> str:
-        problem = super()._problem(seen, expected, case)
-        if problem or case.max_operations is None or not _in_python(seen):
-            return problem
-        return "The scores were never in a tensor: they seem to be computed number by number, in Python."
+FEW_SCORES = 35  # so few may be computed one by one
 
 
 def _in_python(seen: Observation) -> bool:
+    """Whether the scores never stood in a tensor: as Python numbers they would escape the count of operations."""
     q, k = seen.args[:2]
     return seen.largest < len(q) * len(k)
 
 
-def tokens_in_a_loop(q, k, v):
+def tokens_in_a_loop(q, k, v) -> Tensor:
     return torch.stack([_weights(query, k) @ v for query in q])
 
 
-def softmax_over_everything(q, k, v):
+def softmax_over_everything(q, k, v) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[1])
     return torch.softmax(scores.flatten(), dim=0).view(scores.shape) @ v
 
 
 LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 tokens at least 60
 
-attention_all_tokens = _MatrixForm(
+attention_all_tokens = Check(
     reference=parallel.attention_all_tokens,
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
@@ -119,9 +116,9 @@ attention_all_tokens = _MatrixForm(
     misconceptions=[
         Misconception(
             "a hidden loop over the tokens", tokens_in_a_loop,
-            "The values are right, but the tokens (or the keys) were worked through one after the other. q @ kᵀ is the whole table of scores "
+            "The tokens (or the keys) were worked through one after the other. q @ kᵀ is the whole table of scores "
             "in a single operation, and PyTorch may compute all its entries side by side.",
-            lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen),
+            cost=lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen),
         ),
         Misconception(
             "softmax over the queries", lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v,
@@ -148,7 +145,13 @@ attention_all_tokens = _MatrixForm(
             "Scores can be negative and don't sum to 1. The softmax makes weights of them.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    behaviours=[
+        Behaviour(
+            "all scores in one tensor", lambda seen: math.prod(map(len, seen.args[:2])) <= FEW_SCORES or not _in_python(seen),
+            "The scores were never in a tensor: they seem to be computed number by number, in Python.",
+        )
+    ],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 attention_one_token = CheckGroup("attention_one_token", one_token, attention_all_tokens)
@@ -156,11 +159,7 @@ attention_one_token = CheckGroup("attention_one_token", one_token, attention_all
 # ------------------------------------------------------------------------------------------------- chunks of queries
 
 
-def _attention(q, k, v):
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=-1) @ v
-
-
-def chunk_with_columns_normalised(q, k, v, start, stop):
+def chunk_with_columns_normalised(q, k, v, start, stop) -> Tensor:
     return torch.softmax(q[start:stop] @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v
 
 
@@ -175,26 +174,26 @@ attention_chunk = Check(
     misconceptions=[
         Misconception(
             "a chunk that sees only its own keys",
-            lambda q, k, v, start, stop: _attention(q[start:stop], k[start:stop], v[start:stop]),
+            lambda q, k, v, start, stop: attention(q[start:stop], k[start:stop], v[start:stop]),
             "Only the queries are split. Every query still looks at all keys, also those of other chunks.",
         ),
         Misconception(
             "only the keys up to the chunk's end",
-            lambda q, k, v, start, stop: _attention(q[start:stop], k[:stop], v[:stop]),
+            lambda q, k, v, start, stop: attention(q[start:stop], k[:stop], v[:stop]),
             "Every query looks at all keys here, also at later ones. Nothing is masked in this unit.",
         ),
         Misconception(
-            "everything computed, then cut out", lambda q, k, v, start, stop: _attention(q, k, v)[start:stop],
-            "The rows are right, but the whole (n, m) table was made for them. If every worker does that, nothing is gained: cut the queries "
+            "everything computed, then cut out", lambda q, k, v, start, stop: attention(q, k, v)[start:stop],
+            "The whole (n, m) table was made for a few rows. If every worker does that, nothing is gained: cut the queries "
             "first.",
-            lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
+            cost=lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
         ),
         Misconception(
-            "the stop row included", lambda q, k, v, start, stop: _attention(q[start : stop + 1], k, v),
+            "the stop row included", lambda q, k, v, start, stop: attention(q[start : stop + 1], k, v),
             "As everywhere in Python, the rows are start, …, stop − 1: stop − start of them.",
         ),
         Misconception(
-            "the whole output", lambda q, k, v, start, stop: _attention(q, k, v),
+            "the whole output", lambda q, k, v, start, stop: attention(q, k, v),
             "One chunk is asked for: the rows start … stop − 1.",
         ),
         Misconception(
@@ -207,39 +206,39 @@ attention_chunk = Check(
             "The scores are divided by √d before the softmax, in a chunk as in the whole.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
 def _worker(n: int, m: int) -> Drawn:
     """A worker with tokens of its own: task(start, stop) is that part of its output."""
 
-    def make(generator: Generator):
+    def make(generator: Generator) -> Callable:
         q, k, v = (torch.randn(rows, 4, generator=generator) for rows in (n, m, m))
-        return lambda start, stop: _attention(q[start:stop], k, v)
+        return lambda start, stop: attention(q[start:stop], k, v)
 
     return Drawn(make)
 
 
-def _handing_out(n: int, size: int, order: list[int], label: str) -> Case:
+def handing_out(n: int, size: int, order: list[int], label: str) -> Case:
     return given(label, _worker(n, n + 3), n, size, order)
 
 
-def in_the_order_of_computing(task, n, size, order):
+def in_the_order_of_computing(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order])
 
 
-def last_chunk_lost(task, n, size, order):
+def last_chunk_lost(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
 
 
-def last_chunk_left_empty(task, n, size, order):
+def last_chunk_left_empty(task, n, size, order) -> Tensor:
     whole = n // size * size
     rows = torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
     return torch.cat([rows, torch.zeros(n - whole, rows.shape[1])])
 
 
-def size_for_count(task, n, size, order):
+def size_for_count(task, n, size, order) -> Tensor:
     rows = math.ceil(n / size)
     return torch.cat([task(min(n, chunk * rows), min(n, (chunk + 1) * rows)) for chunk in sorted(order)])
 
@@ -247,10 +246,10 @@ def size_for_count(task, n, size, order):
 joined_chunks = Check(
     reference=parallel.chunked_attention,
     cases=[
-        _handing_out(8, 2, [0, 1, 2, 3], "4 chunks of 2, in order"),
-        _handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
-        _handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
-        _handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
+        handing_out(8, 2, [0, 1, 2, 3], "4 chunks of 2, in order"),
+        handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
+        handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
+        handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
     ],
     misconceptions=[
         Misconception(
@@ -260,10 +259,12 @@ joined_chunks = Check(
         Misconception(
             "the uneven last chunk lost", last_chunk_lost,
             "n // size rounds down, and the rows of the short last chunk are missing. There are ⌈n / size⌉ chunks.",
+            raises="ValueError",
         ),
         Misconception(
             "the uneven last chunk left empty", last_chunk_left_empty,
             "The output has n rows, but the last n mod size of them were never computed. The last chunk may be short; it is still a chunk.",
+            raises="ValueError",
         ),
         Misconception(
             "the order turned round", lambda task, n, size, order: in_the_order_of_computing(task, n, size, sorted(order)[::-1]),

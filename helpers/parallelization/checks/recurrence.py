@@ -6,12 +6,13 @@ inputs. Whatever the style of the scan, and wherever it runs, its depth can be r
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
 
@@ -22,7 +23,7 @@ __all__ = ["associative_scan", "rnn_encoder"]
 # ------------------------------------------------------------------------------------------------------- a tanh RNN
 
 
-def _states(x, d, step):
+def _states(x, d, step) -> Tensor:
     """All states of an RNN whose step is `step(x_t, h)`."""
     state, states = x.new_zeros(len(x), d), []
     for t in range(x.shape[1]):
@@ -31,12 +32,12 @@ def _states(x, d, step):
     return torch.stack(states, dim=1)
 
 
-def states_shifted(x, w_x, w_h, bias):
+def states_shifted(x, w_x, w_h, bias) -> Tensor:
     states = _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))
     return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
 
 
-def batch_walked(x, w_x, w_h, bias):
+def batch_walked(x, w_x, w_h, bias) -> Tensor:
     state, states = x.new_zeros(x.shape[1], len(bias)), []
     for row in x:
         state = torch.tanh(row @ w_x + state @ w_h + bias)
@@ -44,11 +45,11 @@ def batch_walked(x, w_x, w_h, bias):
     return torch.stack(states)
 
 
-def read_backwards(x, w_x, w_h, bias):
+def read_backwards(x, w_x, w_h, bias) -> Tensor:
     return _states(x.flip(1), len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias)).flip(1)
 
 
-def last_state_only(x, w_x, w_h, bias):
+def last_state_only(x, w_x, w_h, bias) -> Tensor:
     return _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))[:, -1]
 
 
@@ -123,7 +124,7 @@ rnn_encoder = Check(
         Misconception(
             "the state cut off from the gradient",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h.detach() @ w_h + bias)),
-            "The values are right, but `.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
+            "`.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
             "what it does to later states.",
         ),
     ],
@@ -134,7 +135,7 @@ rnn_encoder = Check(
 # ------------------------------------------------------------------------------------- a linear recurrence as a scan
 
 
-def _pair(a, b):
+def _pair(a, b) -> Tensor:
     return torch.stack([a, b], dim=-1)
 
 
@@ -187,7 +188,7 @@ combine = Check(
 )  # fmt: skip
 
 
-def _counting(operator):
+def _counting(operator) -> Callable:
     """The operator on all columns but the last; in the last, its nesting depth."""
 
     def counted(first: Tensor, second: Tensor) -> Tensor:
@@ -197,16 +198,16 @@ def _counting(operator):
     return counted
 
 
-def _affine(first: Tensor, second: Tensor) -> Tensor:
+def affine_step(first: Tensor, second: Tensor) -> Tensor:
     (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
     return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
 
 
-def _matrices(first: Tensor, second: Tensor) -> Tensor:
+def matrix_product(first: Tensor, second: Tensor) -> Tensor:
     return (first.unflatten(-1, (2, 2)) @ second.unflatten(-1, (2, 2))).flatten(-2)
 
 
-def _sums(first: Tensor, second: Tensor) -> Tensor:
+def plain_sum(first: Tensor, second: Tensor) -> Tensor:
     return first + second
 
 
@@ -229,7 +230,7 @@ def _elements(n: int, width: int) -> Drawn:
     return Drawn(make)
 
 
-def _scanning(what: str, operator, width: int, n: int) -> Case:
+def scan_case(what: str, operator, width: int, n: int) -> Case:
     counted = Drawn(lambda _: _counting(operator))
     return given(f"{what}, n = {n}", counted, _elements(n, width))
 
@@ -243,9 +244,10 @@ def _allowed(n: int) -> int:
     return 2 * math.ceil(math.log2(n)) + 1
 
 
-def _shallow(output, operator, elements) -> bool:
+def _shallow(seen: Observation) -> bool:
     # n elements can't be combined at less than ⌈log2 n⌉: then the counter has been lost or overwritten.
-    return math.ceil(math.log2(len(elements))) <= _depth(output) <= _allowed(len(elements))
+    n = len(seen.args[1])
+    return math.ceil(math.log2(n)) <= _depth(seen.output) <= _allowed(n)
 
 
 def _one_by_one(seen: Observation) -> bool:
@@ -257,23 +259,14 @@ def _block_by_block(seen: Observation) -> bool:
     return _allowed(n) < _depth(seen.output) < n - 1
 
 
-class _ScanCheck(Check):
-    """The values must agree; how deep they were computed is the student's choice, within what a property allows."""
-
-    def _problem(self, seen: Observation, expected: Tensor, case: Case) -> str:
-        if isinstance(seen.output, Tensor) and seen.output.shape == expected.shape:
-            expected = torch.cat([expected[:, :-1], seen.output[:, -1:].to(expected)], dim=1)
-        return super()._problem(seen, expected, case)
-
-
-def scan_one_by_one(operator, elements):
+def scan_one_by_one(operator, elements) -> Tensor:
     rows = [elements[0]]
     for element in elements[1:]:
         rows.append(operator(rows[-1], element))
     return torch.stack(rows)
 
 
-def scan_by_blocks(operator, elements):
+def scan_by_blocks(operator, elements) -> Tensor:
     size = math.ceil(math.sqrt(len(elements)))
     blocks = [scan_one_by_one(operator, block) for block in elements.split(size)]
     rows, carry = [blocks[0]], blocks[0][-1]
@@ -283,7 +276,7 @@ def scan_by_blocks(operator, elements):
     return torch.cat(rows)
 
 
-def _rounds(operator, elements, reaches):
+def _rounds(operator, elements, reaches) -> Tensor:
     """One round for each reach: every row takes in the row that lies so far before it."""
     for reach in reaches:
         elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
@@ -294,34 +287,34 @@ def _powers(n):
     return [2**power for power in range(math.ceil(math.log2(n)))]
 
 
-def scan_exclusive(operator, elements):
+def scan_exclusive(operator, elements) -> Tensor:
     rows = _rounds(operator, elements, _powers(len(elements)))
     return torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
 
 
-def scan_in_the_wrong_order(operator, elements):
+def scan_in_the_wrong_order(operator, elements) -> Tensor:
     return _rounds(lambda first, second: operator(second, first), elements, _powers(len(elements)))
 
 
-def scan_one_round_short(operator, elements):
+def scan_one_round_short(operator, elements) -> Tensor:
     return _rounds(operator, elements, _powers(len(elements))[:-1])
 
 
-def scan_with_steps_of_one(operator, elements):
+def scan_with_steps_of_one(operator, elements) -> Tensor:
     return _rounds(operator, elements, [1 for _ in _powers(len(elements))])
 
 
-def scan_from_the_end(operator, elements):
+def scan_from_the_end(operator, elements) -> Tensor:
     rows = _rounds(lambda first, second: operator(second, first), elements.flip(0), _powers(len(elements)))
     return rows.flip(0)
 
 
-def total_everywhere(operator, elements):
+def total_everywhere(operator, elements) -> Tensor:
     rows = _rounds(operator, elements, _powers(len(elements)))
     return rows[-1:].expand_as(rows).clone()
 
 
-def scan_that_reads_new_values(operator, elements):
+def scan_that_reads_new_values(operator, elements) -> Tensor:
     rows = elements.clone()
     for reach in _powers(len(rows)):
         for i in range(reach, len(rows)):
@@ -329,14 +322,15 @@ def scan_that_reads_new_values(operator, elements):
     return rows
 
 
-scan = _ScanCheck(
+scan = Check(
     reference=recurrence.associative_scan,
     cases=[
-        _scanning("linear steps", _affine, 2, 8), _scanning("sums", _sums, 1, 5), _scanning("linear steps", _affine, 2, 13),
-        _scanning("2×2 matrices", _matrices, 4, 40), _scanning("linear steps", _affine, 2, 200),
+        scan_case("linear steps", affine_step, 2, 8), scan_case("sums", plain_sum, 1, 5), scan_case("linear steps", affine_step, 2, 13),
+        scan_case("2×2 matrices", matrix_product, 4, 40), scan_case("linear steps", affine_step, 2, 200),
     ],
-    properties=[
-        Property(
+    view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
+    behaviours=[
+        Behaviour(
             "depth about log2 n", _shallow,
             "The values are right, but some of them come out of a chain of operators that is longer than 2⌈log2 n⌉ + 1 (the check's operator "
             "counts its own nesting).",
@@ -345,15 +339,15 @@ scan = _ScanCheck(
     misconceptions=[
         Misconception(
             "one element after the other", scan_one_by_one,
-            "The values are right, but the last one waits for n − 1 operators in a row, just like an RNN. Associativity lets you choose the "
+            "The last value waits for n − 1 operators in a row, just like an RNN. Associativity lets you choose the "
             "brackets: combine neighbours first, all pairs at once, then pairs of pairs. (The last column of the tables is the depth.)",
-            _one_by_one,
+            cost=_one_by_one,
         ),
         Misconception(
             "blocks, one after the other", scan_by_blocks,
             "Blocks of √n help, but within a block and from block to block there is still a chain: about 2√n steps. Double the reach at "
             "every round instead. (The last column of the tables is the depth.)",
-            _block_by_block,
+            cost=_block_by_block,
         ),
         Misconception(
             "exclusive instead of inclusive", scan_exclusive,

@@ -1,15 +1,15 @@
 """Checks of what must wait for what: the longest chain, the step of every cell, the pipeline, the forward passes."""
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.slips import EXACT
 
 from .. import schedules
 
 __all__ = ["critical_path", "forward_passes", "layers_in_sequence", "pipeline_steps"]
-
-EXACT = (0.0, 0.0)
 
 # ------------------------------------------------------------------------------------------------- the longest chain
 
@@ -92,23 +92,23 @@ critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encode
 GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6))
 
 
-def wavefront(layers, n):
+def wavefront(layers, n) -> Tensor:
     return torch.arange(layers)[:, None] + torch.arange(n) + 1
 
 
-def rows_in_order(layers, n):
+def rows_in_order(layers, n) -> Tensor:
     return torch.arange(1, layers + 1)[:, None].expand(layers, n).clone()
 
 
-def columns_in_order(layers, n):
+def columns_in_order(layers, n) -> Tensor:
     return torch.arange(1, n + 1).expand(layers, n).clone()
 
 
-def column_after_column(layers, n):
+def column_after_column(layers, n) -> Tensor:
     return torch.arange(n) * layers + torch.arange(1, layers + 1)[:, None]
 
 
-def row_after_row(layers, n):
+def row_after_row(layers, n) -> Tensor:
     return torch.arange(1, layers * n + 1).view(layers, n)
 
 
@@ -220,6 +220,7 @@ pipeline_steps = Check(
 
 forward_passes = Check(
     reference=schedules.forward_passes,
+    quiz=True,
     cases=[given("both numbers")],
     within=EXACT,
     misconceptions=[

@@ -36,7 +36,7 @@ def score_table(n: int, m: int) -> None:
     plt.show()
 
 
-@waits_for("exercises 1.1 and 1.2, the RNN and attention in matrix form")
+@waits_for("rnn_encoder", "attention_one_token")
 def time_over_length(
     rnn: Callable, attention: Callable, lengths: Sequence[int] = (16, 64, 256, 1024, 2048), d: int = 64
 ) -> None:
@@ -69,7 +69,7 @@ def time_over_length(
     plt.show()
 
 
-@waits_for("exercise 1.6, a chunk of attention")
+@waits_for("chunked_attention")
 def worker_pool(chunk: Callable[..., Tensor], n: int = 2048, size: int = 128, d: int = 64) -> None:
     """Run the chunks in pools of 1, 2, … workers, each worker on one thread; draw who did what when, and the total time."""
     q, k, v = (torch.randn(n, d) for _ in range(3))

@@ -144,7 +144,7 @@ def _without_downloads(html: str) -> str:
     return re.sub(r"<link[^>]*>", "", html)
 
 
-@waits_for("exercise 1.4, the schedules")
+@waits_for("layers_in_sequence")
 def schedules(answers: dict[str, Callable[[int, int], Tensor]], layers: int, n: int) -> None:
     """Each schedule as a grid with its step numbers, and below it how many cells run together in every step."""
     grids = {name: answer(layers, n) for name, answer in answers.items()}
@@ -183,7 +183,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
     plt.show()
 
 
-@waits_for("exercise 1.7, the pipeline")
+@waits_for("pipeline_steps")
 def idle_share(pipeline: Callable[[int, int], tuple[int, float]], layers: Sequence[int] = (2, 4, 8, 16)) -> None:
     """The idle share of a pipeline over the number of micro-batches, a line for each number of devices."""
     batches = [1, 2, 4, 8, 16, 32, 64, 128]

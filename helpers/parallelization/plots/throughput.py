@@ -12,7 +12,7 @@ from helpers.style import QUERY, waits_for
 __all__ = ["gflops_ladder"]
 
 
-@waits_for("exercise 1.9, GFLOP/s")
+@waits_for("matmul_gflops")
 def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
     """Measured GFLOP/s of one matrix product in pure Python, numpy, PyTorch on one thread and on all, and on a GPU if there is one."""
     rungs = {name: float(gflops(size, size, size, seconds(product))) for name, size, product in _rungs()}

@@ -1,11 +1,15 @@
 """Checks of attention with one head: one query among keys, then all queries in matrix form."""
 
 import math
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
+from helpers.engine import slips
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import attention
 
@@ -82,7 +86,7 @@ attend = Check(
 # ----------------------------------------------------------------------------------------------------- matrix form
 
 
-def projections_from_the_left(x, w_q, w_k, w_v):
+def projections_from_the_left(x, w_q, w_k, w_v) -> tuple[Tensor, Tensor, Tensor]:
     return w_q @ x, w_k @ x, w_v @ x
 
 
@@ -95,10 +99,12 @@ qkv_projections = Check(
         Misconception(
             "W X instead of X W", projections_from_the_left,
             "Tokens are rows here. Row i of X W is token i times W, as it should be; W X would mix the tokens with each other.",
+            raises="RuntimeError",
         ),
         Misconception(
             "transposed weights", lambda x, w_q, w_k, w_v: (x @ w_q.mT, x @ w_k.mT, x @ w_v.mT),
             "`nn.Linear` stores its weight as (out, in) and so multiplies by the transpose. Here W is (d, d_k): no transpose.",
+            raises="RuntimeError",
         ),
         Misconception(
             "one weight shared by all three", lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_q),
@@ -116,34 +122,30 @@ qkv_projections = Check(
 )  # fmt: skip
 
 
-def _attention(q, k, v, *, scale, softmax_axis=-1):
-    return torch.softmax(q @ k.mT * scale, dim=softmax_axis) @ v
-
-
-def softmax_over_all_scores(q, k, v):
+def softmax_over_all_scores(q, k, v) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     return torch.softmax(scores.flatten(-2), dim=-1).view(scores.shape) @ v
 
 
-def keys_reshaped(q, k, v):
+def keys_reshaped(q, k, v) -> Tensor:
     scores = q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2]) / math.sqrt(q.shape[-1])
     return torch.softmax(scores, dim=-1) @ v
 
 
-def all_axes_transposed(q, k, v):
+def all_axes_transposed(q, k, v) -> Tensor:
     scores = q @ k.permute(*reversed(range(k.dim()))) / math.sqrt(q.shape[-1])
     return torch.softmax(scores, dim=-1) @ v
 
 
-def scale_after_softmax(q, k, v):
+def scale_after_softmax(q, k, v) -> Tensor:
     return torch.softmax(q @ k.mT, dim=-1) / math.sqrt(q.shape[-1]) @ v
 
 
-def weights_returned(q, k, v):
+def weights_returned(q, k, v) -> Tensor:
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
 
 
-def detached(q, k, v):
+def detached(q, k, v) -> Tensor:
     return torch.softmax(q.detach() @ k.detach().mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
@@ -158,7 +160,7 @@ scaled_dot_product_attention = Check(
     ],
     misconceptions=[
         Misconception(
-            "softmax over the queries", lambda q, k, v: _attention(q, k, v, scale=q.shape[-1] ** -0.5, softmax_axis=-2),
+            "softmax over the queries", lambda q, k, v: slips.attention(q, k, v, axis=-2),
             "Each query has one unit of attention to share out over the keys, so every row of the weights must sum to 1. Yours sum to 1 "
             "down the columns.",
         ),
@@ -167,23 +169,23 @@ scaled_dot_product_attention = Check(
             "Your weights sum to 1 over the whole matrix. Every query has one unit of attention of its own: each row sums to 1.",
         ),
         Misconception(
-            "no scale", lambda q, k, v: _attention(q, k, v, scale=1.0),
+            "no scale", lambda q, k, v: slips.attention(q, k, v, scale=1.0),
             "The scores grow with √d (section 2.7), and the softmax saturates. Divide them by √d first.",
         ),
         Misconception(
-            "scaled by d instead of √d", lambda q, k, v: _attention(q, k, v, scale=1 / q.shape[-1]),
+            "scaled by d instead of √d", lambda q, k, v: slips.attention(q, k, v, scale=1 / q.shape[-1]),
             "The variance of q·k is d, so its standard deviation is √d. Dividing by d shrinks the scores too far: attention gets flat.",
         ),
         Misconception(
-            "scaled by the number of keys", lambda q, k, v: _attention(q, k, v, scale=k.shape[-2] ** -0.5),
+            "scaled by the number of keys", lambda q, k, v: slips.attention(q, k, v, scale=k.shape[-2] ** -0.5),
             "What makes a dot product large is the number of its terms, and that is the width d, not how many keys there are.",
         ),
         Misconception(
-            "scaled by the number of queries", lambda q, k, v: _attention(q, k, v, scale=q.shape[-2] ** -0.5),
+            "scaled by the number of queries", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-2] ** -0.5),
             "What makes a dot product large is the number of its terms, and that is the width d, not how many queries there are.",
         ),
         Misconception(
-            "multiplied by √d", lambda q, k, v: _attention(q, k, v, scale=q.shape[-1] ** 0.5),
+            "multiplied by √d", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-1] ** 0.5),
             "The scale must make large scores smaller: divide by √d.",
         ),
         Misconception(
@@ -193,6 +195,7 @@ scaled_dot_product_attention = Check(
         Misconception(
             "all axes of K transposed", all_axes_transposed,
             "`K.T` reverses every axis, the batch axes too. Swap the last two alone: `k.transpose(-2, -1)` or `k.mT`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "K reshaped instead of transposed", keys_reshaped,
@@ -205,39 +208,39 @@ scaled_dot_product_attention = Check(
         ),
         Misconception(
             "cut off from the gradient", detached,
-            "The values are right, but `.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
+            "`.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
             "that made them could never be trained.",
         ),
     ],
-    forbids=["scaled_dot_product", "multi_head_attention", "flex_attention", "flash_attention", "_safe_softmax"],
+    forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------ looking at attention
 
 
-def _self_attention(d: int, generator: torch.Generator):
+def self_attention(d: int, generator: torch.Generator) -> Callable:
     """A layer with drawn weights that doesn't know the order of its tokens."""
     weights = [torch.randn(d, d, generator=generator) for _ in range(3)]
     return lambda x: attention.scaled_dot_product_attention(*(x @ w.to(x) for w in weights))
 
 
-def _with_positions(d: int, generator: torch.Generator):
+def _with_positions(d: int, generator: torch.Generator) -> Callable:
     """The same, with something different added to every position."""
-    layer = _self_attention(d, generator)
+    layer = self_attention(d, generator)
     return lambda x: layer(x + torch.linspace(-1, 1, x.shape[0]).to(x)[:, None])
 
 
-def _running_mean(d: int, generator: torch.Generator):
+def running_mean(d: int, generator: torch.Generator):
     return lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1).to(x)[:, None]
 
 
-def _tokens_and_shift(n: int, d: int) -> tuple[Drawn, Drawn]:
+def tokens_and_shift(n: int, d: int) -> tuple[Drawn, Drawn]:
     """Tokens, and a permutation that isn't its own inverse."""
     shift = torch.eye(n).roll(1, dims=0)[torch.tensor([1, 0, *range(2, n)])]
     return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda _: shift)
 
 
-def _layer(make, d: int) -> Drawn:
+def layer_case(make, d: int) -> Drawn:
     return Drawn(lambda generator: make(d, generator))
 
 
@@ -245,15 +248,16 @@ permutation_equivariance = Check(
     exercise="permutation_equivariance",
     reference=attention.permutation_gap,
     cases=[
-        given("self-attention, n = 5, d = 3", _layer(_self_attention, 3), *_tokens_and_shift(5, 3)),
-        given("self-attention, n = d = 4", _layer(_self_attention, 4), *_tokens_and_shift(4, 4)),
-        given("positions added, n = 5, d = 3", _layer(_with_positions, 3), *_tokens_and_shift(5, 3)),
-        given("a running mean, n = d = 4", _layer(_running_mean, 4), *_tokens_and_shift(4, 4)),
+        given("self-attention, n = 5, d = 3", layer_case(self_attention, 3), *tokens_and_shift(5, 3)),
+        given("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
+        given("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3)),
+        given("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
     ],
     misconceptions=[
         Misconception(
             "P on the wrong side", lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(),
             "X P mixes the *features* of each token. Tokens are rows, and rows are permuted from the left: P X.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the output not permuted", lambda layer, x, p: (layer(p @ x) - layer(x)).abs().max(),

@@ -142,7 +142,7 @@ query_between = Check(
 )  # fmt: skip
 
 
-def _orthonormal(n: int, d: int) -> Drawn:
+def orthonormal_keys(n: int, d: int) -> Drawn:
     return Drawn(lambda generator: torch.linalg.qr(torch.randn(d, n, generator=generator)).Q.mT)
 
 
@@ -159,9 +159,9 @@ def _others_ignored(query, keys, a, b) -> bool:
 query_for_pair = Check(
     reference=constructions.query_for_pair,
     cases=[
-        given("4 keys, a = 0, b = 2", _orthonormal(4, 4), 0, 2),
-        given("6 keys of width 9, a = 5, b = 1", _orthonormal(6, 9), 5, 1),
-        given("12 keys, a = 3, b = 4", _orthonormal(12, 16), 3, 4),
+        given("4 keys, a = 0, b = 2", orthonormal_keys(4, 4), 0, 2),
+        given("6 keys of width 9, a = 5, b = 1", orthonormal_keys(6, 9), 5, 1),
+        given("12 keys, a = 3, b = 4", orthonormal_keys(12, 16), 3, 4),
     ],
     compare=False,
     properties=[
@@ -196,7 +196,7 @@ query_for_pair = Check(
 equal_attention = CheckGroup("equal_attention", query_between, query_for_pair)
 
 
-def _distribution_and_values(n: int, d: int) -> tuple[Drawn, Drawn]:
+def distribution_and_values(n: int, d: int) -> tuple[Drawn, Drawn]:
     return (
         Drawn(lambda g: torch.softmax(torch.randn(n, generator=g), dim=0)),
         Drawn(lambda g: torch.randn(n, d, generator=g)),
@@ -208,13 +208,13 @@ def _null_direction(constraints: Tensor) -> Tensor:
     return torch.linalg.svd(constraints.double().mT).Vh[-1].float()
 
 
-def a_step_too_far(weights, values):
+def a_step_too_far(weights, values) -> Tensor:
     direction = _null_direction(torch.cat([values, torch.ones(len(values), 1)], dim=1))
     longest = (weights / -direction)[direction < 0].min()
     return weights + 2 * longest * direction
 
 
-def a_step_that_changes_the_sum(weights, values):
+def a_step_that_changes_the_sum(weights, values) -> Tensor:
     # Of the directions that leave the output alone, the one that changes the sum of the weights most.
     projector = torch.eye(len(values)) - values @ torch.linalg.pinv(values)
     direction = projector @ torch.ones(len(values))
@@ -228,9 +228,9 @@ def _changes_the_output(weights, values, other) -> bool:
 same_output_other_weights = Check(
     reference=constructions.same_output_other_weights,
     cases=[
-        given("n = 6, d = 2", *_distribution_and_values(6, 2)),
-        given("n = 9, d = 4", *_distribution_and_values(9, 4)),
-        given("n = 5, d = 3: one direction only", *_distribution_and_values(5, 3)),
+        given("n = 6, d = 2", *distribution_and_values(6, 2)),
+        given("n = 9, d = 4", *distribution_and_values(9, 4)),
+        given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
     ],
     compare=False,
     properties=[

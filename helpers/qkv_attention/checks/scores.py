@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -42,19 +43,19 @@ cosine_score = Check(
 )  # fmt: skip
 
 
-def tanh_after_v(q, k, w_q, w_k, v):
+def tanh_after_v(q, k, w_q, w_k, v) -> Tensor:
     return torch.tanh(((q @ w_q)[:, None] + (k @ w_k)[None]) @ v)
 
 
-def no_tanh(q, k, w_q, w_k, v):
+def no_tanh(q, k, w_q, w_k, v) -> Tensor:
     return ((q @ w_q)[:, None] + (k @ w_k)[None]) @ v
 
 
-def tanh_of_each_term(q, k, w_q, w_k, v):
+def tanh_of_each_term(q, k, w_q, w_k, v) -> Tensor:
     return (torch.tanh(q @ w_q)[:, None] + torch.tanh(k @ w_k)[None]) @ v
 
 
-def product_of_projections(q, k, w_q, w_k, v):
+def product_of_projections(q, k, w_q, w_k, v) -> Tensor:
     return torch.tanh((q @ w_q)[:, None] * (k @ w_k)[None]) @ v
 
 
@@ -92,6 +93,7 @@ location_score = Check(
         Misconception(
             "transposed W", lambda q, w: q @ w.mT,
             "W is (d, m): column j belongs to position j. No transpose.",
+            raises="RuntimeError",
         ),
     ],
 )  # fmt: skip
@@ -103,10 +105,12 @@ general_score = Check(
         Misconception(
             "transposed W", lambda q, w, k: q @ w.mT @ k.mT,
             "W is (d_q, d_k): the query meets its rows, the key its columns: q W kᵀ.",
+            raises="RuntimeError",
         ),
         Misconception(
             "W left out", lambda q, w, k: q @ k.mT,
             "Without W this is the plain dot product, and it needs d_q = d_k.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the result transposed", lambda q, w, k: (q @ w @ k.mT).mT.contiguous(),
@@ -183,6 +187,7 @@ score_variance = Check(
 
 two_word_example = Check(
     reference=scores.two_word_example,
+    quiz=True,
     cases=[given("both weights, to two digits")],
     within=(0.0, 0.006),
     misconceptions=[

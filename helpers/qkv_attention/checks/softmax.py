@@ -16,30 +16,30 @@ def _levels(generator: torch.Generator) -> Tensor:
     return torch.randn(3, 5, generator=generator) + torch.tensor([[1000.0], [0.0], [-1000.0]])
 
 
-def softmax_of_the_last_axis(x, dim):
+def softmax_of_the_last_axis(x, dim) -> Tensor:
     powers = torch.exp(x - x.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True)
 
 
-def softmax_without_maximum(x, dim):
+def softmax_without_maximum(x, dim) -> Tensor:
     return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)
 
 
-def softmax_with_one_maximum(x, dim):
+def softmax_with_one_maximum(x, dim) -> Tensor:
     powers = torch.exp(x - x.max())
     return powers / powers.sum(dim, keepdim=True)
 
 
-def softmax_over_everything(x, dim):
+def softmax_over_everything(x, dim) -> Tensor:
     powers = torch.exp(x - x.max())
     return powers / powers.sum()
 
 
-def softmax_without_exp(x, dim):
+def softmax_without_exp(x, dim) -> Tensor:
     return x / x.sum(dim, keepdim=True)
 
 
-def softmax_without_normalising(x, dim):
+def softmax_without_normalising(x, dim) -> Tensor:
     return torch.exp(x - x.amax(dim, keepdim=True))
 
 
@@ -84,22 +84,22 @@ softmax = Check(
 )  # fmt: skip
 
 
-def jacobian_without_cross_terms(z):
+def jacobian_without_cross_terms(z) -> Tensor:
     y = torch.softmax(z, dim=0)
     return torch.diag(y * (1 - y))
 
 
-def jacobian_with_the_sign_turned(z):
+def jacobian_with_the_sign_turned(z) -> Tensor:
     y = torch.softmax(z, dim=0)
     return torch.outer(y, y) - torch.diag(y)
 
 
-def jacobian_without_diagonal(z):
+def jacobian_without_diagonal(z) -> Tensor:
     y = torch.softmax(z, dim=0)
     return -torch.outer(y, y)
 
 
-def jacobian_of_log_softmax(z):
+def jacobian_of_log_softmax(z) -> Tensor:
     y = torch.softmax(z, dim=0)
     return torch.eye(len(z)) - y.expand(len(z), -1)
 

@@ -97,7 +97,7 @@ def attention_map(weights: Tensor, words: Sequence[str]) -> None:
     plt.show()
 
 
-@waits_for("exercise 2.6, the score functions")
+@waits_for("score_functions")
 def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
     """The softmax of several score functions on the same queries and keys, side by side."""
     maps = {name: score().detach().softmax(-1) for name, score in scores.items()}
@@ -126,7 +126,7 @@ def score_spread(
     plt.show()
 
 
-@waits_for("exercise 2.9, the softmax's Jacobian")
+@waits_for("softmax_jacobian")
 def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[float]]) -> None:
     """The Jacobian of the softmax at several points, on one colour scale."""
     matrices = {name: jacobian(torch.tensor(z, dtype=torch.float64)) for name, z in inputs.items()}
@@ -137,7 +137,7 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
     plt.show()
 
 
-@waits_for("exercise 2.12, the gap")
+@waits_for("permutation_equivariance")
 def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor, trials: int = 50) -> None:
     """The gap of each layer over many random orders of the same tokens."""
     orders = [torch.eye(len(x))[torch.randperm(len(x))] for _ in range(trials)]
@@ -150,7 +150,7 @@ def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]
     plt.show()
 
 
-@waits_for("exercise 2.14, other weights with the same output")
+@waits_for("same_output_other_weights")
 def two_explanations(other: Callable[[Tensor, Tensor], Tensor], weights: Tensor, values: Tensor) -> None:
     """Two sets of attention weights as bars, and the one output that both give."""
     found = other(weights, values)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, Misconception
 
 from .. import shapes
@@ -39,14 +39,17 @@ pairwise_dot = Check(
         Misconception(
             "an elementwise product", lambda a, b: a * b,
             "`*` multiplies number by number, and needs equal shapes. A dot product multiplies and adds up, for every pair of rows.",
+            raises="RuntimeError",
         ),
         Misconception(
             "only rows with the same number", lambda a, b: (a * b).sum(dim=-1),
             "This pairs row 0 with row 0, row 1 with row 1. All pairs are wanted: n times m of them.",
+            raises="RuntimeError",
         ),
         Misconception(
             "no transpose", lambda a, b: a @ b,
             "A matrix product pairs the rows of a with the columns of b. Turn the rows of b into columns first.",
+            raises="RuntimeError",
         ),
         Misconception(
             "b reshaped instead of transposed", lambda a, b: a @ b.reshape(b.shape[1], b.shape[0]),
@@ -55,6 +58,7 @@ pairwise_dot = Check(
         Misconception(
             "columns with columns", lambda a, b: a.mT @ b,
             "This compares columns. The vectors are rows here: a row of a with a row of b.",
+            raises="RuntimeError",
         ),
         Misconception(
             "cosines instead of dot products", lambda a, b: a @ b.mT / (a.norm(dim=-1)[:, None] * b.norm(dim=-1)),
@@ -68,7 +72,7 @@ def _positive(*shape: int) -> Drawn:
     return Drawn(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
 
 
-def _rows(label: str, weights: tuple[int, ...], rows: tuple[int, ...]):
+def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]) -> Case:
     return given(label, _positive(*weights), Drawn(lambda generator: torch.randn(rows, generator=generator)))
 
 
@@ -80,9 +84,9 @@ def weights_of_all_axes_transposed(weights: Tensor, rows: Tensor) -> Tensor:
 weighted_rows = Check(
     reference=shapes.weighted_rows,
     cases=[
-        _rows("m = 2, n = 5, d = 3", (2, 5), (5, 3)), _rows("m = n = d = 4", (4, 4), (4, 4)),
-        _rows("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6)),
-        _rows("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
+        rows_case("m = 2, n = 5, d = 3", (2, 5), (5, 3)), rows_case("m = n = d = 4", (4, 4), (4, 4)),
+        rows_case("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6)),
+        rows_case("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
     ],
     misconceptions=[
         Misconception(
@@ -112,10 +116,12 @@ weighted_rows = Check(
         Misconception(
             "the weights transposed", lambda weights, rows: weights.mT @ rows / weights.mT.sum(dim=-1, keepdim=True),
             "Row j of the weights belongs to average j already: (m, n) times (n, d).",
+            raises="RuntimeError",
         ),
         Misconception(
             "all axes of the weights reversed", weights_of_all_axes_transposed,
             "`.T` turns all axes round, the batch axes too. Here no transpose is needed at all.",
+            raises="RuntimeError",
         ),
     ],
 )  # fmt: skip
@@ -133,6 +139,7 @@ def _one_shape(answer, number: int):
 
 read_shape = Check(
     reference=shapes.read_shape,
+    quiz=True,
     drive=_one_shape,
     cases=[given(f"{number}: {expression}", number) for number, expression in enumerate(EXPRESSIONS, start=1)],
     within=(0.0, 0.0),

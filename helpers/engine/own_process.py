@@ -68,7 +68,7 @@ def nothing_left_over() -> Iterator[None]:
         torch.set_deterministic_debug_mode(before)
 
 
-def apart(call: Callable[[], Any]) -> Any:
+def in_own_process(call: Callable[[], Any]) -> Any:
     """What `call()` returns, from a forked process; what it prints is printed here. Raises Died if that process ends first."""
     reading, writing = os.pipe()
     child = os.fork()

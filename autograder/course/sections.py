@@ -1,0 +1,115 @@
+"""A unit's sections: their numbers, titles and points as the headings state them, and the graded cells below each.
+
+The heading is where a section's number stands; everything else that tells it is made from there (`index`). Points are given in
+the metadata of the graded cell; headings, intro, README and syllabus repeat them, and `attn lint` compares (`problems`)."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from autograder import notebooks
+from autograder.course.paths import Course
+
+HEADING = re.compile(r"^#{2,3} (?P<number>\d+\.\d+) +(?P<title>.*?)(?:  +(?P<about>[●○]{3}.*))?$")
+QUESTION = re.compile(r"^\*\*(?P<title>.+?)  +(?P<about>[●○]{3} .*)\*\*$")
+STATED = re.compile(r"(\d+(?:\.\d+)?) points?\b")
+INTRO = re.compile(r"(\d+(?:\.\d+)?) points? to earn")
+INDEX = Path("helpers") / "sections.json"
+
+
+@dataclass
+class Section:
+    """A numbered heading, or a written question inside a section (then `number` is empty), and what is graded below it."""
+
+    number: str
+    title: str
+    stated: float
+    graded: list[NotebookNode] = field(default_factory=list)
+
+    @property
+    def points(self) -> float:
+        return sum(notebooks.points(cell) for cell in self.graded)
+
+
+def sections(notebook: NotebookNode) -> list[Section]:
+    """The sections and written questions of a unit, in order."""
+    found: list[Section] = []
+    for cell in notebook.cells:
+        lines = cell.source.split("\n") if cell.cell_type == "markdown" else []
+        found += [_section(match) for line in lines if (match := HEADING.match(line) or QUESTION.match(line))]
+        if found and notebooks.flag(cell, "grade") and "points" in notebooks.marks(cell):
+            found[-1].graded.append(cell)
+    return found
+
+
+def index(notebook: NotebookNode) -> dict[str, tuple[str, str]]:
+    """Exercise id → number and title of the section in which it stands."""
+    numbered, found = None, {}
+    for section in sections(notebook):
+        numbered = section if section.number else numbered
+        ids = [notebooks.exercise_id(cell) for cell in section.graded]
+        found |= {name: (numbered.number, numbered.title) for name in ids if numbered}
+    return found
+
+
+def index_text(course: Course, notebook_of) -> str:
+    """What `helpers/sections.json` holds: the index of all units. notebook_of: the notebook of a source."""
+    entries = {}
+    for unit in course.units():
+        entries |= index(notebook_of(course.source(unit)))
+    lines = [f"{json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}" for name, entry in entries.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:
+    """Numbers that are out of order, and points that are not those of the graded cells."""
+    found = sections(notebook)
+    for section in found:
+        if section.stated != section.points:
+            name = f"section {section.number}".strip() if section.number else "question"
+            cells = ", ".join(notebooks.grade_id(cell) for cell in section.graded) or "no graded cell"
+            yield (f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
+                   f"{section.points:g}: change the heading")  # fmt: skip
+    numbers = [section.number for section in found if section.number]
+    for number, wanted in zip(numbers, (f"{int(unit[:2])}.{i}" for i in range(1, len(numbers) + 1)), strict=True):
+        if number != wanted:
+            yield f"the heading of section {number} should be numbered {wanted}"
+            break
+    yield from _sums(course, unit, notebook) if numbers else ()
+
+
+def total(notebook: NotebookNode) -> float:
+    """The points of all graded cells."""
+    return sum(notebooks.points(cell) for cell in notebook.cells if notebooks.flag(cell, "grade"))
+
+
+def readme_row(unit: str) -> re.Pattern:
+    """The unit's row in the table of README.md; group 2 is its points."""
+    return re.compile(rf"^(\| \[{unit[:2]}\]\(.*\| *)(\d+(?:\.\d+)?)( *\|)$", re.MULTILINE)
+
+
+def _sums(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:
+    earned = total(notebook)
+    words = " ".join(notebook.cells[0].source.split())
+    if not (match := INTRO.search(words)) or float(match[1]) != earned:
+        says = f"'{match[0]}'" if match else "nowhere 'N points to earn'"
+        yield f"the intro says {says}, and the unit's cells have {earned:g} points together: change the intro"
+    readme = course.root / "README.md"
+    row = readme_row(unit).search(readme.read_text(encoding="utf-8")) if readme.is_file() else None
+    if readme.is_file() and (row is None or float(row[2]) != earned):
+        says = f"says {row[2]}" if row else "has no row for it"
+        yield f"the unit's cells have {earned:g} points together, the table of README.md {says}: change the table"
+
+
+def _section(match: re.Match) -> Section:
+    groups = match.groupdict()
+    stated = STATED.search(groups["about"] or "")
+    return Section(groups.get("number") or "", groups["title"].strip(), float(stated[1]) if stated else 0.0)
+
+
+def _points(number: float) -> str:
+    return f"{number:g} point{'s' * (number != 1)}" if number else "no points"

@@ -1,0 +1,64 @@
+"""A check of a function that launches kernels."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.utils._pytree import tree_map
+
+from helpers.kernels import UNAVAILABLE
+
+from .cases import Case
+from .check import Behaviour, Check, Misconception
+from .compare import in_float64
+from .observe import KERNEL, Observation, observe
+from .score import Score, not_attempted
+
+IN_THE_LAUNCHER = (
+    "matmul",
+    "^mm$",
+    "bmm",
+    "addmm",
+    "einsum",
+    "softmax",
+    "logsumexp",
+    "scaled_dot_product",
+    "tensordot",
+)
+"""What PyTorch may not do beside the kernel: the kernel's own work."""
+
+
+def no_kernel(seen: Observation) -> bool:
+    """Whether no kernel was launched, so that PyTorch made the output."""
+    return not seen.operations[KERNEL]
+
+
+class KernelCheck(Check):
+    """A `Check` of a function that launches kernels.
+
+    oracle: the right answer in PyTorch, called in float64 (the reference is a kernel itself).
+    layouts: how the tensors that go in lie in memory, in order (see own_process.py).
+    """
+
+    def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception], *,
+                 oracle: Callable, layouts: tuple[str, ...], exercise: str = "") -> None:  # fmt: skip
+        launched = Behaviour("launches a kernel", lambda seen: not no_kernel(seen), "No kernel was launched.")
+        super().__init__(
+            reference, cases, misconceptions, behaviours=[launched], forbids=IN_THE_LAUNCHER, exercise=exercise
+        )
+        self.oracle, self.layouts = oracle, layouts
+
+    def __call__(
+        self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
+    ) -> Score:
+        """As `Check`; 0 points and what to do where no kernel can run."""
+        if UNAVAILABLE:
+            return not_attempted(self.exercise, points, f"Not attempted here. {UNAVAILABLE}")
+        return super().__call__(student, points=points, cases=cases, seed=seed)
+
+    def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
+        """Misconceptions write nowhere but into their own outputs: they need no process of their own."""
+        return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=self.is_misconception(answer))
+
+    def expected(self, args: tuple) -> Any:
+        """What the oracle gives in float64."""
+        return self.oracle(*tree_map(in_float64, args))

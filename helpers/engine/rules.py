@@ -1,0 +1,64 @@
+"""What is asked of a call besides equal values: properties of the output, behaviour on the way to it, and limits on its cost."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .cases import Case
+from .observe import Observation
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that must hold of every output: `holds(output, *inputs)`. `note` says what is wrong where it doesn't."""
+
+    label: str
+    holds: Callable[..., bool]
+    note: str = ""
+
+    def of(self, seen: Observation) -> bool:
+        """Whether it holds. Of an error, or of an output of another form than it expects, it doesn't."""
+        return _true(lambda: self.holds(seen.output, *seen.args), seen)
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Something that must hold of how an output was made: `holds(observation)`. It is judged where the values are right."""
+
+    label: str
+    holds: Callable[[Observation], bool]
+    note: str
+
+    def of(self, seen: Observation) -> bool:
+        """Whether it holds; see `Property.of`."""
+        return _true(lambda: self.holds(seen), seen)
+
+
+def _true(question: Callable[[], bool], seen: Observation) -> bool:
+    if seen.error:
+        return False
+    try:
+        return bool(question())
+    except Exception:  # an output of the wrong form: whatever it is, the rule does not hold of it
+        return False
+
+
+def over_the_limit(seen: Observation, case: Case) -> str:
+    """Which limit of the case the call went beyond, in a sentence; "" if it kept to all of them."""
+    operations, backward = sum(seen.operations.values()), sum(seen.backward_operations.values())
+    measured = (
+        (operations, case.max_operations, "It took {} tensor operations; {} are enough, whatever the length."),
+        (seen.largest, case.max_elements, "It made a tensor of {} elements; {} are enough."),
+        (seen.flops, case.max_flops, "It took {} FLOPs; {} are enough."),
+        (seen.saved, case.max_saved, "It kept {} numbers for the way back; {} are enough."),
+        (backward, case.max_backward_operations, "The way back took {} tensor operations; {} are enough."),
+        (
+            seen.backward_largest,
+            case.max_backward_elements,
+            "The way back made a tensor of {} elements; {} are enough.",
+        ),
+        (seen.backward_flops, case.max_backward_flops, "The way back took {} FLOPs; {} are enough."),
+    )
+    for used, allowed, words in measured:
+        if allowed is not None and used > allowed:
+            return words.format(f"{used:,}", f"{allowed:,}")
+    return ""

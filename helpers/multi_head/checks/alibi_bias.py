@@ -1,0 +1,115 @@
+"""The check of ALiBi's bias. What it asks for is counted, not drawn: n and h are all its inputs."""
+
+import torch
+
+from helpers.engine.cases import sized
+from helpers.engine.check import Check, Misconception
+
+from ..alibi_bias import alibi_bias as reference
+
+__all__ = ["alibi_bias"]
+
+
+def _bias(slopes, distance, hidden):
+    return (-torch.as_tensor(slopes)[:, None, None] * distance).masked_fill(hidden, -torch.inf)
+
+
+def _slopes(h):
+    return [2.0 ** (-8 * k / h) for k in range(1, h + 1)]
+
+
+def _distance(n):
+    return (torch.arange(n)[:, None] - torch.arange(n)).float()
+
+
+def _later(n):
+    return torch.ones(n, n, dtype=torch.bool).triu(1)
+
+
+def heads_numbered_from_0(n, h):
+    return _bias([2.0 ** (-8 * k / h) for k in range(h)], _distance(n), _later(n))
+
+
+def halves_for_any_h(n, h):
+    return _bias([2.0**-k for k in range(1, h + 1)], _distance(n), _later(n))
+
+
+def one_slope_for_all_heads(n, h):
+    return _bias([2.0 ** (-8 / h)] * h, _distance(n), _later(n))
+
+
+def slopes_in_reverse(n, h):
+    return _bias(_slopes(h)[::-1], _distance(n), _later(n))
+
+
+def evenly_spaced_slopes(n, h):
+    return _bias([k / h for k in range(h, 0, -1)], _distance(n), _later(n))
+
+
+def the_far_preferred(n, h):
+    return _bias([-m for m in _slopes(h)], _distance(n), _later(n))
+
+
+def later_keys_left_open(n, h):
+    return _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool))
+
+
+def later_keys_at_zero(n, h):
+    return _bias(_slopes(h), _distance(n).tril(), torch.zeros(n, n, dtype=torch.bool))
+
+
+def distance_both_ways(n, h):
+    return _bias(_slopes(h), _distance(n).abs(), torch.zeros(n, n, dtype=torch.bool))
+
+
+def queries_and_keys_swapped(n, h):
+    return _bias(_slopes(h), _distance(n), _later(n)).mT
+
+
+def own_token_at_distance_1(n, h):
+    return _bias(_slopes(h), _distance(n) + 1, _later(n))
+
+
+def place_of_the_key_alone(n, h):
+    return _bias(_slopes(h), -torch.arange(n).float().expand(n, n), _later(n))
+
+
+alibi_bias = Check(
+    reference=reference,
+    cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16)],
+    misconceptions=[
+        Misconception(
+            "heads numbered from 0", heads_numbered_from_0,
+            "The first head has k = 1, so its slope is 2^(−8/h). With k = 0 it would be 1, and the last slope, 2^(−8), would be missing.",
+        ),
+        Misconception(
+            "slopes ½, ¼, ⅛, … for any number of heads", halves_for_any_h,
+            "That is right for 8 heads alone. The last slope is 2^(−8) whatever h is, so with fewer heads the steps are larger.",
+        ),
+        Misconception(
+            "one slope for all heads", one_slope_for_all_heads,
+            "Every head has a slope of its own: some look near, others far.",
+        ),
+        Misconception("slopes in reverse order", slopes_in_reverse, "The first head has the steepest slope, the last one the flattest."),
+        Misconception(
+            "slopes that are evenly spaced", evenly_spaced_slopes,
+            "The slopes are a geometric sequence: each is the one before times 2^(−8/h).",
+        ),
+        Misconception("the far preferred to the near", the_far_preferred, "A bias that grows with the distance rewards what is far away. It should cost something."),
+        Misconception(
+            "later keys left open", later_keys_left_open,
+            "For j > i the distance i − j is negative, so your bias rewards the future. Later keys get −∞.",
+        ),
+        Misconception("later keys at 0", later_keys_at_zero, "A bias of 0 hides nothing: it is the best there is. Later keys get −∞."),
+        Misconception(
+            "distances to both sides", distance_both_ways,
+            "This model writes from left to right. Keys to the right of the query get −∞, not a distance.",
+        ),
+        Misconception("queries and keys swapped", queries_and_keys_swapped, "Rows are queries, columns keys: row 0 sees itself alone, the last row sees all."),
+        Misconception("the own token at distance 1", own_token_at_distance_1, "A token is at distance 0 from itself: the diagonal is 0."),
+        Misconception(
+            "the place of the key instead of the distance", place_of_the_key_alone,
+            "What counts is how far the key lies behind the query, i − j, not where it stands.",
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,28 @@
+"""What the pages for people name is there: every file and folder in backticks, every link to a file."""
+
+import re
+
+import pytest
+from conftest import ROOT
+
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "autograder/judge/README.md"]
+FILE = re.compile(r"`([\w./*-]+(?:\.py|\.md|\.toml|\.yml|/))`")  # what says by its form that it is a file or a folder
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+MADE = ("autograder/class", ".venv")  # there once somebody has handed in, or installed
+
+
+def _is_there(name: str, page: str) -> bool:
+    """A path from the page's folder or the root; a bare file name anywhere; `*` for a part of it."""
+    if name.startswith(MADE):
+        return True
+    here = (ROOT / page).parent
+    found = any(any(folder.glob(name.rstrip("/"))) for folder in (here, ROOT))
+    return found or ("/" not in name.rstrip("/") and any(ROOT.glob(f"[ahst]*/**/{name.rstrip('/')}")))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = {name for pattern in (FILE, LINK) for name in pattern.findall(text) if "NN" not in name}
+    assert named
+    assert [name for name in sorted(named) if not _is_there(name, page)] == []
