@@ -167,6 +167,9 @@ def prove(
     hostile: Annotated[
         bool, typer.Option("--hostile", help="Try the hostile and broken notebooks instead, and say what came of each.")
     ] = False,
+    constants: Annotated[
+        bool, typer.Option("--constants", help="Try answers that look at nothing instead: none may earn a point.")
+    ] = False,
     sandbox: Sandbox = None,
 ) -> None:
     """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
@@ -179,6 +182,8 @@ def prove(
     if hostile:
         _prove_hostile(_choose(sandbox), as_json)
     course = find_course()
+    if constants:
+        _prove_constants(course, course.chosen(units or []), as_json)
     proofs = proving.prove(course, course.chosen(units or []), only)
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
     if as_json:
@@ -269,6 +274,23 @@ def _prove_hostile(sandbox: str, as_json: bool) -> None:
     else:
         out.print(tables.hostile_table(rows, totals(rows)))
     raise typer.Exit(0 if all(row.held for row in rows) else 1)
+
+
+def _prove_constants(course, units: list[str], as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from autograder.proofs.constants import sweep
+
+    swept = {name: one for unit in units for name, one in sweep(course, [unit])[unit].items()}
+    earned = [f"{name}: {line}" for name, one in swept.items() for line in one.earned]
+    tried = sum(one.tried for one in swept.values())
+    if as_json:
+        typer.echo(json.dumps({name: asdict(one) for name, one in swept.items()}, indent=1, ensure_ascii=False))
+    else:
+        for line in earned:
+            out.print(f"[red]✗[/] {_escaped(line)}", soft_wrap=True, highlight=False)
+        out.print(f"{tried} constant answers to {len(swept)} exercises: {len(earned)} earned points.")
+    raise typer.Exit(1 if earned else 0)
 
 
 def _choose(sandbox: str | None) -> str:

@@ -42,6 +42,8 @@ leaks_future = [
     planted("peeks: at the last position but one, n = 14", peekers.late_only, n=14, d=2),
     planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
     planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
+    planted("sound: a mean that fades, n = 10", peekers.fading_mean, n=10, d=3),
+    planted("sound: RNN, n = 6", peekers.recurrent, n=6, d=5),
 ]
 shift_targets = [
     given("an empty sequence beside a full one", random_tokens(2, 5), torch.tensor([0, 5]), 60),

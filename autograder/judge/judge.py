@@ -3,8 +3,9 @@
 This is the only door to a student's code. Behind it the student's cells run in one sandboxed process and the test cells
 in another (see submission.py); nothing outside this folder depends on how."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -42,8 +43,10 @@ class Exam:
     out_of_reach: tuple[str, ...] = ()
 
 
-Written = Mapping[str, Mapping[str, Sequence[str]]]
-"""By exercise and function: names in the source of an answer that a check may forbid."""
+Written = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By exercise and function, what was found in the source of an answer: "names" that the exercise forbids, whether something in it
+"evades" being watched, and a "note" for whoever reads the card. Names alone cost nothing: they may never have run. They count where
+the calls could not be watched."""
 
 
 def judge(

@@ -1,5 +1,8 @@
-"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote`, or reading an attribute,
-asks the student's kernel, and plain values come back.
+"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote` asks the student's kernel, and
+plain values come back.
+
+Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any other
+object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken for a tensor.
 """
 
 from collections import Counter
@@ -8,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
 from helpers.engine.observe import ACTIVE, Observation, StudentError
@@ -28,15 +31,14 @@ class RemoteError(Exception):
 class Remote(Stand):
     """In the judge: something of the student's. Private and special names are never asked for."""
 
-    __written__: tuple[str, ...] = ()  # names in its source that may be forbidden (see look.py)
+    __written__: dict = {}  # what was found in its source (see Written in judge.py)
+    __live__ = False  # whether its attributes can be read
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The output. Inside an observation of the judge's own, what the call did is counted there."""
-        active = ACTIVE.get()
-        if active is None:
-            return self.__asked__("call", args=args, kwargs=kwargs)
-        seen = self.__observe__(args, kwargs, forbids=active.forbids)
-        active.add(seen)
+        if ACTIVE.get() is None:
+            return self.__output__(self.__asked__("call", args=args, kwargs=kwargs))
+        seen = self.__observe__(args, kwargs)
         if seen.error:
             raise RemoteError(seen.error)
         return seen.output
@@ -44,27 +46,54 @@ class Remote(Stand):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return self.__asked__("attribute", name=name)
+        return self.__asked__("attribute", name=name) if self.__live__ else self.__refuse__()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self.__asked__("set", name=name, value=value)
+        self.__asked__("set", name=name, value=value) if self.__live__ else self.__refuse__()
 
     def __observe__(
         self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=()
     ) -> Observation:
-        """The call as `helpers.engine.observe` saw it in the student's kernel."""
-        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
+        """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
+        part of that one: it counts there, and its output may be live. Else the output is plain."""
+        active = ACTIVE.get()
+        forbids = tuple(forbids) or (active.forbids if active else ())
+        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": forbids, "gradient": bool(gradient),
                     "layouts": tuple(layouts)}  # fmt: skip
         try:
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
-            written = [name for name in self.__written__ if any(part.lower() in name.lower() for part in forbids)]
-            seen.forbidden += tuple(name for name in written if name not in seen.forbidden)
-            return seen
         except RemoteError as error:
             return Observation(args, kwargs or {}, error=error.student_error)
+        if seen.error and seen.error.kind == "Timeout":
+            self.__endpoint__.lost = seen.error  # or it would be given up once for every case
+        if forbids and (seen.away or self.__written__.get("evades")):
+            seen.forbidden += tuple(n for n in self.__written__.get("names", ()) if n not in seen.forbidden)
+        seen.output = self.__output__(seen.output) if active else tree_map(recorded, seen.output)
+        if active:
+            active.add(seen)
+        return seen
+
+    def __anew__(self) -> None:
+        """From here on a fresh copy of the student's kernel answers, which remembers no call."""
+        self.__endpoint__.renew()
+
+    def __recorded__(self) -> "Thing":
+        return type(type(self).__name__, (Thing,), {"__module__": "builtins"})(
+            self.__endpoint__, self.__number__, self.__kind__, self.__name__
+        )
+
+    def __output__(self, output: Any) -> Any:
+        """What a call gave: live if it is what a class makes."""
+        if isinstance(output, Remote) and self.__kind__ == "class":
+            output.__dict__["__live__"] = True
+        return output
+
+    def __refuse__(self) -> None:
+        raise AttributeError(f"{self!r} is an object of your own, where a tensor or a plain Python value is expected")
 
     def __asked__(self, ask: str, **question: Any) -> Any:
         error = self.__endpoint__.lost
+        self.__endpoint__.called = True
         try:
             with _disable_current_modes():  # what it takes to send a tensor is no operation of the student's
                 answer = (
@@ -78,6 +107,15 @@ class Remote(Stand):
         except (BorderError, KeyError) as problem:
             self.__endpoint__.lost = error = _loss(problem)
         raise RemoteError(error) from None
+
+
+class Thing(Stand):
+    """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or call."""
+
+
+def recorded(value: Any) -> Any:
+    """A part of an output as it is looked at: what could answer differently the second time has nothing left to answer."""
+    return value.__recorded__() if isinstance(value, Remote) else value
 
 
 def _loss(problem: Exception) -> StudentError:
@@ -104,9 +142,9 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
         return Observation(
             args, kwargs, seen["output"], _error(seen["error"]), _counts(seen["operations"]), _count(seen["flops"]),
             _count(seen["largest"]), tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
-            _gradients(seen["gradients"], (args, kwargs)), tuple(str(name)[:100] for name in seen["forbidden"]), _count(seen["saved"]),
+            _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
             _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
-            _error(seen["backward_error"]),
+            _error(seen["backward_error"]), seen["away"] is True,
         )  # fmt: skip
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
@@ -136,6 +174,14 @@ def _count(value: Any) -> int:
     return value
 
 
+def _names(names: Any) -> tuple[str, ...]:
+    """Names of functions, and nothing else that somebody might want to have shown."""
+    return tuple(str(name)[:60] for name in names if str(name).replace(".", "_").isidentifier())
+
+
+GONE = StudentError("KernelDied", "what it was a moment ago can't be found again.")
+
+
 def remote(endpoint: Endpoint, number: int, kind: str, name: str) -> Remote:
     """A `Remote` whose type is named after the student's own, for messages that say what was returned."""
     named = type(name if kind == "object" and name.isidentifier() else kind, (Remote,), {"__module__": "builtins"})
@@ -156,11 +202,13 @@ class Absent:
 
 
 def serve_callbacks(endpoint: Endpoint, question: dict) -> dict:
-    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else."""
+    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else. Of an error it
+    learns the type: its message may name the function, and so tell which case this is."""
     try:
         function: Callable = endpoint.objects[question["number"]]
         if question["ask"] != "call" or not callable(function):
-            raise TypeError("this can't be called")
+            raise TypeError
         return {"ok": function(*question["args"], **question["kwargs"])}
     except Exception as error:
-        return {"error": {"kind": type(error).__name__, "message": str(error)[:500], "where": ""}}
+        message = "the function that was passed in can't be called like this"
+        return {"error": {"kind": type(error).__name__, "message": message, "where": ""}}

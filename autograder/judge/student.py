@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from autograder.judge.missing import allow_missing_modules
 from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
 from autograder.judge.wire import BorderError, Endpoint, Packer, Stand, Wire
 
@@ -34,8 +35,11 @@ def main(sock: socket.socket, request: dict) -> None:
     """The life of a student's kernel: run cells, mark the places of tests, and fork, until home hangs up."""
     wire = Wire(sock)
     said, shell = Said(), new_shell(wire, request["seed"])
+    sys.path.append("")  # the scratch folder: `%%writefile utils.py` and then `import utils`
+    allow_missing_modules()
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
+    forks: list[int] = []  # the process that answers now
     for message in messages(wire):
         if message["ask"] == "run":
             shell.execution_count = message["count"]
@@ -43,12 +47,15 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            wire.send(Packer().frame({"done": _fork(shell, places, sock, request["call_cpu"])}))
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request, forks)}))
 
 
-def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: int) -> str:
-    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, forks: list[int]) -> str:
+    """Forks a copy of this kernel that answers on the socket that home sends along, in the place of the last one. Returns "ok",
+    or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
+    while forks:
+        _end(forks.pop())
     gc.freeze()
     for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
         most = resource.getrlimit(limit)[1]
@@ -61,15 +68,31 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, call_cpu: 
     if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_CPU, (_cpu_used() + call_cpu, _cpu_used() + call_cpu + 1))
+            resource.setrlimit(resource.RLIMIT_CPU, [_cpu_used() + request["call_cpu"]] * 2)
+            signal.signal(signal.SIGXCPU, _stop)
             sock.close()
             gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
-            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places)
+            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places, request["call_seconds"])
         finally:
             os._exit(0)
     os.close(descriptor)
+    forks.append(child)
     return "ok"
+
+
+def _end(child: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+class Timeout(Exception):
+    """A call has used up its processor time."""
+
+
+def _stop(*_: Any) -> None:
+    raise Timeout("the call computed longer than it may and was given up.")
 
 
 def _cpu_used() -> int:
@@ -90,12 +113,16 @@ class Callback(Stand):
         return answer["ok"]
 
 
-def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict]) -> None:
-    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them."""
+def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float) -> None:
+    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them; a question may
+    take so much processor time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))
     while True:
         try:
-            endpoint.serve(endpoint.hear())
+            question = endpoint.hear()
+            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+            resource.setrlimit(resource.RLIMIT_CPU, (min(most, _cpu_used() + int(call_seconds) + 1), most))
+            endpoint.serve(question)
         except BorderError:
             return
 
@@ -140,7 +167,7 @@ def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> di
     return {
         "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
         "flops": seen.flops, "largest": seen.largest, "modified": seen.modified, "gradients": seen.gradients,
-        "forbidden": seen.forbidden, "saved": seen.saved, "backward_operations": dict(seen.backward_operations),
+        "forbidden": seen.forbidden, "away": seen.away, "saved": seen.saved, "backward_operations": dict(seen.backward_operations),
         "backward_flops": seen.backward_flops, "backward_largest": seen.backward_largest,
         "backward_error": asdict(seen.backward_error) if seen.backward_error else None,
     }  # fmt: skip
@@ -160,8 +187,10 @@ def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach
     for name in preload:
         with contextlib.suppress(ImportError):  # then the setup cell says why
             importlib.import_module(name)
+    from helpers.engine.followed import follow_threads
     from helpers.engine.observe import observe
 
+    follow_threads()
     WATCH.append(observe)
     observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)  # imports what the first call would have to
 

@@ -5,10 +5,12 @@ All student cells run before the first test does, so nothing that a function is 
 cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
 """
 
+import hashlib
 import re
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +19,10 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
-from autograder.judge.kernel import Kernel
+from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernels import Kernels, patience
 from autograder.judge.plain import plain_outputs
+from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.warm import JUDGE, STUDENT
 from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
 
@@ -29,7 +32,6 @@ TRIES = 4  # kernels for one notebook
 CELL_BYTES = 8 << 20  # that a cell may send home
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
 LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
-GRACE = 3.0  # seconds between a polite stop and the end
 
 
 @dataclass
@@ -118,13 +120,16 @@ def _one_try(work: Submission, until: int) -> int | None:
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
     seconds = min(work.limits.cell_seconds * patience(), max(1.0, work.deadline - time.monotonic()))
+    kernel.overran(), kernel.allow(work.limits.cell_seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
-    cell.outputs = []
+    cell.outputs, late = [], False
     try:
         status = _listen(kernel, cell, seconds, trusted=False)
     except TooSlow:
         kernel.interrupt()
-        status = _listen(kernel, cell, GRACE * patience(), trusted=False)
+        status, late = _listen(kernel, cell, GRACE * patience(), trusted=False), True
+    kernel.allow(0)
+    if late or kernel.overran():
         cell.outputs.append(
             outputs.error(
                 "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
@@ -138,10 +143,11 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
 
 def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
     """Says in a cell's outputs, and in its status, how it took its kernel down."""
-    if isinstance(problem, TooSlow):
+    why = kernel.why() if isinstance(problem, Closed) else ""
+    if isinstance(problem, TooSlow) or why == TOO_LONG:
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
-        words = f"the cell ended the Python process it ran in: {kernel.why() or 'it ended itself'}"
+        words = f"the cell ended the Python process it ran in: {why or 'it ended itself'}"
     else:
         words = f"the cell, or what it sent, was given up: {problem}"
     cell = work.notebook.cells[index]
@@ -150,8 +156,11 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
     return index
 
 
-def _listen(kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool) -> str:
-    """Puts what a running cell sends into its outputs, until it is done; returns its status."""
+def _listen(
+    kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[], None] | None = None
+) -> str:
+    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge where
+    it wants a fresh fork, which takes none of its time."""
     deadline, left = time.monotonic() + seconds, CELL_BYTES
     while True:
         frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
@@ -161,6 +170,10 @@ def _listen(kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool) -
             raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
         if "done" in message:
             return str(message["done"])[:500]
+        if serve and "want" in message:
+            before = time.monotonic()
+            serve()
+            deadline += time.monotonic() - before
         cell.outputs = plain_outputs(cell.outputs, message.get("outputs"), trusted)
 
 
@@ -176,19 +189,36 @@ def _set_up_judge(work: Submission) -> None:
 
 
 def _test_cells(work: Submission, written: Any) -> None:
-    absent = _reasons(work)
+    absent, order = _reasons(work), _order(work)
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
         if notebooks.is_test(cell) and time.monotonic() < work.deadline:
             cell.outputs, cell.execution_count = [], count
             named = written.get(notebooks.exercise_id(cell), {})
-            _test(work, index, cell, {"count": count, "absent": absent, "written": named})
+            _test(work, index, cell, {"count": count, "absent": absent, "written": named, "order": f"{order} {index}"})
+            _add_notes(cell, named)
+
+
+def _add_notes(cell: NotebookNode, named: Any) -> None:
+    """Under the card: what was read in the source and not seen running."""
+    notes = [found["note"] for found in named.values() if found.get("note")]
+    card = "".join(str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
+    if notes and "forbidden function" not in card:
+        cell.outputs.append(new_output("stream", name="stdout", text="\n".join(notes) + "\n"))
+
+
+def _order(work: Submission) -> str:
+    """What the order of the cases is drawn from: the same for the same notebook, and not known while it is written, for the
+    hidden tests are a part of it."""
+    sources = [cell.source for _, cell in _code(work.notebook)]
+    return hashlib.sha256(repr((work.limits.seed, sources)).encode(errors="replace")).hexdigest()
 
 
 def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
     try:
-        _call_witness(work, index)
-        work.judge.tell({"ask": "test", "source": cell.source, **known}, work.witness.fileno())
-        _listen(work.judge, cell, (work.limits.cell_seconds + GRACE) * patience(), trusted=True)
+        witness = _call_witness(work, index)
+        work.judge.tell({"ask": "test", "source": cell.source, **known}, witness)
+        seconds = (work.limits.cell_seconds + GRACE) * patience()
+        _listen(work.judge, cell, seconds, trusted=True, serve=lambda: work.judge.tell({}, _call_witness(work, index)))
     except BorderError:
         cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
         work.judge.close()
@@ -196,22 +226,23 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
         _set_up_judge(work)
 
 
-def _call_witness(work: Submission, index: int) -> None:
-    """Sees to it that a fork answers at the place of this test cell. A new one where the last is lost; where the student's
-    kernel is lost too, its cells are run once more."""
+def _call_witness(work: Submission, index: int) -> int:
+    """The socket of a fresh fork that answers at the place of this test cell. Where the student's kernel is lost, its cells are
+    run once more."""
     for _ in range(2 * TRIES):
-        if work.witness and _at_its_place(work.witness, index):
-            return
         if work.witness:
             work.witness.close()
         try:
             work.witness = _fork(work.student)
+            if _at_its_place(work.witness, index):
+                return work.witness.fileno()
         except BorderError:
             work.witness = None
             if work.tries >= TRIES or time.monotonic() > work.deadline:
                 break
             _run_again(work)
     work.witness = socket.socketpair()[0]  # with nobody at the other end
+    return work.witness.fileno()
 
 
 def _run_again(work: Submission) -> None:

@@ -7,6 +7,7 @@ Functions, classes and other objects stay at home too: a number goes over in the
 
 import json
 import math
+import re
 import socket
 import struct
 import time
@@ -183,6 +184,8 @@ class Unpacker:
 def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = None, bounds: Bounds = BOUNDS) -> Any:
     """The value in a frame's two parts. Whatever is wrong with them: BorderError."""
     try:
+        if _too_many(frame[0], 4 * bounds.nodes):
+            raise BorderError("the value has too many parts")
         tensors = _tensors(frame[1], bounds) if frame[1] else []
         return Unpacker(tensors, resolve, bounds).value(json.loads(frame[0], parse_constant=_no_constant))
     except BorderError:
@@ -191,6 +194,25 @@ def read(frame: tuple[bytes, bytes], resolve: Callable[[list], Any] | None = Non
         Exception
     ) as error:  # the many ways in which bytes can be no frame: KeyError, SafetensorError, RecursionError …
         raise BorderError(f"not a frame ({type(error).__name__})") from None
+
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+
+
+def _too_many(text: bytes, most: int) -> bool:
+    """Whether a JSON text holds more values than that, found out before any of them is made. What stands in a string is none."""
+    found = _separators(text)
+    if found <= most:
+        return False
+    for count, string in enumerate(_STRING.finditer(text)):
+        found -= _separators(string[0])
+        if count > most:
+            return True
+    return found > most
+
+
+def _separators(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:
@@ -344,12 +366,15 @@ class Endpoint:
     objects: what stays at home, by the number that went over in its place.
     stand_in: makes what stands for an object of the other side, from (endpoint, number, kind, name).
     answer: serves one question, from (endpoint, question), and returns the answer's value.
+    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel.
     """
 
-    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[["Endpoint", dict], Any]):
-        self.wire, self.stand_in, self.answer = wire, stand_in, answer
+    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[["Endpoint", dict], Any], named: bool = True):
+        self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
+        self.called = False  # whether code of a student's has run at the other end
+        self.renew: Callable[[], None] = lambda: None  # puts a fresh kernel at the other end
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""
@@ -386,6 +411,8 @@ class Endpoint:
         if len(self.objects) >= self.wire.bounds.nodes:
             raise BorderError("too many objects")
         self.objects.append(value)
+        if not self.named:
+            return ["ref", len(self.objects) - 1, "function", "function"]
         kind = "class" if isinstance(value, type) else "module" if isinstance(value, torch.nn.Module) else "object"
         name = getattr(value, "__name__", type(value).__name__)
         return ["ref", len(self.objects) - 1, "function" if hasattr(value, "__code__") else kind, str(name)[:80]]

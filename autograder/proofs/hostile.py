@@ -35,7 +35,7 @@ from autograder.judge.kernels import NAMESPACES, Kernels
 from autograder.judge.sandbox.namespaces import MB
 
 UNIT = "02_small"
-KINDS = ("forging", "reading", "exhausting", "breaking")
+KINDS = ("forging", "outwitting", "reading", "exhausting", "breaking")
 LIMITS = Limits(cell_seconds=4, notebook_seconds=60)
 MEMORY = 1500 * MB
 CANARY = "CANARY-of-the-grader"

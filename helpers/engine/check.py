@@ -27,6 +27,7 @@ from .observe import Observation, StudentError, observe, quiet
 from .rules import Behaviour, Property, over_the_limit
 from .score import NOT_ATTEMPTED, Item, Picture, Score, not_attempted
 from .trial import Trial
+from .unseen import anew, drawn, says_nothing, what_kind, without_words
 
 __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
 
@@ -66,11 +67,18 @@ class Check:
         self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
     ) -> Score:
         """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
-        trials, all_cases = [], (*self.cases, *cases)
-        for case, generator in zip(all_cases, _generators(seed, len(all_cases)), strict=True):
-            trials.append(self._try(student, case, generator))
-            if trials[-1].seen.error and trials[-1].seen.error.kind == "NotImplementedError":
-                return not_attempted(self.exercise, points)
+        all_cases = (*self.cases, *cases)
+        generators, shown = _generators(seed, len(all_cases)), len(self.cases)
+        tried: dict[int, Trial] = {}
+        for places in (range(shown), range(shown, len(all_cases))):
+            if places:
+                anew(student)
+            for place in drawn(places):
+                trial = self._try(student, all_cases[place], generators[place], hidden=place >= shown)
+                if trial.seen.error and trial.seen.error.kind == "NotImplementedError":
+                    return not_attempted(self.exercise, points)
+                tried[place] = trial
+        trials = [tried[place] for place in range(len(all_cases))]
         items = [*self.items(trials), *_misuse_items(trials)]
         if all(item.passed for item in items if item.counts):
             return Score(float(points), exercise=self.exercise, points=points, items=tuple(items))
@@ -136,12 +144,16 @@ class Check:
 
     # --------------------------------------------------------------------------------------------------------- one trial
 
-    def _try(self, student: Callable, case: Case, generator: Generator) -> Trial:
+    def _try(self, student: Callable, case: Case, generator: Generator, hidden: bool = False) -> Trial:
         args = case.draw(self.reference, generator)
         seen = self.recall(student, args, case.gradient)
+        seen = without_words(seen) if hidden else seen
         expected = self.expected(args) if self.compare else None
         wrong = self._wrong(seen, expected, case)
-        return Trial(case, seen, expected, wrong, "" if wrong else self._dear(seen, case), generator)
+        dear = "" if wrong else self._dear(seen, case)
+        if hidden and wrong and (seen.error or self.compare):
+            wrong = what_kind(seen, expected, right=not seen.error and not self.difference(seen, expected))
+        return Trial(case, seen, expected, wrong, dear, generator, hidden)
 
     def _wrong(self, seen: Observation, expected: Any, case: Case) -> str:
         if seen.error:
@@ -227,7 +239,7 @@ def _misuse_items(trials: list[Trial]) -> list[Item]:
 
 def _value(points: float, items: list[Item], trials: list[Trial]) -> float:
     """Partial credit in steps of a quarter point, rounded down; half at most where right values come at too high a price."""
-    if any(trial.seen.forbidden for trial in trials):
+    if any(trial.seen.forbidden for trial in trials) or _says_nothing(trials):
         return 0.0
     counting = [item for item in items if item.counts]
     share = sum(item.passed for item in counting) / len(counting)
@@ -236,11 +248,26 @@ def _value(points: float, items: list[Item], trials: list[Trial]) -> float:
     return math.floor(points * share * 4) / 4
 
 
+def _says_nothing(trials: list[Trial]) -> bool:
+    """Whether an answer that is wrong somewhere is right elsewhere by chance alone."""
+    compared = [trial for trial in trials if trial.seen.error is None]
+    if not any(trial.wrong for trial in trials):
+        return False
+    try:
+        return says_nothing(*zip(*((t.seen.output, t.expected, t.seen.args) for t in compared), strict=True))
+    except Exception:  # an output of a kind that has no plain numbers: then it is no number either
+        return False
+
+
 def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
     """The first tensor that is wrong in its values; one that is right in all of them says nothing."""
     for trial in trials:
         for got, expected in _pairs(trial.seen.output, trial.expected):
-            if not trial.passed and not check.quiz and got.numel() and not check.agrees(got, expected, trial.seen.args):
+            if (
+                not (trial.passed or trial.hidden or check.quiz)
+                and got.numel()
+                and not check.agrees(got, expected, trial.seen.args)
+            ):
                 return (Picture(trial.case.label, expected, got),)
     return ()
 

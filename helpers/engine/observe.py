@@ -16,6 +16,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .followed import watch_threads
 from .guard import watched
 from .kept import Kept
 from .own_process import Died, in_own_process, laid_out, nothing_left_over
@@ -75,6 +77,7 @@ class Observation:
     backward_flops: int = 0
     backward_largest: int = 0
     backward_error: StudentError | None = None  # then `gradients` is None
+    away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
 
 
 def observe(
@@ -150,8 +153,15 @@ def _observed(
     if gradient and seen.error is None:
         seen.saved = kept.elements(seen.output)
         _observe_backward(seen, leaves, forbids)
-    seen.output = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, seen.output)
+    seen.output = tree_map(_plain, seen.output)
     return seen
+
+
+def _plain(leaf: Any) -> Any:
+    """A part of an output once and for all: no graph behind it, and no object of another process that could change its answers."""
+    if isinstance(leaf, Tensor):
+        return leaf.detach()
+    return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
 
 
 def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) -> None:
@@ -171,6 +181,7 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) 
         except (Exception, SystemExit) as error:
             seen.backward_error = _student_error(error)
     seen.backward_operations, seen.backward_flops, seen.backward_largest = back.operations, back.flops, back.largest
+    seen.away |= back.away
     seen.forbidden += tuple(name for name in back.forbidden if name not in seen.forbidden)
 
 
@@ -178,8 +189,12 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) 
 def _counting(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
     """Inside, what PyTorch does is written down in `seen`."""
     launched = lambda: seen.operations.update([KERNEL])
-    with quiet(), _active(seen, forbids), _Dispatched(seen, forbids), _Called(seen, forbids), watched(launched):
+    modes = lambda: [_Dispatched(seen, forbids), _Called(seen, forbids)]
+    with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
+        for mode in modes():
+            stack.enter_context(mode)
         yield
+    seen.away |= watch.away
 
 
 @dataclass(frozen=True)
@@ -194,6 +209,7 @@ class Active:
         self.seen.operations.update(other.operations)
         self.seen.flops += other.flops
         self.seen.largest = max(self.seen.largest, other.largest)
+        self.seen.away |= other.away
         self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
 
 

@@ -19,6 +19,7 @@ class Trial:
     wrong: str  # how the values are off, in a sentence; "" if they are right
     dear: str  # what is amiss on the way to them
     generator: Generator  # draws more inputs for the same case
+    hidden: bool = False  # then a card says what kind of thing is wrong, and no more
 
     @property
     def note(self) -> str:

@@ -76,6 +76,42 @@ def rounding_sum(d: int, generator: Generator) -> Model:
     return lambda x: x.sum(0) - (x.flip(0).cumsum(0).flip(0) - x)
 
 
+def windowed_attention(d: int, generator: Generator) -> Model:
+    """Attention to the token itself and the two before it."""
+    weights = [torch.randn(d, d, generator=generator) / math.sqrt(d) for _ in range(3)]
+
+    def model(x: Tensor) -> Tensor:
+        q, k, v = (x @ w.to(x) for w in weights)
+        seen = torch.ones(len(x), len(x)).tril().triu(-2) == 1
+        return (q @ k.mT / math.sqrt(d)).masked_fill(~seen, -math.inf).softmax(-1) @ v
+
+    return model
+
+
+def largest_so_far(d: int, generator: Generator) -> Model:
+    return lambda x: x.cummax(0).values
+
+
+def first_token_for_all(d: int, generator: Generator) -> Model:
+    """Every output sees the first token, and none but the first sees more of the past."""
+    return lambda x: x * x[:1] + x
+
+
+def three_behind(d: int, generator: Generator) -> Model:
+    """Output i sees token i − 3."""
+    return lambda x: x + torch.cat([torch.zeros_like(x[:3]), x[:-3]])[: len(x)]
+
+
+def fading_mean(d: int, generator: Generator) -> Model:
+    """A mean in which every token counts half as much as the one after it."""
+
+    def model(x: Tensor) -> Tensor:
+        age = torch.arange(len(x))[:, None] - torch.arange(len(x))
+        return (0.5**age * (age >= 0)).to(x) @ x
+
+    return model
+
+
 def recurrent(d: int, generator: Generator) -> Model:
     w_in, w_state = (torch.randn(d, d, generator=generator) / math.sqrt(d) for _ in range(2))
 

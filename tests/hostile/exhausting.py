@@ -89,6 +89,42 @@ class Long:
         while True: pass
 Long()""", "KeyboardInterrupt"),
     cell("long_error", "an error with a message of 200 MB", "raise ValueError('x' * (200 << 20))"),
+    cell("json_bomb", "a frame of millions of empty lists into the socket to the grader", """
+import os, struct
+bomb = b"[" + b"[]," * 2_700_000 + b"1]"
+for descriptor in range(3, 32):
+    try:
+        os.set_blocking(descriptor, True)
+        os.write(descriptor, struct.pack(">II", len(bomb), 0))
+        for at in range(0, len(bomb), 1 << 16): os.write(descriptor, bomb[at : at + (1 << 16)])
+    except OSError: pass""", "too many parts"),
+    cell("large_frame", "a frame of 60 MB of text", """
+import os, struct
+for descriptor in range(3, 32):
+    try: os.write(descriptor, struct.pack(">II", 60 << 20, 0) + b'"')
+    except OSError: pass""", "larger than"),
+    cell("load", "a load of eighty processes, so that others' limits are stretched", """
+import os, time
+for _ in range(40):
+    try:
+        if os.fork() == 0:
+            while True: pass
+    except OSError: break
+while True: pass"""),
+    cell("burns_in_threads", "processor time in many threads", """
+import threading
+def burn():
+    while True: pass
+for _ in range(8): threading.Thread(target=burn, daemon=True).start()
+while True: pass""", "longer than"),
+    cell("raises_cpu_limit", "lifts the limit of processor time and goes on", """
+import resource, signal
+signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_CPU, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+while True: pass""", "could not be stopped"),
+    call("call_catches_limit", "a call that catches what stops it", "while True:\n    try:\n        while True: pass\n    except BaseException: pass", "than it may"),
+    call("call_bombs_json", "a call that answers with a bomb of JSON", "import struct\nbomb = b'[' + b'[],' * 4_000_000 + b'1]'\nfor fd in range(3, 64):\n    try: os.write(fd, struct.pack('>II', len(bomb), 0) + bomb)\n    except OSError: pass\nreturn x"),
     call("returns_gigabytes", "a call that returns gigabytes", "return torch.zeros(1 << 26)", "larger than"),
     call("returns_many", "a call that returns a million things", "return [[0] * 1000] * 1000"),
     call("returns_deep", "a call that returns a list in a list in a list …", "deep = []\nfor _ in range(5000): deep = [deep]\nreturn deep", "RecursionError"),

@@ -176,26 +176,75 @@ sorted(seen.operations), seen.flops"""
     assert asked(kernels, notebook, "def softmax(x): return x @ x", question) == "(['eye', 'mm'], 16)"
 
 
-def test_a_forbidden_call_that_is_written_counts_though_it_is_not_run(kernels, notebook):
-    cell(notebook, "softmax").source = """
+SOFTMAX = "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n    return e / e.sum(dim=dim, keepdim=True)"
+IN_A_THREAD = """
 def softmax(x, dim):
-    e = (x - x.amax(dim=dim, keepdim=True)).exp()
-    return e / e.sum(dim=dim, keepdim=True) if len(x) else getattr(torch, 'soft' + 'max')(x, dim)"""
+    found = []
+    thread = threading.Thread(target=lambda: found.append({}))
+    thread.start()
+    thread.join()
+    return found[0]"""
+
+
+def note(notebook) -> str:
+    return "".join(output.get("text", "") for output in cell(notebook, "softmax_test").outputs)
+
+
+def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothing(kernels, notebook):
+    cell(notebook, "softmax").source = SOFTMAX.format("if len(x) > 1000: return vars(torch)['soft' + 'max'](x, dim)")
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and "names `softmax`" in note(notebook)
+
+
+@pytest.mark.parametrize("source", [
+    IN_A_THREAD.format("torch.softmax(x, dim)"), IN_A_THREAD.format("vars(torch)['softmax'](x, dim)"),
+    "import _thread\nstart = _thread.start_new_thread\ndef softmax(x, dim):\n    found = []\n"
+    "    start(lambda: found.append(torch.softmax(x, dim)), ())\n    while not found: pass\n    return found[0]",
+    "import os\ndef softmax(x, dim):\n    if os.fork() == 0: os._exit(0)\n"
+    "    with torch._C.DisableTorchFunction(): return torch.exp(torch.ops.aten.log_softmax(x, dim))",
+    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in lines])\n",
+], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip
+def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(kernels, notebook, source):
+    if "§" in source:
+        notebook.cells.insert(notebook.cells.index(cell(notebook, "softmax")), new_code_cell(source))
+        source = "def softmax(x, dim): return §(x, dim)"
+    cell(notebook, "softmax").source = "import threading\n" + source
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "forbidden function"
+
+
+def test_an_honest_thread_costs_nothing(kernels, notebook):
+    cell(notebook, "softmax").source = "import threading\n" + IN_A_THREAD.format(
+        "(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"
+    )
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and note(notebook) == ""
 
 
 @pytest.mark.parametrize(("source", "found"), [
     ("def softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)", ["torch.nn.functional.softmax"]),
+    ("import torch as t\ndef softmax(x, dim): return t.softmax(x, dim)", ["softmax"]),
     ("helper = torch.log_softmax\ndef softmax(x, dim): return helper(x, dim).exp()", ["log_softmax"]),
     ("def helper(x): return getattr(x, f'soft{\"max\"}')(0)\ndef softmax(x, dim): return helper(x)", ["softmax"]),
+    ("def softmax(x, dim): return vars(torch)['softmax'](x, dim)", ["softmax"]),
+    ("def softmax(x, dim): return torch.__dict__['soft' + 'max'](x, dim)", ["softmax"]),
+    ("def softmax(x, dim): return eval('torch.softmax(x, dim)')", ["torch.softmax"]),
+    ("from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)", ["softmax"]),
+    ("%matplotlib inline\nx = !ls\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
+    ("%%time\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)", ["helpers.qkv_attention.softmax.softmax"]),
     ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)", []),
     ("def softmax(x, dim): return x.exp()\nprint(torch.allclose(softmax(x, 0), torch.softmax(x, 0)))", []),
     ("def softmax(x, dim): return softmax(x, dim)  # not torch.softmax", []),
-    ("def softmax(x, dim)", []),
-], ids=["attribute", "import", "name", "getattr", "reference", "own method", "beside", "comment", "syntax"])  # fmt: skip
+    ("m = torch.nn.Linear(1, 1)\ndef softmax(x, dim): return m.last_softmax + ns.softmax_max", []),
+    ("DEBUG = False\ndef softmax(x, dim):\n    if DEBUG: print(torch.softmax(x, dim))\n    return x.exp()", []),
+    ("def softmax(x, dim): return x[dim]['softmax']", []),
+    ("def softmax(x, dim): return x / getattr(cfg, 'softmax_scale')", []),
+    ("def softmax(x, dim): raise ValueError('softmax wants a dim')", []),
+    ("def softmax(x, dim)", ["source that can't be read"]),
+], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic", "cell magic", "reference",
+        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
 def test_the_look_at_the_source(notebook, source, found):
     cell(notebook, "softmax").source = source
     assert [one.name for one in look(notebook, UNIT)] == found
@@ -223,3 +272,84 @@ def test_no_script_is_left_in_what_a_student_shows(script):
         "</a>", ""
     ).replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
     assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})
+
+
+HONEST = {
+    "scipy": "import scipy.special as sp, not_there\nfrom not_there.inner import things as t\n",
+    "tqdm": "from tqdm.auto import tqdm\nfor _ in tqdm(range(3)): pass\n",
+    "einops": "from einops import rearrange\nassert rearrange(torch.ones(2, 3), 'a b -> b a').shape == (3, 2)\n",
+    "fallback": "try:\n    import not_there\nexcept ImportError:\n    not_there = None\nassert not_there is None\n",
+}
+
+
+@pytest.mark.parametrize("before", HONEST.values(), ids=HONEST)
+def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(kernels, notebook, before):
+    cell(notebook, "softmax").source = before + cell(notebook, "softmax").source
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
+
+
+def test_a_missing_module_complains_when_it_is_used(kernels, notebook):
+    cell(notebook, "softmax").source = "import not_there as n\ndef softmax(x, dim): return n.softmax(x, dim)"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1] and "No module named 'not_there'" in results(notebook)["softmax"].message
+
+
+def test_a_file_that_a_cell_writes_can_be_imported(kernels, notebook):
+    answer = cell(notebook, "softmax")
+    notebook.cells.insert(notebook.cells.index(answer), new_code_cell(f"%%writefile my_utils.py\n{answer.source}"))
+    answer.source = "from my_utils import softmax"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1]
+
+
+LIAR = """
+class Liar:
+    def __init__(self, x): self.x = x
+    def numel(self): return 0
+    def __getattr__(self, name): return getattr(self.x, name)
+"""
+
+
+@pytest.mark.parametrize(("answer", "question", "shown"), [
+    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')", "False"),
+    (LIAR + "def softmax(x): return Liar(x)", "hasattr(softmax(torch.ones(3)), 'shape')", "False"),
+    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n    def step(self): self.n += 1",
+     "made = softmax()\nmade.step(), made.step()\nmade.n, hasattr(made.keys, 'numel')", "(2, False)"),
+    (LIAR + "def softmax(x): return [Liar(x)]",
+     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\ncallable(seen), hasattr(seen, 'shape')", "(False, False)"),
+], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip
+def test_an_object_in_an_output_has_nothing_to_read(kernels, notebook, answer, question, shown):
+    assert asked(kernels, notebook, answer, question) == shown
+
+
+def test_the_judges_functions_have_no_names_in_the_students_kernel(kernels, notebook):
+    answer = "def softmax(f):\n    try: f()\n    except Exception as error: return repr(f), f.__name__, str(error)"
+    shown = asked(kernels, notebook, answer, "def secret_model(x): return x\nsoftmax(secret_model)")
+    assert "secret" not in shown and "can't be called like this" in shown
+
+
+COUNTER = """
+calls = []
+def softmax(model, x):
+    calls.append(1)
+    return {}"""
+
+
+@pytest.mark.parametrize("guess", [
+    "True", "len(calls) % 3 != 0",
+    "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
+])  # fmt: skip
+def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
+    question = "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, cases=hidden.leaks_future))"
+    assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
+
+
+def test_every_round_of_calls_meets_a_fresh_fork(kernels, notebook):
+    answer = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full((), float(len(calls)))"
+    question = """
+from helpers.engine.unseen import anew
+counts = [softmax(torch.ones(1), 0).item() for _ in range(2)]
+anew(softmax)
+counts + [softmax(torch.ones(1), 0).item()]"""
+    assert asked(kernels, notebook, answer, question) == "[1.0, 2.0, 1.0]"

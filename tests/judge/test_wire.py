@@ -4,6 +4,7 @@ import json
 import math
 import socket
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -127,6 +128,21 @@ def test_a_malformed_frame_is_one_clear_error(text):
     with pytest.raises(BorderError) as caught:
         read((text, b""))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", [b"[],", b"1,", b"[[", b'["list",[]],'], ids=lambda part: part.decode())
+def test_a_frame_of_many_parts_is_refused_before_they_are_made(part):
+    text = b"[" + part * (12_000_000 // len(part)) + b"1]"
+    tracemalloc.start()
+    with pytest.raises(BorderError, match="too many parts"):
+        read((text, b""))
+    assert tracemalloc.get_traced_memory()[1] < 3 * len(text)
+    tracemalloc.stop()
+
+
+def test_commas_and_brackets_in_a_text_are_no_parts():
+    text = '[[1, 2], {"a\\": [,]' * 60_000
+    assert across([text, text[1:]]) == [text, text[1:]]
 
 
 def test_a_lie_about_tensors_is_an_error():

@@ -32,6 +32,7 @@ NEW_NS, NEW_CGROUP, NEW_UTS, NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
 READ_ONLY, NO_SUID, NO_DEV, REMOUNT, BIND, RECURSIVE, SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
 SCRATCH = "/tmp/work"
+GRACE = 3.0  # seconds between a polite stop and the end
 ROOM = 16  # processes that cells may not use (and a fifth of the memory): what answers the judge needs some
 SYSTEM = (
     "/usr",
@@ -99,8 +100,9 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`).
-    leash: its end means "stop", an "i" on it "interrupt"; what became of the kernel is said on it, a JSON line each:
-    {"ended": …} or {"killed": "memory" | "processes"}.
+    leash: its end means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
+    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or
+    {"killed": "memory" | "processes" | "files" | "time"}.
     """
     folder = ""
     try:
@@ -146,15 +148,18 @@ def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> Non
     poll = select.poll()
     poll.register(ended, select.POLLIN)
     poll.register(leash, select.POLLIN)
-    meter = _Meter(first, walls)
+    meter, clock = _Meter(first, walls), _Clock(first)
     while True:
         ready = {fd for fd, _ in poll.poll(25)}
         if ended in ready:
             break
-        if leash.fileno() in ready and not _interrupt(first, leash, depth):
+        if leash.fileno() in ready and not _obey(first, leash, depth, clock):
             for process in [*_below(first), first]:  # bubblewrap's first process does not take the others along
                 _kill(process)
             break
+        if over := clock.over():
+            _say(leash, **{over: "time"})
+            _interrupt(first, depth) if over == "over" else _kill(first)
         if too_large := meter.too_large():
             _say(leash, killed=too_large[1])
             _kill(too_large[0])
@@ -162,15 +167,49 @@ def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> Non
     _say(leash, ended=_words(os.waitstatus_to_exitcode(status)))
 
 
-def _interrupt(first: int, leash: socket.socket, depth: int) -> bool:
-    """Stops the kernel's current cell if that was asked for; False if the leash was dropped."""
-    if leash.recv(16) != b"i":
-        return False
+def _obey(first: int, leash: socket.socket, depth: int, clock: "_Clock") -> bool:
+    """Does what is asked for on the leash; False if it was dropped."""
+    asked = leash.recv(4096)
+    for line in asked.decode().splitlines():
+        if line == "i":
+            _interrupt(first, depth)
+        elif line:
+            clock.allow(float(line.split()[1]))
+    return bool(asked)
+
+
+def _interrupt(first: int, depth: int) -> None:
+    """Stops the kernel's current cell, as the stop button does."""
     kernel = first
     for _ in range(depth):
         kernel = next(_below(kernel), kernel)
     os.kill(kernel, signal.SIGINT)
-    return True
+
+
+class _Clock:
+    """Processor time of all processes under `first`, and how much of it there may be: another program's load takes none of it."""
+
+    def __init__(self, first: int):
+        self.first, self.limit, self.said = first, 0.0, False
+
+    def allow(self, seconds: float) -> None:
+        """From now on; 0 for no limit."""
+        self.limit, self.said = self._used() + seconds if seconds else 0.0, False
+
+    def over(self) -> str:
+        """ "over" once when it is used up, "killed" when it goes on all the same."""
+        used = self._used() if self.limit else 0.0
+        if used <= self.limit:
+            return ""
+        if not self.said:
+            self.said = True
+            return "over"
+        return "killed" if used > self.limit + GRACE else ""
+
+    def _used(self) -> float:
+        """Of those that live, and of those that ended and were waited for."""
+        fields = (_read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in [self.first, *_below(self.first)])
+        return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 class _Meter:

@@ -8,12 +8,14 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.unseen import drawn
 
 from .. import leaks, peekers
 
 __all__ = ["leaks_future"]
 
-# A detector that says the same of everything finds every leak, or clears every sound model: two controls rule that out.
+# A detector that says the same of everything finds every leak, or clears every sound model: two controls rule that out. They come
+# before the model, after it or around it, and half of the models are sound, so that nothing is won by counting calls.
 
 
 def _token_alone(x: Tensor) -> Tensor:
@@ -25,9 +27,12 @@ def _reversed(x: Tensor) -> Tensor:
 
 
 def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
-    """The detector's answer; in words, if it says the same of a model that sees nothing but its own token and of a reversal."""
-    answer, peeks, sound = (_plain(detector(tried, x)) for tried in (model, _reversed, _token_alone))
-    return f"{answer}, whatever the model" if peeks == sound else answer
+    """The detector's answer; in words, if it does not tell a reversal from a model that sees nothing but its own token."""
+    answers = {tried: _plain(detector(tried, x)) for tried in drawn((model, _reversed, _token_alone))}
+    if answers[_reversed] == answers[_token_alone]:
+        return f"{answers[model]}, whatever the model"
+    controls = answers[_reversed] == 1, answers[_token_alone] == 0
+    return answers[model] if all(controls) else f"{answers[model]}, and a reversal is cleared"
 
 
 def _plain(answer: Any) -> Any:
@@ -144,6 +149,11 @@ leaks_future = Check(
         planted("sound: depends on the past, strongly", peekers.steep_sum),
         planted("sound: the past without the token itself", peekers.strictly_past),
         planted("sound: a sum with rounding noise", peekers.rounding_sum),
+        planted("sound: attention with a window", peekers.windowed_attention),
+        planted("sound: the largest so far", peekers.largest_so_far),
+        planted("sound: the first token for all", peekers.first_token_for_all),
+        planted("sound: three tokens behind", peekers.three_behind),
+        planted("sound: a mean that fades", peekers.fading_mean),
     ],
     misconceptions=[
         Misconception(

@@ -1,0 +1,114 @@
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, each round of calls meets a fresh
+copy of the answer, and of a hidden case the card says no more than what kind of thing went wrong.
+
+What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden case.
+"""
+
+import builtins
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from .observe import Observation, StudentError
+
+T = TypeVar("T")
+OURS = (
+    "KernelDied",
+    "Timeout",
+    "BorderError",
+    "OutOfReach",
+    "UnmaskedRead",
+    "UnmaskedWrite",
+    "StrayPointer",
+    "CompilationError",
+)
+"""Errors with names that the course itself gives, or Triton."""
+
+
+def drawn(things: Sequence[T]) -> list[T]:
+    """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same orders at every run."""
+    wanted = os.environ.get("ATTENTION_COURSE_ORDER")
+    dice = _dice(wanted) if wanted else random.SystemRandom()
+    return dice.sample(list(things), len(things))
+
+
+@lru_cache(maxsize=1)
+def _dice(seed: str) -> random.Random:
+    return random.Random(seed)
+
+
+def anew(answer: Callable) -> None:
+    """Where an answer lives in another process, as while it is graded, a fresh copy of that process is asked from here on."""
+    if hasattr(answer, "__anew__"):
+        answer.__anew__()
+
+
+def without_words(seen: Observation) -> Observation:
+    """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
+    return replace(seen, error=_kind_of(seen.error), backward_error=_kind_of(seen.backward_error))
+
+
+def _kind_of(error: StudentError | None) -> StudentError | None:
+    if error is None:
+        return None
+    known = error.kind in OURS or error.kind in dir(builtins) or hasattr(torch, error.kind)
+    return StudentError(error.kind if known else "Exception", "")
+
+
+def what_kind(seen: Observation, expected: Any, right: bool) -> str:
+    """What is wrong with a hidden case, without a number of it."""
+    if seen.error:
+        return f"stopped with an error ({seen.error.kind})."
+    if right:
+        return "the values are right, but not their gradients, or not all that must hold of them."
+    if not isinstance(expected, Tensor):
+        return "another answer is expected."
+    if not isinstance(seen.output, Tensor):
+        return "a torch tensor is expected."
+    if seen.output.shape != expected.shape:
+        return "another shape is expected."
+    finite = all(bool(leaf.isfinite().all()) for leaf in tree_leaves(seen.output))
+    return "values are off." if finite else "values are NaN or infinite."
+
+
+def says_nothing(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
+    """Whether an answer gives one number everywhere, or always hands back the same one of its inputs, where the right one does
+    not: a case that it gets right is chance."""
+    if len(outputs) < 2:
+        return False
+    constant = len(_values(outputs)) == 1 and len(_values(expected)) > 1
+    places = range(min(map(len, inputs)))
+    return constant or any(
+        all(same(output, args[place]) for output, args in zip(outputs, inputs, strict=True))
+        and not all(same(output, args[place]) for output, args in zip(expected, inputs, strict=True))
+        for place in places
+    )
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same in all their numbers."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and torch.equal(a.double(), b.double())
+    return isinstance(a, (int, float, str)) and isinstance(b, (int, float, str)) and a == b
+
+
+def _values(outputs: Sequence[Any]) -> set:
+    """The different numbers and words in some outputs, three at most: more are not asked for."""
+    found: set = set()
+    for leaf in tree_leaves(list(outputs)):
+        plain = isinstance(leaf, Tensor) and not leaf.is_complex()
+        found |= set(leaf.double().flatten().unique()[:3].tolist()) if plain else {leaf if _plain(leaf) else id(leaf)}
+        if len(found) > 2:
+            break
+    return found
+
+
+def _plain(leaf: Any) -> bool:
+    return isinstance(leaf, (int, float, str, type(None)))
