@@ -9,7 +9,7 @@ CODE = 150_000
 """Characters of a code cell: Python's own parser needs half a kilobyte of memory for each."""
 MARKDOWN = 3_000_000
 """Characters of a markdown cell; Colab puts pictures into it. What takes long to render is found by trying."""
-TEXT = 1_000_000
+TEXT = 600_000
 """Characters of all cells together, pictures in markdown not counted."""
 
 HTML = 100_000

@@ -19,8 +19,8 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake, record
 from autograder.grading.execute import JudgedExecute
 from autograder.grading.fleet import Job, judge_all
-from autograder.grading.store import Store, grader_version, key
 from autograder.grading.reading import Rejected
+from autograder.grading.store import Store, grader_version, key
 from autograder.grading.triage import Submission, strays, submissions
 from autograder.judge.judge import Limits
 from autograder.judge.outputs import Result
