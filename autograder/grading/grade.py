@@ -167,7 +167,7 @@ class _Run:
         """The one place where whatever a submission does to the grader ends: as a named reason that costs it alone."""
         try:
             yield
-        except (SandboxError, MemoryError):  # nothing can be graded on this machine
+        except SandboxError:  # nothing can be graded on this machine
             raise
         except Rejected as reason:
             self._reject(submission, str(reason))
@@ -180,8 +180,8 @@ class _Run:
         self.outcome.rejected[submission] = reason
         try:
             record.add_student(self.course, submission.student)
-        except Exception as error:  # a name that the gradebook can't hold
-            self.outcome.notes[submission] = [f"has no place in the gradebook: {_named(error)}"]
+        except Exception:  # a name that the gradebook can't hold, as the reason says
+            return
 
     def _fail(self, submission: Submission, reason: str) -> None:
         self.outcome.failed[submission] = reason

@@ -20,6 +20,7 @@ from autograder.grading import reading
 from autograder.grading.reading import Rejected
 from autograder.grading.store import write_whole
 from autograder.grading.triage import Submission
+from autograder.printable import printable
 
 TIMESTAMP = "timestamp.txt"
 MOST_NOTEBOOKS = 5
@@ -67,10 +68,8 @@ def units_of(course: Course) -> dict[str, list[str]]:
 
 def read(course: Course, submission: Submission) -> HandIn:
     """Reads a hand-in from its folder. Raises Rejected where there is no notebook that can be read."""
-    try:
-        submission.student.encode()
-    except UnicodeEncodeError:
-        raise Rejected("the name of the student's folder is not UTF-8: rename it") from None
+    if odd := next((char for char in submission.student if char in "[]*?" or printable(char) != char), None):
+        raise Rejected(f"nbgrader can't take {odd!r} in the name of the student's folder: rename it")
     folder = _open_folder(course.submitted, submission.student, submission.unit)
     try:
         return _read_folder(folder, submission)

@@ -191,10 +191,10 @@ for one in submissions(course, "u", []):
     ]
 
 
-def test_a_name_that_is_not_utf8(course):
-    name = os.fsdecode(b"stud\xff")
-    submission = _put(course, {f"{UNIT}.ipynb": _notebook(course)}, name)
-    assert _refused(course, submission) == "the name of the student's folder is not UTF-8: rename it"
+@pytest.mark.parametrize("name", [b"stud\xff", b"a\x1b[31m", b"a[1]", b"a\nb"])
+def test_a_name_that_nbgrader_can_not_take(course, name):
+    submission = _put(course, {f"{UNIT}.ipynb": _notebook(course)}, os.fsdecode(name))
+    assert _refused(course, submission).endswith("in the name of the student's folder: rename it")
 
 
 def test_a_file_beside_the_notebook_whose_name_is_not_utf8(course):
