@@ -133,4 +133,4 @@ def test_no_control_character_of_a_strangers_is_printed(course, attn):
 def test_remarks_and_tables_bear_any_name(course):
     outcome = _grade(course)
     rows = {UNIT: record.scores(course, UNIT)}
-    assert remarks(rows, outcome) == [] and scores_table(rows, outcome).row_count == 3
+    assert remarks(rows, outcome) == [] and scores_table(rows, outcome, {}).row_count == 3
