@@ -10,6 +10,8 @@ classroom = root / "autograder" / "class"
 classroom.mkdir(parents=True, exist_ok=True)  # SQLite makes the gradebook, but not the folder it lies in
 sys.path.insert(0, str(root))  # the grading steps below are this checkout's, wherever the command was installed from
 
+from autograder.grading.door import install as install_door  # noqa: E402
+
 c = get_config()  # noqa: F821 (nbgrader defines it)
 
 c.CourseDirectory.root = str(root)
@@ -30,14 +32,14 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 # locked cells are restored from the gradebook, so the rubric is there again for the marker and in the feedback.
 c.ClearMarkScheme.enforce_metadata = False
 
-# Grading: our steps in the place of nbgrader's Execute, and a repair before its sanitising steps.
+# Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
+# this nbgrader has no setting: see door.py); then nbgrader's own steps, with ours in the place of its Execute.
+install_door()
 c.Autograde.sanitize_preprocessors = [
-    "autograder.grading.repair.Repair",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
     "nbgrader.preprocessors.OverwriteKernelspec",
     "nbgrader.preprocessors.OverwriteCells",
-    "autograder.grading.untrusted.CleanText",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.Autograde.autograde_preprocessors = [
@@ -49,6 +51,7 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
+c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
 c.JudgedExecute.results = str(classroom / "results")
 c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
 c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission

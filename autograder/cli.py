@@ -360,7 +360,9 @@ def _problems(lines: list[str], advice: str) -> None:
 def _escaped(text: object) -> str:
     from rich.markup import escape
 
-    return escape(str(text))
+    from autograder.printable import printable
+
+    return escape(printable(text))
 
 
 def _progress() -> Progress:

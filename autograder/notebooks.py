@@ -11,6 +11,9 @@ from nbformat import NotebookNode
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
+STAMP = "attention_course"
+"""Where a graded notebook's metadata say what was repaired in it, and which result it shows."""
+
 
 def read(path: Path) -> NotebookNode:
     """The notebook in a file, as nbformat 4. Raises what nbformat raises when it is none."""

@@ -6,6 +6,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from autograder.grading.grade import Outcome
+from autograder.printable import printable
 from autograder.proofs import prove
 
 MOST_ROWS = 25
@@ -34,7 +35,7 @@ def scores_table(rows: dict[str, dict], outcome: Outcome, kinds: dict[str, str])
         by_student.setdefault(submission.student, {})[submission.unit] = submission
     for student, handed_in in sorted(by_student.items()):
         points = (_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in rows)
-        table.add_row(escape(student), *points, *([escape(kinds.get(student, ""))] if kinds else []))
+        table.add_row(escape(printable(student)), *points, *([escape(kinds.get(student, ""))] if kinds else []))
     return table
 
 
@@ -65,6 +66,7 @@ def remarks(rows: dict[str, dict], outcome: Outcome) -> list[str]:
             if submission in reasons:
                 lines.append(f"{who} {word}: {reasons[submission]}{stands}")
         lines += [f"{who} repaired: {repair}" for repair in outcome.repairs.get(submission, ())]
+        lines += [f"{who}: {note}" for note in outcome.notes.get(submission, ())]
     return lines
 
 
@@ -108,7 +110,7 @@ def marks_table(marks: dict) -> Table:
     table.add_column("what was found", overflow="fold")
     for name, item in marks["items"].items():
         points = "✎" if item["score"] is None else f"{item['score']:g}"
-        table.add_row(name, f"{points} / {item['max']:g}", item["diagnosis"] or item["message"])
+        table.add_row(name, f"{points} / {item['max']:g}", escape(printable(item["diagnosis"] or item["message"])))
     return table
 
 
@@ -156,7 +158,7 @@ def hostile_table(rows: list, total: dict[str, int]) -> Table:
         for row in (row for row in rows if row.kind == kind):
             points = ", ".join(f"{score:g}" for score in row.scores.values())
             came = row.problem or f"points {points}. {row.told}" if row.scores else row.problem or row.told
-            table.add_row(row.name, row.tries, escape(came), style=None if row.held else "red")
+            table.add_row(row.name, row.tries, escape(printable(came)), style=None if row.held else "red")
     return table
 
 

@@ -17,6 +17,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 
 CONFIG = "nbgrader_config.py"
 SYLLABUS = "syllabus.toml"
+STAGED = "autograder/class/staged"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Course:
     @property
     def submitted(self) -> Path:
         return self.classroom / "submitted"
+
+    @property
+    def staged(self) -> Path:
+        """Where intake puts the one copy of a hand-in that grading looks at. It belongs to the grader."""
+        return self.root / STAGED
 
     @property
     def autograded(self) -> Path:
@@ -72,6 +78,9 @@ class Course:
 
     def submission(self, student: str, unit: str) -> Path:
         return self.submitted / student / unit / f"{unit}.ipynb"
+
+    def taken_in(self, student: str, unit: str) -> Path:
+        return self.staged / student / unit / f"{unit}.ipynb"
 
     def graded(self, student: str, unit: str) -> Path:
         return self.autograded / student / unit / f"{unit}.ipynb"

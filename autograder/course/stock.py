@@ -21,7 +21,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder import notebooks
-from autograder.course.paths import CONFIG, Course
+from autograder.course.paths import CONFIG, STAGED, Course
 from autograder.errors import CourseError
 
 
@@ -56,7 +56,14 @@ def generate_assignment(course: Course, unit: str, release: str | None = None) -
 
 
 def autograde(course: Course, student: str, unit: str) -> None:
-    _run(course, Autograde, settings(course), unit, student)
+    """Grades what intake has staged (see autograder/grading/intake.py) into the gradebook."""
+    _run(course, Autograde, _staged(course), unit, student)
+
+
+def _staged(course: Course) -> Config:
+    config = settings(course)
+    config.CourseDirectory.submitted_directory = STAGED
+    return config
 
 
 def generate_feedback(course: Course, student: str, unit: str) -> None:
@@ -64,12 +71,12 @@ def generate_feedback(course: Course, student: str, unit: str) -> None:
 
 
 def sanitise(course: Course, student: str, unit: str) -> NotebookNode:
-    """The submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the gradebook."""
-    converter, log = _converter(course, Autograde, settings(course), unit, student)
+    """The staged submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the gradebook."""
+    converter, log = _converter(course, Autograde, _staged(course), unit, student)
     converter.exporter = converter.exporter_class(parent=converter, config=converter.config)
     converter._sanitizing = True
     converter._init_preprocessors()
-    path = str(course.submission(student, unit))
+    path = str(course.taken_in(student, unit))
     with _quiet(), _working_directory(course.root), _one_line_errors(log):
         text, _ = converter.exporter.from_filename(path, resources=converter.init_single_notebook_resources(path))
     return notebooks.parse(text)

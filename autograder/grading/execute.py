@@ -8,11 +8,11 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
 from traitlets import Integer, Unicode
 
-from autograder.grading.repair import STAMP
 from autograder.grading.store import Store, key
 from autograder.grading.verdict import judged
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import NAMESPACES
+from autograder.notebooks import STAMP
 
 
 class JudgedExecute(Execute):

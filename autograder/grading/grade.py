@@ -5,22 +5,26 @@ A submission that can't be graded costs its own points only: it is named with a 
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 from rich.progress import Progress
 
+from autograder import limited
 from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import record
+from autograder.grading import intake, record
 from autograder.grading.execute import JudgedExecute
 from autograder.grading.fleet import Job, judge_all
+from autograder.grading.reading import Rejected
 from autograder.grading.store import Store, grader_version, key
-from autograder.grading.triage import Rejected, Submission, open_submission, strays, submissions
+from autograder.grading.triage import Submission, strays, submissions
 from autograder.judge.judge import Limits
 from autograder.judge.outputs import Result
+from autograder.judge.sandbox.namespaces import SandboxError
 
 NO_MISTAKE = ("not attempted", None)
 """Diagnoses that say nothing about how a student thinks."""
@@ -35,6 +39,7 @@ class Outcome:
     rejected: dict[Submission, str] = field(default_factory=dict)
     failed: dict[Submission, str] = field(default_factory=dict)
     repairs: dict[Submission, list[str]] = field(default_factory=dict)
+    notes: dict[Submission, list[str]] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     judged: int = 0
     recorded: int = 0
@@ -80,6 +85,7 @@ class _Run:
         self.keys: dict[Submission, str] = {}
 
     def run(self) -> Outcome:
+        limited.prepare("autograder.grading.reading", "autograder.course.stock")
         self._collect()
         jobs = self._intake()
         known = {unit: record.graded_students(self.course, unit) for unit in self.units}
@@ -97,19 +103,16 @@ class _Run:
     def _intake(self) -> list[Job]:
         """Reads and sanitises what has not been seen before. Returns the jobs for which there is no result yet."""
         digests = {unit: record.register(self.course, unit) for unit in self.units}
-        intake, jobs = Intake(self.course, self.limits), {}
+        door, jobs = Intake(self.course, self.limits), {}
         for submission in self._track("Reading", self.outcome.submissions):
-            try:
-                name, notebook = intake.read(submission, digests[submission.unit])
-                self.keys[submission] = name
+            with self._one(submission):
+                name, notebook, notes = door.read(submission, digests[submission.unit])
+                self.outcome.notes[submission] = notes
                 if name not in self.store and name not in jobs:
                     notebook = notebook or stock.sanitise(self.course, submission.student, submission.unit)
                     jobs[name] = Job(name, submission.unit, notebook)
-            except Rejected as reason:
-                self._reject(submission, str(reason))
-            except stock.StepFailed as error:
-                self._reject(submission, f"nbgrader can't read it: {error}")
-        intake.save()
+                self.keys[submission] = name
+        door.save()
         return list(jobs.values())
 
     def _judge(self, jobs: list[Job], known: dict[str, set[str]]) -> None:
@@ -120,76 +123,122 @@ class _Run:
         verdicts = judge_all(jobs, self.limits, self.settings.workers, self.settings.scheduler)
         task = self.progress.add_task("Grading", total=len(self.keys))
         for verdict in verdicts:
-            self._keep(verdict, waiting[verdict.key])
-            for submission in waiting.pop(verdict.key):
-                self._record(submission, known)
-                self.progress.advance(task)
+            students = waiting.pop(verdict.key)
+            self._keep(verdict, students)
+            self._record_all(students, known, task)
         for students in waiting.values():
-            for submission in students:
-                self._record(submission, known)
-                self.progress.advance(task)
+            self._record_all(students, known, task)
 
     def _keep(self, verdict, students: list[Submission]) -> None:
-        if verdict.notebook is None:
-            self.outcome.failed |= {submission: verdict.problem for submission in students}
-            return
-        self.store.put(verdict.key, verdict.notebook)
-        self.outcome.judged += 1
+        try:
+            if verdict.notebook is not None:
+                self.store.put(verdict.key, verdict.notebook)
+                self.outcome.judged += 1
+                return
+            problem = verdict.problem
+        except Exception as error:
+            problem = _named(error)
+        self.outcome.failed |= {submission: problem for submission in students}
+
+    def _record_all(self, students: list[Submission], known: dict[str, set[str]], task) -> None:
+        for submission in students:
+            with self._one(submission):
+                if submission not in self.outcome.failed:
+                    self._record(submission, known)
+            self.progress.advance(task)
 
     def _record(self, submission: Submission, known: dict[str, set[str]]) -> None:
         """Into the gradebook, through nbgrader's own autograde, which finds the result in the store."""
-        if submission in self.outcome.failed:
-            return
         student, unit, name = submission.student, submission.unit, self.keys[submission]
+        if not record.is_recorded(self.course, student, unit, name, known[unit]):
+            stock.autograde(self.course, student, unit)
+            self.outcome.recorded += 1
+        self.outcome.results[submission] = self.store.results(name)
+        self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
         try:
-            if not record.is_recorded(self.course, student, unit, name, known[unit]):
-                stock.autograde(self.course, student, unit)
-                self.outcome.recorded += 1
             self.outcome.feedback += record.write_feedback(self.course, student, unit)
-            self.outcome.results[submission] = self.store.results(name)
-            self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
+        except Exception as error:  # graded it is
+            self.outcome.notes[submission].append(
+                f"graded, but the feedback page could not be written: {_named(error)}"
+            )
+
+    @contextmanager
+    def _one(self, submission: Submission) -> Iterator[None]:
+        """The one place where whatever a submission does to the grader ends: as a named reason that costs it alone."""
+        try:
+            yield
+        except SandboxError:  # nothing can be graded on this machine
+            raise
+        except Rejected as reason:
+            self._reject(submission, str(reason))
         except stock.StepFailed as error:
-            self.outcome.failed[submission] = str(error)
+            self._fail(submission, f"nbgrader can't grade it: {error}")
+        except Exception as error:
+            self._fail(submission, _named(error))
 
     def _reject(self, submission: Submission, reason: str) -> None:
         self.outcome.rejected[submission] = reason
-        record.add_student(self.course, submission.student)
+        try:
+            record.add_student(self.course, submission.student)
+        except Exception:  # a name that the gradebook can't hold, as the reason says
+            return
+
+    def _fail(self, submission: Submission, reason: str) -> None:
+        self.outcome.failed[submission] = reason
+        self.outcome.results.pop(submission, None)
 
     def _track(self, label: str, things: list):
         return self.progress.track(things, description=label)
 
 
+def _named(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
 class Intake:
-    """Which result a handed-in file leads to, remembered by the file's bytes: a second run need not sanitise again."""
+    """Which result a hand-in leads to, remembered by its bytes: a second run need not look into it again."""
 
     def __init__(self, course: Course, limits: Limits) -> None:
-        self.course, self.limits = course, limits
+        self.course, self.limits, self.units = course, limits, intake.units_of(course)
         self.path = course.results / "intake.json"
-        self.known = self._load()
+        self.known, self.staged = self._load()
 
-    def read(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None]:
-        """The key of the submission's result, and the sanitised notebook if it had to be made. Raises Rejected."""
-        name = self._fingerprint(submission, digest)
-        if name in self.known:
-            return self.known[name], None
-        open_submission(self.course, submission)
+    def read(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
+        """The key of the submission's result, the sanitised notebook if it had to be made, and notes. Raises Rejected."""
+        place = f"{submission.student}/{submission.unit}"
+        try:
+            hand_in = intake.read(self.course, submission)
+            name = self._fingerprint(submission, hand_in, digest)
+            if self.staged.get(place) == name and name in self.known and self._is_staged(submission):
+                return *self.known[name][:1], None, self.known[name][1]
+            intake.stage(self.course, submission, hand_in, self.units)
+        except Rejected:
+            self.staged.pop(place, None)
+            intake.unstage(self.course, submission)
+            raise
         notebook = stock.sanitise(self.course, submission.student, submission.unit)
-        self.known[name] = key(notebook, submission.unit, self.limits)
-        return self.known[name], notebook
+        result = key(notebook, submission.unit, self.limits)
+        self.staged[place], self.known[name] = name, [result, hand_in.notes]
+        return result, notebook, hand_in.notes
 
     def save(self) -> None:
-        record.write_whole(self.path, json.dumps(self.known))
+        record.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))
 
-    def _fingerprint(self, submission: Submission, digest: str) -> str:
-        content = submission.path.read_bytes() if submission.path.is_file() else b""
-        parts = [submission.unit, digest, grader_version(), repr(self.limits), hashlib.sha256(content).hexdigest()]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    def _is_staged(self, submission: Submission) -> bool:
+        return self.course.taken_in(submission.student, submission.unit).is_file()
 
-    def _load(self) -> dict[str, str]:
+    def _fingerprint(self, submission: Submission, hand_in: intake.HandIn, digest: str) -> str:
+        """A hash of all that decides what is staged, and what comes of it."""
+        files = [(file.name, hashlib.sha256(file.data).hexdigest()) for file in hand_in.files]
+        parts = [submission.unit, digest, grader_version(), repr(self.limits), files, hand_in.time, hand_in.notes]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _load(self) -> tuple[dict[str, list], dict[str, str]]:
         try:
-            return json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            return found["known"], found["staged"]
+        except (OSError, ValueError, KeyError):
+            return {}, {}
 
 
 def limits(course: Course) -> Limits:

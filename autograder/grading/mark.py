@@ -1,7 +1,6 @@
 """One notebook graded without touching the gradebook: the whole path of `attn grade`, in a throw-away course."""
 
 from pathlib import Path
-from shutil import copyfile
 
 from rich.progress import Progress
 
@@ -9,8 +8,9 @@ from autograder import notebooks
 from autograder.course.exercises import solved
 from autograder.course.paths import Course, temporary_course
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import grade, record
-from autograder.grading.triage import Rejected, Submission, open_notebook, recognise
+from autograder.grading import grade, intake, record
+from autograder.grading.reading import Rejected
+from autograder.grading.triage import Submission
 from autograder.judge.outputs import Result
 
 STUDENT = "student"
@@ -21,11 +21,11 @@ def mark(course: Course, path: Path) -> dict:
 
     A written answer's score is None, and not part of "score"; its points are part of "max".
     """
-    unit = _unit(course, path)
+    data, unit = _read(course, path)
     with temporary_course(course, [unit]) as copy:
         target = copy.submission(STUDENT, unit)
         target.parent.mkdir(parents=True)
-        copyfile(path, target)
+        target.write_bytes(data)
         outcome = grade.grade(copy, [unit], grade.Settings(workers=1), Progress(disable=True))
         submission = Submission(STUDENT, unit, target)
         problem = {**outcome.rejected, **outcome.failed}.get(submission)
@@ -35,16 +35,17 @@ def mark(course: Course, path: Path) -> dict:
         return _marks(unit, total, _items(solved(copy, unit), outcome.results[submission]))
 
 
-def _unit(course: Course, path: Path) -> str:
+def _read(course: Course, path: Path) -> tuple[bytes, str]:
+    """The file, and the unit that it is a notebook of."""
     try:
-        unit = recognise(course, open_notebook(path))
+        data, unit = intake.read_file(course, path)
     except FileNotFoundError:
         raise CourseError(f"There is no file {path}.", BAD_INPUT) from None
     except (Rejected, OSError) as reason:
         raise CourseError(f"{path}: {reason}.", BAD_INPUT) from None
     if unit is None:
         raise CourseError(f"{path}: not a notebook of this course (no cell of it is one of a unit's).", BAD_INPUT)
-    return unit
+    return data, unit
 
 
 def _items(original, results: list[Result]) -> dict[str, dict]:

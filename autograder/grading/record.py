@@ -6,17 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from pathlib import Path
 
 from nbgrader.api import MissingEntry
 
-from autograder import notebooks
+from autograder import limited, notebooks
 from autograder.course import stock
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.grading.execute import STAMP
 from autograder.grading.store import write_whole
+from autograder.notebooks import STAMP
+
+PAGE_SECONDS = 30.0  # of processor time for one feedback page; 1 is usual
 
 
 @contextmanager
@@ -66,7 +69,7 @@ def is_recorded(course: Course, student: str, unit: str, key: str, known: set[st
         stamp = json.loads(graded.read_text(encoding="utf-8"))["metadata"].get(STAMP, {}).get("result")
     except (ValueError, KeyError):
         return False
-    return stamp == key and _timestamp(graded.parent) == _timestamp(course.submission(student, unit).parent)
+    return stamp == key and _timestamp(graded.parent) == _timestamp(course.taken_in(student, unit).parent)
 
 
 def repairs(course: Course, student: str, unit: str) -> list[str]:
@@ -86,9 +89,28 @@ def write_feedback(course: Course, student: str, unit: str) -> bool:
     state = _grades_and_comments(course, student, unit)
     if notes.get(name) == state and (course.feedback / student / unit / f"{unit}.html").is_file():
         return False
-    stock.generate_feedback(course, student, unit)
+    try:
+        limited.call(stock.generate_feedback, course, student, unit, seconds=PAGE_SECONDS)
+    except (limited.TooMuch, limited.Failed) as reason:
+        _plain_page(course, student, unit)
+        notes.put(name, state)
+        raise CourseError(str(reason)) from None
     notes.put(name, state)
     return True
+
+
+def _plain_page(course: Course, student: str, unit: str) -> None:
+    """A page with the points alone, where the whole one could not be made."""
+    with stock.open_gradebook(course) as gradebook:
+        grades = gradebook.find_submission_notebook(unit, unit, student).grades
+        rows = "".join(
+            f"<tr><td>{escape(grade.name)}</td><td>{grade.score:g} / {grade.max_score:g}</td></tr>" for grade in grades
+        )
+    write_whole(
+        course.feedback / student / unit / f"{unit}.html",
+        f"""<!DOCTYPE html><meta charset="utf-8"><title>{unit}</title>
+<p>The page with your notebook could not be made: something in it is too large to be shown. Your points:</p><table>{rows}</table>""",
+    )
 
 
 def _grades_and_comments(course: Course, student: str, unit: str) -> str:

@@ -17,8 +17,8 @@ from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
 from autograder.judge.judge import Limits
 
-GRADER = ("helpers", "autograder/hidden", "autograder/judge", "autograder/course/reach.py",
-          *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "repair", "mend", "pictures", "triage")))  # fmt: skip
+GRADER = ("helpers", "autograder/hidden", "autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py",
+          *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "reading", "mend", "pictures")))  # fmt: skip
 """What decides a score, below the folder of the packages: a change of one of these asks for grading anew."""
 
 

@@ -1,39 +1,64 @@
-"""A student's own text, cleaned: instructors read autograded notebooks in a browser that is logged in."""
+"""A student's own text, made harmless: formgrader and feedback show a markdown cell as whatever its rendering holds.
 
-import re
+The rendering is what is cleaned. Plain text stays the markdown it is; what holds a link, a picture or HTML is stored as its
+cleaned rendering, on one line, which renders to itself."""
 
+from html import escape
+
+from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
-from nbgrader.preprocessors import NbGraderPreprocessor
-from nbgrader.utils import is_locked
 
-from autograder.judge.plain import TAGS
+from autograder import clean, limited, notebooks
 
-SAFE = {*TAGS} - {"img"}
-_TAG = re.compile(
-    rf"</?(?:{'|'.join(sorted(SAFE))})(?:\s+(?:class|title|open)(?:=\"[\w \-]*\")?)*\s*/?>", re.IGNORECASE
-)
-_LINK = re.compile(r"<a\s+href=\"(?:https?://|#)[^\"<>\s]*\"\s*>", re.IGNORECASE)
-_OPENS = re.compile(r"<(?=[a-zA-Z/!?])")  # what a browser could take for the beginning of a tag
+SECONDS = 2.0  # to render one cell
+STARTS_SOMETHING = set("<[&")
+"""Characters of which a markdown text needs one to become anything but formatted text and links to http and https."""
 
 
-def clean_markdown(text: str) -> str:
-    """Markdown in which only plain, harmless tags are tags; every other `<` that could begin one is shown as it is."""
+def safe_markdown(source: str, attachments: dict | None = None) -> str:
+    """Markdown that shows what `source` shows, as far as that is harmless and does not take too long."""
+    try:
+        return limited.soft_limit(SECONDS, _harmless, source, attachments or {})
+    except TimeoutError:
+        return _told("showing it takes too long")
+    except Exception as error:  # mistune's own failures
+        return _told(f"it can't be rendered ({type(error).__name__})")
 
-    def kept(found: re.Match) -> str:
-        harmless = _TAG.match(text, found.start()) or _LINK.match(text, found.start())
-        return "<" if harmless else "&lt;"
 
-    return _OPENS.sub(kept, text)
+def _harmless(source: str, attachments: dict) -> str:
+    rendered = render(source, attachments)
+    if not STARTS_SOMETHING & set(source) and "mermaid" not in source:  # nbconvert lets mermaid's text through as it is
+        return source
+    stored = "<div>" + clean.presentable(rendered).strip().replace("\r", "").replace("\n", "&#10;") + "</div>"
+    if render(stored).strip() != stored:  # what is shown would not be what was cleaned
+        stored = clean.as_text(source).replace("\n", "&#10;")
+    return stored if render(stored).strip() == stored else _told("it can't be shown safely")
 
 
-class CleanText(NbGraderPreprocessor):
-    """A sanitising step of nbgrader's: formgrader and feedback show markdown as the HTML it holds."""
+def _told(reason: str) -> str:
+    return f"*(This text is left out: {reason}.)*"
 
-    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
-        if cell.cell_type != "code" and not is_locked(cell):
-            cell.source = clean_markdown(cell.source)
-        return cell, resources
 
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        nb.metadata.pop("widgets", None)  # pages would hand it to a script
-        return super().preprocess(nb, resources)
+def render(source: str, attachments: dict | None = None) -> str:
+    """The HTML that nbconvert, and with it formgrader and feedback, makes of a markdown cell."""
+    return MarkdownWithMath(renderer=_Renderer(escape=False, attachments=attachments or {})).render(source)
+
+
+class _Renderer(IPythonRenderer):
+    """nbconvert's, but a missing attachment is no error."""
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        try:
+            return super().image(text, url, title)
+        except InvalidNotebook:
+            return f"<em>(picture {escape(url.removeprefix('attachment:'))} is missing)</em>"
+
+
+def clean_text(notebook: NotebookNode, released: set[str]) -> None:
+    """Makes every text cell of a student's harmless. `released`: sources of the course's own cells, which stay as they are."""
+    for cell in notebook.cells:
+        if cell.cell_type == "raw":  # pages show raw text as the HTML it may be
+            cell.cell_type, cell.source = "markdown", clean.as_text(cell.source).replace("\n", "&#10;")
+        elif cell.cell_type == "markdown" and cell.source not in released and not notebooks.flag(cell, "locked"):
+            cell.source = safe_markdown(cell.source, cell.get("attachments"))
+        cell.pop("attachments", None)

@@ -27,7 +27,9 @@ from autograder.course import stock
 from autograder.course.build import build
 from autograder.course.paths import PACKAGES, Course
 from autograder.grading import record
-from autograder.grading.triage import Rejected, Submission, open_submission
+from autograder.grading.intake import take_in
+from autograder.grading.reading import Rejected
+from autograder.grading.triage import Submission
 from autograder.grading.verdict import judged
 from autograder.judge import outputs
 from autograder.judge.judge import Limits
@@ -128,7 +130,7 @@ def _hand_in(course: Course, kind: str, one: Any, places: dict[str, str]) -> tup
     """The kind, the notebook's description, and what the judge gets: the sanitised notebook or the reason why not."""
     submission = hand_in(course, one, places)
     try:
-        open_submission(course, submission)
+        take_in(course, submission)
         return kind, one, stock.sanitise(course, one.name, UNIT)
     except (Rejected, stock.StepFailed) as reason:
         return kind, one, f"{reason}"

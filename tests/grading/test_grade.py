@@ -293,15 +293,21 @@ def test_rejected_work_is_named_with_the_reason_and_costs_nobody_else(graded):
     _, first, second = graded
     assert {s.student: reason for s, reason in first.rejected.items()} == {
         "hal": "not a notebook, or one cut off: no valid JSON at line 1",
-        "ida": f"no file {UNIT}.ipynb (found mine.ipynb: rename it)",
     }
     assert first.failed == {} and second.rejected.keys() == first.rejected.keys()
 
 
+def test_a_notebook_of_another_name_is_graded_with_a_note(graded):
+    course, first, second = graded
+    notes = {submission.student: lines for submission, lines in first.notes.items() if lines}
+    assert notes == {"ida": [f"the file is called mine.ipynb, not {UNIT}.ipynb; it was graded all the same"]}
+    assert _score(course, "ida") == 6 and second.notes == first.notes
+
+
 def test_equal_notebooks_are_judged_once_and_a_second_run_judges_none(graded):
     _, first, second = graded
-    assert first.recorded == first.feedback == 7
-    assert first.judged == 5  # cem and dan handed in the same, and ada's and fay's are the same once repaired
+    assert first.recorded == first.feedback == 8
+    assert first.judged == 5  # cem and dan handed in the same, and so did ada, ida and fay, once repaired
     assert (second.judged, second.recorded, second.feedback) == (0, 0, 0)
     assert second.results == first.results
 
@@ -364,7 +370,7 @@ def test_a_lost_gradebook_is_filled_from_the_store(graded, tmp_path):
     course = _copy(graded, tmp_path)
     (course.classroom / "gradebook.db").unlink()
     outcome = _grade(course)
-    assert (outcome.judged, outcome.recorded) == (0, 7)
+    assert (outcome.judged, outcome.recorded) == (0, 8)
     assert _score(course, "ada") == 6
 
 

@@ -1,0 +1,86 @@
+"""nbgrader's own autograde takes hand-ins through intake: the command and formgrader's button alike."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import UNIT, hand_in, right_answers
+
+from autograder.course import stock
+from autograder.grading import record
+
+
+@pytest.fixture
+def handed_in(course):
+    right = right_answers(course)
+    hand_in(course, "ada", right)
+    path = hand_in(course, "bea", right)
+    path.rename(path.with_name(f"{UNIT} (1).ipynb"))
+    (path.parent / "notes.db").symlink_to(course.classroom / "gradebook.db")
+    os.mkfifo(path.parent / "pipe")
+    for student in ("eve", "fay"):
+        (course.submitted / student / UNIT).mkdir(parents=True)
+    course.submission("eve", UNIT).symlink_to(course.solved(UNIT))
+    course.submission("fay", UNIT).write_bytes(
+        course.released(UNIT).read_bytes().replace(b'"nbformat": 4', b'"x": ' + b"9" * 5_000 + b', "nbformat": 4')
+    )
+    record.register(course, UNIT)
+    return course
+
+
+def _check(course):
+    rows = record.scores(course, UNIT)
+    assert {student: row["code_score"] for student, row in rows.items()} == {"ada": 6, "bea": 6}
+    assert sorted(path.name for path in course.autograded.iterdir()) == ["ada", "bea"]
+    assert os.listdir(course.autograded / "bea" / UNIT) == [f"{UNIT}.ipynb"]
+    assert (course.submitted / "bea" / UNIT / "notes.db").is_symlink()
+
+
+def test_the_command(handed_in):
+    scripts = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [scripts / "nbgrader", "autograde", UNIT], cwd=handed_in.root, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"eve was rejected: {UNIT}.ipynb is a link: hand in the notebook itself" in done.stderr
+    assert (
+        "fay was rejected: not a notebook that Jupyter could read: a number in it has thousands of digits"
+        in done.stderr
+    )
+    assert "bea: beside the notebook, not looked at: notes.db (a link), pipe (a FIFO)" in done.stderr
+    _check(handed_in)
+
+
+def test_formgraders_button(handed_in):
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+
+    settings = stock.settings(handed_in)
+    api = NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
+    answers = {student: api.autograde(UNIT, student) for student in ("ada", "bea", "eve", "fay")}
+    assert {student: answer["success"] for student, answer in answers.items()} == {
+        "ada": True,
+        "bea": True,
+        "eve": False,
+        "fay": False,
+    }
+    assert "is a link" in answers["eve"]["log"]
+    _check(handed_in)
+    assert api.coursedir.submitted_directory == "autograder/class/submitted"
+
+
+def test_an_earlier_copy_is_not_graded_once_the_hand_in_is_gone(handed_in):
+    shutil.rmtree(handed_in.submitted / "bea")
+    (handed_in.staged / "bea" / UNIT).mkdir(parents=True)
+    shutil.copy(handed_in.released(UNIT), handed_in.taken_in("bea", UNIT))
+    from nbgrader.apps.api import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+
+    settings = stock.settings(handed_in)
+    api = NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
+    assert not api.autograde(UNIT, "bea")["success"]
+    assert not handed_in.taken_in("bea", UNIT).exists()
