@@ -2,7 +2,8 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -52,24 +53,23 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
 
 def train(
     batches: Iterable[tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]],
-    steps: int,
-    warm_up: int,
-    peak: float,
+    rates: Sequence[float],
     weight_decay: float = 0.1,
     clip: float = 1.0,
     model: nn.Module | None = None,
     watch: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """One step of AdamW (Loshchilov & Hutter, 2019) a batch of inputs and targets (−100: no target). Returns the loss of every step.
+    """One step of AdamW (Loshchilov & Hutter, 2019, algorithm 2) for each rate, on a batch of inputs and targets (−100: no target) each.
 
-    The rate warms up and decays to a tenth of its peak; gradients longer than `clip` are shortened to it (Pascanu et al., 2013).
+    Gradients longer than `clip` are shortened to it (Pascanu et al., 2013, algorithm 1). Returns the loss of every step, before it is taken;
+    `watch(step, loss)` is told too. Without a model it trains `small_model()`.
     """
     model = small_model() if model is None else model
-    optimiser = torch.optim.AdamW(parameter_groups(model, weight_decay), lr=peak, betas=(0.9, 0.95))
+    optimiser = torch.optim.AdamW(parameter_groups(model, weight_decay), betas=(0.9, 0.95))
     losses = []
-    for step, (inputs, targets) in zip(range(steps), batches):
+    for step, (rate, (inputs, targets)) in enumerate(zip(rates, batches)):
         for group in optimiser.param_groups:
-            group["lr"] = learning_rate(step, steps, warm_up, peak, peak / 10)
+            group["lr"] = rate
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
         optimiser.zero_grad()
         loss.backward()
@@ -90,11 +90,11 @@ def stories(size: int, seed: int, device: str | torch.device = "cpu") -> Iterato
 
 
 @torch.no_grad()
-def held_out_loss(model: nn.Module, stories_: int = 2_000, seed: int = 10_000) -> float:
-    """The mean loss per token over stories that training never drew from (another seed)."""
+def held_out_loss(model: nn.Module, count_of_stories: int = 2_000, seed: int = 10_000) -> float:
+    """The mean loss per token, in nats, over stories of another seed than training's."""
     total = count = 0
     device = next(model.parameters()).device
-    for inputs, targets in (next(stream) for stream in [stories(100, seed, device)] for _ in range(stories_ // 100)):
+    for inputs, targets in islice(stories(100, seed, device), count_of_stories // 100):
         total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
         count += int((targets != IGNORED).sum())
     return total / count

@@ -177,3 +177,8 @@ def _positions_and_mask(n: int, past: int, real: Tensor | None, device: torch.de
 
 GPT2_SMALL = Config(vocabulary=50_257, d=768, h=12, h_kv=12, layers=12, bias=True, context=1024)
 """The shape of GPT-2 small (Radford et al., 2019, table 2; the numbers are those of the published weights)."""
+
+
+def lm_parameters(vocabulary: int, d: int, layers: int, context: int = 0, bias: bool = False) -> int:
+    """Trained numbers of a model with a tied head and d_ff = 4d; see `Config` for `context` and `bias`."""
+    return Config(vocabulary, d, h=1, h_kv=1, layers=layers, bias=bias, context=context).parameters
