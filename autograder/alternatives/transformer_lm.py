@@ -80,7 +80,10 @@ shift_is_rotation = {
     "a loop over pairs": shift_by_loop,
     "the exponential of a generator": shift_by_exponential,
     "blocks": lambda k, d, base: torch.block_diag(
-        *(torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in (k * base ** (-2 * i / d) for i in range(d // 2)))
+        *(
+            torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
+            for a in (k * base ** (-2 * i / d) for i in range(d // 2))
+        )
     ),
 }
 
@@ -121,20 +124,33 @@ rotary_embedding = {
 
 
 def norm_by_rows(x, weight, bias, eps):
-    rows = [weight * (row - row.mean()) / (((row - row.mean()) ** 2).sum() / len(row) + eps).sqrt() + bias for row in x.reshape(-1, x.shape[-1])]
+    rows = [
+        weight * (row - row.mean()) / (((row - row.mean()) ** 2).sum() / len(row) + eps).sqrt() + bias
+        for row in x.reshape(-1, x.shape[-1])
+    ]
     return torch.stack(rows).reshape(x.shape)
 
 
 layer_norm = {
-    "var with unbiased=False": lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt() + b,
-    "var with correction=0 and rsqrt": lambda x, w, b, eps: (x - x.mean(-1, True)) * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps) * w + b,
-    "mean of squares minus square of the mean": lambda x, w, b, eps: (x - x.mean(-1, True)) / ((x * x).mean(-1, True) - x.mean(-1, True) ** 2 + eps) ** 0.5 * w + b,
+    "var with unbiased=False": lambda x, w, b, eps: (
+        w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt() + b
+    ),
+    "var with correction=0 and rsqrt": lambda x, w, b, eps: (
+        (x - x.mean(-1, True)) * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps) * w + b
+    ),
+    "mean of squares minus square of the mean": lambda x, w, b, eps: (
+        (x - x.mean(-1, True)) / ((x * x).mean(-1, True) - x.mean(-1, True) ** 2 + eps) ** 0.5 * w + b
+    ),
     "row by row": norm_by_rows,
 }
 rms_norm = {
     "rsqrt (Llama)": lambda x, w, eps: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * w,
-    "the norm over √d (x-transformers)": lambda x, w, eps: x / ((x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1] + eps) ** 0.5) * w,
-    "einsum": lambda x, w, eps: torch.einsum("...d,...,d->...d", x, (torch.einsum("...d,...d->...", x, x) / x.shape[-1] + eps) ** -0.5, w),
+    "the norm over √d (x-transformers)": lambda x, w, eps: (
+        x / ((x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1] + eps) ** 0.5) * w
+    ),
+    "einsum": lambda x, w, eps: torch.einsum(
+        "...d,...,d->...d", x, (torch.einsum("...d,...d->...", x, x) / x.shape[-1] + eps) ** -0.5, w
+    ),
 }
 feed_forward = {
     "F.linear and F.relu": (
@@ -146,7 +162,9 @@ feed_forward = {
         lambda x, w_gate, w_up, w_down: ((x @ w_gate) * torch.sigmoid(x @ w_gate) * (x @ w_up)) @ w_down,
     ),
     "einsum": (
-        lambda x, w_1, b_1, w_2, b_2: torch.einsum("...f,fd->...d", torch.einsum("...d,df->...f", x, w_1).add(b_1).relu(), w_2) + b_2,
+        lambda x, w_1, b_1, w_2, b_2: (
+            torch.einsum("...f,fd->...d", torch.einsum("...d,df->...f", x, w_1).add(b_1).relu(), w_2) + b_2
+        ),
         lambda x, w_gate, w_up, w_down: torch.einsum("...f,fd->...d", F.silu(x @ w_gate) * (x @ w_up), w_down),
     ),
 }
@@ -236,7 +254,12 @@ class MLP(nn.Module):
 class NanoBlock(nn.Module):
     def __init__(self, d, h, rotate):
         super().__init__()
-        self.norm_1, self.attention, self.norm_2, self.mlp = nn.LayerNorm(d), Attention(d, h, rotate), nn.LayerNorm(d), MLP(d)
+        self.norm_1, self.attention, self.norm_2, self.mlp = (
+            nn.LayerNorm(d),
+            Attention(d, h, rotate),
+            nn.LayerNorm(d),
+            MLP(d),
+        )
 
     def forward(self, x):
         x = x + self.attention(self.norm_1(x))
@@ -329,7 +352,10 @@ def parameters_by_parts(v, d, layers, context, bias):
 
 def parameters_of_tensors(v, d, layers, context, bias):
     with torch.device("meta"):
-        block = [nn.Linear(d, d, bias=bias) for _ in range(4)] + [nn.Linear(d, 4 * d, bias=bias), nn.Linear(4 * d, d, bias=bias)]
+        block = [nn.Linear(d, d, bias=bias) for _ in range(4)] + [
+            nn.Linear(d, 4 * d, bias=bias),
+            nn.Linear(4 * d, d, bias=bias),
+        ]
         block += [nn.LayerNorm(d), nn.LayerNorm(d)]
         ends = [nn.Embedding(v, d), nn.LayerNorm(d)] + ([nn.Embedding(context, d)] if context else [])
     size = lambda layers: sum(p.numel() for layer in layers for p in layer.parameters())
@@ -345,7 +371,10 @@ DecoderLM = {
     "a Sequential of blocks, and a buffer (minGPT)": (SequentialLM, parameters_of_tensors),
     "own norms, dropout, einsum (Hugging Face)": (DropoutLM, parameters_in_d),
 }
-what_is_trained = {"capitals with commas": lambda: "A, C, E, G", "a list in another order": lambda: ["g", "e", "c", "a"]}
+what_is_trained = {
+    "capitals with commas": lambda: "A, C, E, G",
+    "a list in another order": lambda: ["g", "e", "c", "a"],
+}
 
 # ----------------------------------------------------------------------------------------------------------- training
 
@@ -358,7 +387,10 @@ def loss_with_ignored(logits, tokens, lengths):
 
 
 def loss_by_rows(logits, tokens, lengths):
-    parts = [F.cross_entropy(row[: n - 1], text[1:n], reduction="sum") for row, text, n in zip(logits, tokens, lengths.tolist())]
+    parts = [
+        F.cross_entropy(row[: n - 1], text[1:n], reduction="sum")
+        for row, text, n in zip(logits, tokens, lengths.tolist())
+    ]
     return sum(parts) / (lengths - 1).sum()
 
 
@@ -420,7 +452,11 @@ def train_by_schedule(batches, rates, weight_decay=0.1, clip=1.0, model=None, wa
     model = small_model() if model is None else model
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
-    optimiser = torch.optim.AdamW([{"params": others, "weight_decay": 0}, {"params": matrices, "weight_decay": weight_decay}], lr=1, betas=(0.9, 0.95))
+    optimiser = torch.optim.AdamW(
+        [{"params": others, "weight_decay": 0}, {"params": matrices, "weight_decay": weight_decay}],
+        lr=1,
+        betas=(0.9, 0.95),
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rates[min(step, len(rates) - 1)])
     losses = torch.zeros(len(rates), dtype=torch.float64)
     for step, (inputs, targets) in enumerate(batches):
@@ -447,7 +483,9 @@ def hugging_face_probabilities(logits, temperature, top_k, top_p):
         return (logits == logits.max(-1, keepdim=True).values).to(logits.dtype)
     scores = logits / temperature
     if top_k is not None:
-        scores = scores.masked_fill(scores < torch.topk(scores, min(top_k, scores.size(-1)))[0][..., -1, None], -float("inf"))
+        scores = scores.masked_fill(
+            scores < torch.topk(scores, min(top_k, scores.size(-1)))[0][..., -1, None], -float("inf")
+        )
     if top_p is not None:
         sorted_scores, order = torch.sort(scores, descending=False)
         remove = sorted_scores.softmax(-1).cumsum(-1) <= 1 - top_p
@@ -499,7 +537,7 @@ def generate_nano(model, prompt, n, context, choose):
 
 
 def generate_into_a_buffer(model, prompt, n, context, choose):
-    (b, p), tokens = prompt.shape, torch.zeros(len(prompt), prompt.shape[1] + n, dtype=torch.long)
+    p, tokens = prompt.shape[1], torch.zeros(len(prompt), prompt.shape[1] + n, dtype=torch.long)
     tokens[:, :p] = prompt
     for end in range(p, p + n):
         tokens[:, end] = choose(model(tokens[:, max(0, end - context) : end])[:, -1])

@@ -19,9 +19,15 @@ rotary_embedding = [
     _case("one token at position 9, base 500", (3, 2), [9], 6, base=500.0),
 ]
 layer_norm = [_normed("4 sequences of 2 tokens, d = 7", 4, 2, 7), _normed("ε = 2", 6, 3, eps=2.0, scale=0.7)]
-rms_norm = [_normed("4 sequences of 2 tokens, d = 7", 4, 2, 7, parameters=1), _normed("ε = 2", 6, 3, eps=2.0, parameters=1)]
+rms_norm = [
+    _normed("4 sequences of 2 tokens, d = 7", 4, 2, 7, parameters=1),
+    _normed("ε = 2", 6, 3, eps=2.0, parameters=1),
+]
 feed_forward = {
-    part: [sized(batch=(3, 2), d=5, d_ff=8, label="3 sequences of 2 tokens"), sized(batch=(4,), d=2, d_ff=9, label="d_ff = 9")]
+    part: [
+        sized(batch=(3, 2), d=5, d_ff=8, label="3 sequences of 2 tokens"),
+        sized(batch=(4,), d=2, d_ff=9, label="d_ff = 9"),
+    ]
     for part in ("feed_forward", "swiglu")
 }
 residual = [_stack("5 layers, d = 3", 5, 4, 3), _stack("2 layers, 3 sequences of 2 tokens", 2, 3, 2, 7)]
@@ -31,7 +37,10 @@ transformer_block = [
 ]
 DecoderLM = {
     "DecoderLM": [_sized("4 layers, 2 heads, d = 16", 13, 16, 2, 4, 2, 3)],
-    "lm_parameters": [given("GPT-2 medium", 50_257, 1024, 24, 1024, True), given("v = 7, d = 4, 5 layers", 7, 4, 5, 0, False)],
+    "lm_parameters": [
+        given("GPT-2 medium", 50_257, 1024, 24, 1024, True),
+        given("v = 7, d = 4, 5 layers", 7, 4, 5, 0, False),
+    ],
 }
 what_is_trained = []
 next_token_loss = [
@@ -51,4 +60,7 @@ generate = {
         _writing("prompt longer than the context", 14, 1, 8, 3, 4),
     ],
 }
-masked_lm_objective = [_masked("lengths 14, 3 of 14", 2, 14, 2, 14, 3), _masked("5 texts of 12 tokens", 5, 12, 1, 12, 7, 12, 9, 10)]
+masked_lm_objective = [
+    _masked("lengths 14, 3 of 14", 2, 14, 2, 14, 3),
+    _masked("5 texts of 12 tokens", 5, 12, 1, 12, 7, 12, 9, 10),
+]

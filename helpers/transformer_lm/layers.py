@@ -33,7 +33,10 @@ def feed_forward(
 
 
 def swiglu(
-    x: Float[Tensor, "*batch d"], w_gate: Float[Tensor, "d d_ff"], w_up: Float[Tensor, "d d_ff"], w_down: Float[Tensor, "d_ff d"]
+    x: Float[Tensor, "*batch d"],
+    w_gate: Float[Tensor, "d d_ff"],
+    w_up: Float[Tensor, "d d_ff"],
+    w_down: Float[Tensor, "d_ff d"],
 ) -> Float[Tensor, "*batch d"]:
     """(silu(x W_gate) ∘ x W_up) W_down (Shazeer, 2020, equation 6)."""
     return (F.silu(x @ w_gate) * (x @ w_up)) @ w_down

@@ -25,7 +25,11 @@ def next_token_probabilities(
 
 
 def generate(
-    model: Callable[[Tensor], Tensor], prompt: Int[Tensor, "b p"], n: int, context: int, choose: Callable[[Tensor], Tensor]
+    model: Callable[[Tensor], Tensor],
+    prompt: Int[Tensor, "b p"],
+    n: int,
+    context: int,
+    choose: Callable[[Tensor], Tensor],
 ) -> Int[Tensor, "b n"]:
     """n new tokens. `model` maps tokens (b, m), m ≤ context, to logits (b, m, v); `choose` maps the logits (b, v) of the last position to
     tokens (b). Where the text is longer than `context`, the model reads its last `context` tokens."""

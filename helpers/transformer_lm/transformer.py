@@ -134,8 +134,7 @@ class DecoderLM(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.d)
         self.position = nn.Embedding(config.context, config.d) if config.context else None
         self.blocks = nn.ModuleList(
-            Block(config.d, config.h, config.h_kv, config.bias, rotary=not config.context)
-            for _ in range(config.layers)
+            Block(config.d, config.h, config.h_kv, config.bias, rotary=not config.context) for _ in range(config.layers)
         )
         self.norm = LayerNorm(config.d)
         nn.init.normal_(

@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor
+from torch import Generator
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
@@ -22,7 +22,9 @@ def _offset(*shape: int, centre: float = 3.0, scale: float = 2.0, dtype=torch.fl
 def _normed(label: str, *shape: int, eps: float = 1e-5, parameters: int = 2, dtype=torch.float32, **more) -> Case:
     limits = {name: more.pop(name) for name in ("gradient",) if name in more}
     rows = _offset(*shape, dtype=dtype, **more)
-    return given(label, rows, *(_offset(shape[-1], centre=0.5, scale=1.0, dtype=dtype) for _ in range(parameters)), eps, **limits)
+    return given(
+        label, rows, *(_offset(shape[-1], centre=0.5, scale=1.0, dtype=dtype) for _ in range(parameters)), eps, **limits
+    )
 
 
 def _standardised(x, weight, bias, eps, axis=-1, unbiased=False):
@@ -32,7 +34,9 @@ def _standardised(x, weight, bias, eps, axis=-1, unbiased=False):
 
 def _whole_sequence(x, weight, bias, eps):
     axes = tuple(range(max(0, x.dim() - 2), x.dim()))
-    return weight * (x - x.mean(axes, keepdim=True)) / torch.sqrt(x.var(axes, keepdim=True, unbiased=False) + eps) + bias
+    return (
+        weight * (x - x.mean(axes, keepdim=True)) / torch.sqrt(x.var(axes, keepdim=True, unbiased=False) + eps) + bias
+    )
 
 
 def _over_tokens(x, weight, bias, eps):

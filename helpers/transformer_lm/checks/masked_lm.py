@@ -15,7 +15,9 @@ def _texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
     """Chances that meet every case in every row: about a third of the tokens is asked for, and edges are hit."""
 
     def chances(generator: torch.Generator) -> Tensor:
-        some = torch.tensor([0.0, 0.05, 0.1199, 0.12, 0.13, 0.135, 0.14, 0.149, 0.15, 0.2, 0.5, 0.9], dtype=torch.float64)
+        some = torch.tensor(
+            [0.0, 0.05, 0.1199, 0.12, 0.13, 0.135, 0.14, 0.149, 0.15, 0.2, 0.5, 0.9], dtype=torch.float64
+        )
         order = torch.rand(b, max(n, len(some)), generator=generator).argsort(dim=1)[:, :n]
         return some[order % len(some)]
 

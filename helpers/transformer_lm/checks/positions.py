@@ -286,7 +286,9 @@ def _along_the_heads(x, positions, base):
     return _turned(x, torch.arange(x.shape[1])[:, None], base)
 
 
-def _case(label: str, batch: tuple[int, ...], where: list | Tensor, d: int, base=10_000.0, dtype=torch.float32, **limits) -> Case:
+def _case(
+    label: str, batch: tuple[int, ...], where: list | Tensor, d: int, base=10_000.0, dtype=torch.float32, **limits
+) -> Case:
     where = torch.as_tensor(where)
 
     def draw(generator: Generator) -> Tensor:

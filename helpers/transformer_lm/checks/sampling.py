@@ -16,7 +16,9 @@ __all__ = ["generate"]
 # ------------------------------------------------------------------------------------------------------ probabilities
 
 
-def _logits(label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0) -> Case:
+def _logits(
+    label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
+) -> Case:
     """Logits in which no two are nearly equal, and no sum of probabilities lies near top_p by chance."""
 
     def draw(generator: Generator) -> Tensor:
@@ -216,7 +218,12 @@ def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context:
         return logits.topk(2, dim=-1).indices[:, 1]  # the second likeliest: a loop that chooses by itself is seen
 
     written = call(answer, model, prompt, n, context, choose)
-    return written, "the model never reads too much" if longest <= context else f"the model read {longest} tokens, and its context is {context}"
+    return (
+        written,
+        "the model never reads too much"
+        if longest <= context
+        else f"the model read {longest} tokens, and its context is {context}",
+    )
 
 
 def _riddle(table: Tensor, tokens: Tensor) -> Tensor:

@@ -337,7 +337,9 @@ _model = Check(
 # --------------------------------------------------------------------------------------------------------------- size
 
 
-def _size(v, d, layers, context, bias, *, head=0, norms=2, gains=2, final=1, mlp=8, attention=4, biases=9, all_layers=True):
+def _size(
+    v, d, layers, context, bias, *, head=0, norms=2, gains=2, final=1, mlp=8, attention=4, biases=9, all_layers=True
+):
     """The formula with its parts open to change. norms: a block; gains: numbers of a norm, in d."""
     block = (attention + mlp) * d * d + norms * gains * d + bias * biases * d
     return v * d * (1 + head) + context * d + (layers if all_layers else 1) * block + final * gains * d

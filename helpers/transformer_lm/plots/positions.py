@@ -53,7 +53,9 @@ def rotary_scores(rotate: Callable, d: int = 16, n: int = 40) -> None:
     scores = torch.as_tensor(rotate(q, where, 10_000.0)) @ torch.as_tensor(rotate(k, where, 10_000.0)).mT
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.3), width_ratios=[1, 1.6])
     limit = float(scores.abs().max())
-    heatmap(axes[0], scores, "score of query at t, key at s", rows="t", columns="s", cmap="RdBu", vmin=-limit, vmax=limit)
+    heatmap(
+        axes[0], scores, "score of query at t, key at s", rows="t", columns="s", cmap="RdBu", vmin=-limit, vmax=limit
+    )
     for start, colour, style in ((0, QUERY, "-"), (5, KEY, "--"), (15, VALUE, ":")):
         row = scores[start:, start]
         axes[1].plot(range(len(row)), row, color=colour, ls=style, lw=2.5, label=f"key at s = {start}")
@@ -61,5 +63,3 @@ def rotary_scores(rotate: Callable, d: int = 16, n: int = 40) -> None:
     axes[1].legend(frameon=False)
     plt.tight_layout()
     plt.show()
-
-

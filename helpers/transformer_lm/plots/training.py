@@ -16,7 +16,7 @@ from ..ablations import SIZE, STEPS, STORIES, rates, story_model
 from ..positions import rotary_embedding
 from ..training import held_out_loss, stories
 
-__all__ = ["head_maps", "story_examples", "story_samples", "train_on_stories"]
+__all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories"]
 
 DRAW_EVERY = 50
 
@@ -27,7 +27,9 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
     for _ in range(count):
         print(" ".join(grammar.story(chance)))
     nats, tokens = grammar.expected_nats_and_tokens()
-    print(f"\nOn average {tokens:.1f} tokens and {nats:.1f} nats of chance a story: {nats / tokens:.3f} nats per token.")
+    print(
+        f"\nOn average {tokens:.1f} tokens and {nats:.1f} nats of chance a story: {nats / tokens:.3f} nats per token."
+    )
 
 
 @waits_for("exercise 5.15, the training loop")
@@ -90,7 +92,9 @@ def _untrained() -> nn.Module:
 
 @waits_for("exercise 5.16, writing")
 @torch.no_grad()
-def story_samples(probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)) -> None:
+def story_samples(
+    probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)
+) -> None:
     """Stories of the untrained model and of the trained one, at several temperatures; how many of 50 the grammar could have made."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
@@ -101,7 +105,9 @@ def story_samples(probabilities: Callable, generate: Callable, temperatures: tup
         _write(f"trained, T = {temperature:g}", _TRAINED["model"], probabilities, generate, temperature)
 
 
-def _write(title: str, model: nn.Module, probabilities: Callable, generate: Callable, temperature: float, count: int = 50) -> None:
+def _write(
+    title: str, model: nn.Module, probabilities: Callable, generate: Callable, temperature: float, count: int = 50
+) -> None:
     def choose(logits: Tensor) -> Tensor:
         return torch.multinomial(torch.as_tensor(probabilities(logits, temperature, None, None)), 1)[:, 0]
 
@@ -113,13 +119,15 @@ def _write(title: str, model: nn.Module, probabilities: Callable, generate: Call
 
 
 @torch.no_grad()
-def head_maps(story: str = "") -> None:
+def trained_heads(story: str = "") -> None:
     """Attention of all trained heads on one story, and each head's induction score: its weight, at the second mention of a first name,
     on the token after the first mention (Olsson et al., 2022)."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
-    words = (story or "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old ) that sleep . so says Ada Stone").split()
+    words = (
+        story or "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old ) that sleep . so says Ada Stone"
+    ).split()
     maps, scores = attention_maps(_TRAINED["model"], words), induction_scores(_TRAINED["model"])
     figure, axes = plt.subplots(STORIES.layers, STORIES.h, figsize=(12, 6.6))
     for layer, row in enumerate(axes):
@@ -142,7 +150,9 @@ def attention_maps(model: nn.Module, words: list[str]) -> list[Tensor]:
     """The attention weights (h, n, n) of every layer on <end> and these words."""
     tokens = torch.tensor([[grammar.END, *(grammar.NUMBER[word] for word in words)]])
     inputs: list[Tensor] = []
-    hooks = [block.attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0])) for block in model.blocks]
+    hooks = [
+        block.attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0])) for block in model.blocks
+    ]
     model(tokens)
     for hook in hooks:
         hook.remove()

@@ -18,7 +18,9 @@ def two_blocks() -> None:
     """Pre-norm and post-norm side by side: where the norms stand on the way from x to the output."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.6))
     for axis, pre in zip(axes, (True, False)):
-        axis.set(xlim=(-1.2, 3.2), ylim=(-0.4, 8.6), title="pre-norm: x + f(norm(x))" if pre else "post-norm: norm(x + f(x))")
+        axis.set(
+            xlim=(-1.2, 3.2), ylim=(-0.4, 8.6), title="pre-norm: x + f(norm(x))" if pre else "post-norm: norm(x + f(x))"
+        )
         axis.axis("off")
         axis.annotate("", (0, 8.6), (0, -0.4), arrowprops={"arrowstyle": "->", "lw": 3, "color": OUTPUT})
         axis.text(-0.15, -0.3, "x", ha="right", fontsize=12)
@@ -37,11 +39,21 @@ def _branch(axis, y: float, name: str, number: int, pre: bool) -> None:
     else:
         _box(axis, 1.7, y + 1.1, name, QUERY if number == 1 else VALUE)
         _box(axis, 0, y + 3.2, f"norm_{number}", KEY)
-    axis.text(0, y + last, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle", "fc": "white", "ec": OUTPUT})
+    axis.text(
+        0,
+        y + last,
+        "+",
+        ha="center",
+        va="center",
+        fontsize=13,
+        bbox={"boxstyle": "circle", "fc": "white", "ec": OUTPUT},
+    )
 
 
 def _box(axis, x: float, y: float, text: str, colour: str) -> None:
-    axis.add_patch(FancyBboxPatch((x - 0.85, y - 0.3), 1.7, 0.6, boxstyle="round,pad=0.08", fc=colour, ec="none", zorder=2))
+    axis.add_patch(
+        FancyBboxPatch((x - 0.85, y - 0.3), 1.7, 0.6, boxstyle="round,pad=0.08", fc=colour, ec="none", zorder=2)
+    )
     axis.text(x, y, text, ha="center", va="center", color="white", fontsize=10, zorder=3)
 
 
@@ -72,11 +84,16 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
 
 
 @waits_for("exercise 5.14, the learning rate")
-def learning_rates(rate: Callable, steps: int = 800) -> None:
+def learning_rates(rate: Callable, steps: int = 1_000) -> None:
     """The rate of every step."""
     figure, axis = plt.subplots(figsize=(7, 2.4))
-    for warm_up, colour, style in ((40, QUERY, "-"), (200, KEY, "--")):
-        axis.plot([rate(step, steps, warm_up, 1e-2, 1e-3) for step in range(steps)], color=colour, ls=style, label=f"warm-up of {warm_up} steps")
+    for warm_up, colour, style in ((50, QUERY, "-"), (250, KEY, "--")):
+        axis.plot(
+            [rate(step, steps, warm_up, 6e-3, 6e-4) for step in range(steps)],
+            color=colour,
+            ls=style,
+            label=f"warm-up of {warm_up} steps",
+        )
     axis.set(xlabel="step", ylabel="learning rate", ylim=(0, None))
     axis.legend(frameon=False)
     plt.show()
