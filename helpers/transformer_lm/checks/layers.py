@@ -19,7 +19,7 @@ def _offset(*shape: int, centre: float = 3.0, scale: float = 2.0, dtype=torch.fl
     return Drawn(lambda g: (centre + scale * torch.randn(shape, generator=g, dtype=torch.float64)).to(dtype))
 
 
-def _normed(label: str, *shape: int, eps: float = 1e-5, parameters: int = 2, dtype=torch.float32, **more) -> Case:
+def normed_rows(label: str, *shape: int, eps: float = 1e-5, parameters: int = 2, dtype=torch.float32, **more) -> Case:
     limits = {name: more.pop(name) for name in ("gradient",) if name in more}
     rows = _offset(*shape, dtype=dtype, **more)
     return given(
@@ -50,12 +50,12 @@ def _over_the_batch(x, weight, bias, eps):
 layer_norm = Check(
     reference=reference.layer_norm,
     cases=[
-        _normed("one token, d = 6", 6),
-        _normed("3 tokens, d = 8", 3, 8),
-        _normed("2 sequences of 5 tokens, d = 4", 2, 5, 4),
-        _normed("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
-        _normed("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
-        _normed("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
+        normed_rows("one token, d = 6", 6),
+        normed_rows("3 tokens, d = 8", 3, 8),
+        normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4),
+        normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
+        normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
+        normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -126,11 +126,11 @@ def _rms(x, weight, eps, axis=-1):
 rms_norm = Check(
     reference=reference.rms_norm,
     cases=[
-        _normed("one token, d = 6", 6, parameters=1),
-        _normed("3 tokens, d = 8", 3, 8, parameters=1),
-        _normed("2 sequences of 5 tokens, d = 4", 2, 5, 4, parameters=1),
-        _normed("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4, centre=0.3, parameters=1),
-        _normed("gradients, in float64", 2, 3, 5, parameters=1, dtype=torch.float64, gradient=True),
+        normed_rows("one token, d = 6", 6, parameters=1),
+        normed_rows("3 tokens, d = 8", 3, 8, parameters=1),
+        normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4, parameters=1),
+        normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4, centre=0.3, parameters=1),
+        normed_rows("gradients, in float64", 2, 3, 5, parameters=1, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -279,7 +279,7 @@ def _layer(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def _stack(label: str, count: int, *shape: int) -> Case:
+def random_layers(label: str, count: int, *shape: int) -> Case:
     drawn = [_layer(shape[-1]) for _ in range(count)]
     return given(label, _offset(*shape, centre=0.5, scale=1.0), Drawn(lambda g: [layer.make(g) for layer in drawn]))
 
@@ -295,10 +295,10 @@ residual = Check(
     exercise="residual",
     reference=reference.residual,
     cases=[
-        _stack("one layer, 3 tokens, d = 4", 1, 3, 4),
-        _stack("4 layers, d = 5", 4, 2, 5),
-        _stack("3 layers, 2 sequences of 4 tokens, d = 6", 3, 2, 4, 6),
-        _stack("no layer at all", 0, 3, 2),
+        random_layers("one layer, 3 tokens, d = 4", 1, 3, 4),
+        random_layers("4 layers, d = 5", 4, 2, 5),
+        random_layers("3 layers, 2 sequences of 4 tokens, d = 6", 3, 2, 4, 6),
+        random_layers("no layer at all", 0, 3, 2),
     ],
     misconceptions=[
         Misconception(
@@ -368,7 +368,7 @@ def _mixing(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def _block(label: str, *shape: int, pre_norm: bool) -> Case:
+def block_inputs(label: str, *shape: int, pre_norm: bool) -> Case:
     d = shape[-1]
     return given(label, _offset(*shape, centre=1.0), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
 
@@ -426,10 +426,10 @@ def _no_second_residual(x, attention, feed_forward, norm_1, norm_2, pre_norm):
 transformer_block = Check(
     reference=reference.transformer_block,
     cases=[
-        _block("pre-norm, 3 tokens, d = 4", 3, 4, pre_norm=True),
-        _block("post-norm, 3 tokens, d = 4", 3, 4, pre_norm=False),
-        _block("pre-norm, 2 sequences of 5 tokens, d = 6", 2, 5, 6, pre_norm=True),
-        _block("post-norm, 2 sequences of 4 tokens, d = 7", 2, 4, 7, pre_norm=False),
+        block_inputs("pre-norm, 3 tokens, d = 4", 3, 4, pre_norm=True),
+        block_inputs("post-norm, 3 tokens, d = 4", 3, 4, pre_norm=False),
+        block_inputs("pre-norm, 2 sequences of 5 tokens, d = 6", 2, 5, 6, pre_norm=True),
+        block_inputs("post-norm, 2 sequences of 4 tokens, d = 7", 2, 4, 7, pre_norm=False),
     ],
     within=(1e-3, 1e-4),
     misconceptions=[

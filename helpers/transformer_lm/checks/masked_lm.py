@@ -11,7 +11,7 @@ from .. import masked_lm as reference
 __all__ = ["masked_lm_objective"]
 
 
-def _texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
+def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
     """Chances that meet every case in every row: about a third of the tokens is asked for, and edges are hit."""
 
     def chances(generator: torch.Generator) -> Tensor:
@@ -53,9 +53,9 @@ def _targets_from_inputs(tokens, real, chance, other, mask_token):
 masked_lm_objective = Check(
     reference=reference.masked_lm_objective,
     cases=[
-        _texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
-        _texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
-        _texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
+        masked_texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
+        masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
+        masked_texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
     ],
     within=(0.0, 0.0),
     misconceptions=[

@@ -152,6 +152,7 @@ sinusoidal_positions = Check(
 frequencies_fall = Check(
     exercise="frequencies_fall",
     reference=lambda: "b",
+    quiz=True,
     cases=[given("the letter of one choice")],
     drive=choice,
     misconceptions=[
@@ -286,7 +287,7 @@ def _along_the_heads(x, positions, base):
     return _turned(x, torch.arange(x.shape[1])[:, None], base)
 
 
-def _case(
+def turned_rows(
     label: str, batch: tuple[int, ...], where: list | Tensor, d: int, base=10_000.0, dtype=torch.float32, **limits
 ) -> Case:
     where = torch.as_tensor(where)
@@ -300,13 +301,13 @@ def _case(
 rotary_embedding = Check(
     reference=reference.rotary_embedding,
     cases=[
-        _case("positions 0 … 4, d = 6", (), [0, 1, 2, 3, 4], 6),
-        _case("batch and heads, d = 4", (2, 3), [0, 1, 2, 3, 4], 4),
-        _case("positions 7, 8, 9: after a prompt", (2, 3), [7, 8, 9], 8),
-        _case("positions in any order", (3,), [4, 0, 11, 2], 10),
-        _case("positions of their own for each row", (2,), [[0, 1, 2], [5, 6, 9]], 4),
-        _case("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
-        _case("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
+        turned_rows("positions 0 … 4, d = 6", (), [0, 1, 2, 3, 4], 6),
+        turned_rows("batch and heads, d = 4", (2, 3), [0, 1, 2, 3, 4], 4),
+        turned_rows("positions 7, 8, 9: after a prompt", (2, 3), [7, 8, 9], 8),
+        turned_rows("positions in any order", (3,), [4, 0, 11, 2], 10),
+        turned_rows("positions of their own for each row", (2,), [[0, 1, 2], [5, 6, 9]], 4),
+        turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
+        turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[
         Misconception(

@@ -16,7 +16,7 @@ __all__ = ["generate"]
 # ------------------------------------------------------------------------------------------------------ probabilities
 
 
-def _logits(
+def random_logits(
     label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
 ) -> Case:
     """Logits in which no two are nearly equal, and no sum of probabilities lies near top_p by chance."""
@@ -28,7 +28,7 @@ def _logits(
     return given(label, Drawn(draw), temperature, top_k, top_p)
 
 
-def _given(label: str, p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> Case:
+def given_probabilities(label: str, p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> Case:
     return given(label, torch.tensor(p).log(), temperature, top_k, top_p)
 
 
@@ -115,17 +115,17 @@ def _right_but(temperature=None, top_k=None, top_p=None):
 _next = Check(
     reference=reference.next_token_probabilities,
     cases=[
-        _logits("plain softmax, v = 7", 7),
-        _logits("temperature 0.5, b = 3, v = 6", 3, 6, temperature=0.5),
-        _logits("temperature 2", 2, 5, temperature=2.0),
-        _logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
-        _logits("top_k = 3 of 8", 2, 8, top_k=3),
-        _logits("top_k = 1", 3, 5, top_k=1),
-        _given("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
-        _given("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
-        _given("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
-        _given("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
-        _logits("all three, b = 2, v = 9", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
+        random_logits("plain softmax, v = 7", 7),
+        random_logits("temperature 0.5, b = 3, v = 6", 3, 6, temperature=0.5),
+        random_logits("temperature 2", 2, 5, temperature=2.0),
+        random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
+        random_logits("top_k = 3 of 8", 2, 8, top_k=3),
+        random_logits("top_k = 1", 3, 5, top_k=1),
+        given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
+        given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
+        given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
+        given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
+        random_logits("all three, b = 2, v = 9", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
     ],
     within=(1e-4, 1e-6),
     misconceptions=[
@@ -233,7 +233,7 @@ def _riddle(table: Tensor, tokens: Tensor) -> Tensor:
     return (17 * mixed).sin()
 
 
-def _writing(label: str, v: int, b: int, p: int, n: int, context: int) -> Case:
+def random_riddle(label: str, v: int, b: int, p: int, n: int, context: int) -> Case:
     table = Drawn(lambda g: torch.randn(v, v, generator=g, dtype=torch.float64))
     return given(label, table, Drawn(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
 
@@ -258,10 +258,10 @@ _write = Check(
     reference=reference.generate,
     drive=drive_loop,
     cases=[
-        _writing("prompt of 3, 5 to write, context 20", 13, 2, 3, 5, 20),
-        _writing("context 4, prompt of 3, 6 to write", 17, 3, 3, 6, 4),
-        _writing("prompt of 7 longer than the context 5", 19, 1, 7, 4, 5),
-        _writing("one token to write", 11, 2, 4, 1, 6),
+        random_riddle("prompt of 3, 5 to write, context 20", 13, 2, 3, 5, 20),
+        random_riddle("context 4, prompt of 3, 6 to write", 17, 3, 3, 6, 4),
+        random_riddle("prompt of 7 longer than the context 5", 19, 1, 7, 4, 5),
+        random_riddle("one token to write", 11, 2, 4, 1, 6),
     ],
     misconceptions=[
         Misconception(

@@ -16,7 +16,7 @@ __all__ = ["learning_rate", "next_token_loss", "train"]
 # --------------------------------------------------------------------------------------------------------------- loss
 
 
-def _texts(label: str, n: int, v: int, *lengths: int, scale: float = 1.0, dtype=torch.float32, **limits) -> Case:
+def padded_texts(label: str, n: int, v: int, *lengths: int, scale: float = 1.0, dtype=torch.float32, **limits) -> Case:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
     b = len(lengths)
     logits = Drawn(lambda g: (scale * torch.randn(b, n, v, generator=g, dtype=torch.float64)).to(dtype))
@@ -61,11 +61,11 @@ def _mean_of_means(logits, tokens, lengths):
 next_token_loss = Check(
     reference=reference.next_token_loss,
     cases=[
-        _texts("lengths 4, 2, 6 of n = 6", 6, 9, 4, 2, 6),
-        _texts("no padding, n = 5", 5, 7, 5, 5),
-        _texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
-        _texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
-        _texts("gradients, in float64", 5, 6, 5, 3, dtype=torch.float64, gradient=True),
+        padded_texts("lengths 4, 2, 6 of n = 6", 6, 9, 4, 2, 6),
+        padded_texts("no padding, n = 5", 5, 7, 5, 5),
+        padded_texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
+        padded_texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
+        padded_texts("gradients, in float64", 5, 6, 5, 3, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -143,13 +143,13 @@ def _rate(step, steps, warm_up, peak, floor, *, early=None, late=None):
     return late(progress) if late else _cosine(progress, peak, floor)
 
 
-def _at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, floor: float = 0.004) -> Case:
+def rate_at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, floor: float = 0.004) -> Case:
     return given(f"step {step} of {steps}, {warm_up} to warm up", step, steps, warm_up, peak, floor)
 
 
 learning_rate = Check(
     reference=reference.learning_rate,
-    cases=[_at(0), _at(4), _at(9), _at(10), _at(37), _at(55), _at(99), _at(0, 30, 0), _at(17, 30, 0), _at(5, 50, 20, 0.3, 0.0), _at(48, 50, 20, 0.3, 0.0)],
+    cases=[rate_at(0), rate_at(4), rate_at(9), rate_at(10), rate_at(37), rate_at(55), rate_at(99), rate_at(0, 30, 0), rate_at(17, 30, 0), rate_at(5, 50, 20, 0.3, 0.0), rate_at(48, 50, 20, 0.3, 0.0)],
     within=(1e-6, 1e-12),
     misconceptions=[
         Misconception(
@@ -205,7 +205,7 @@ learning_rate = Check(
 # --------------------------------------------------------------------------------------------------------------- loop
 
 
-def _lessons(label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1) -> Case:
+def lessons(label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1) -> Case:
     """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long."""
 
     def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
@@ -274,10 +274,10 @@ def _reached(losses, batches, rates, weight_decay, clip) -> bool:
 train = Check(
     reference=reference.train,
     cases=[
-        _lessons("6 steps", 6, 0.0, 100.0),
-        _lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
-        _lessons("15 steps, short gradients", 15, 0.1, 0.2),
-        _lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
+        lessons("6 steps", 6, 0.0, 100.0),
+        lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
+        lessons("15 steps, short gradients", 15, 0.1, 0.2),
+        lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
     ],
     properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats.")],
     within=(2e-4, 1e-6),

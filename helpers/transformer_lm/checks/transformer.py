@@ -46,7 +46,7 @@ def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def _sized(label: str, v: int, d: int, h: int, layers: int, b: int, n: int) -> Case:
+def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int) -> Case:
     def weights(generator: Generator) -> dict[str, Tensor]:
         with torch.device("meta"):
             shapes = reference.DecoderLM(reference.Config(v, d, h, h, layers)).state_dict()
@@ -263,9 +263,9 @@ _model = Check(
     reference=_Reference,
     drive=drive_lm,
     cases=[
-        _sized("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
-        _sized("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
-        _sized("1 layer, 1 head, d = 6, b = 1, n = 4", 9, 6, 1, 1, 1, 4),
+        random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
+        random_model("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
+        random_model("1 layer, 1 head, d = 6, b = 1, n = 4", 9, 6, 1, 1, 1, 4),
     ],
     within=(1e-3, 1e-4),
     misconceptions=[
@@ -415,6 +415,7 @@ def drive_letters(answer: Callable) -> str:
 what_is_trained = Check(
     exercise="what_is_trained",
     reference=lambda: "aceg",
+    quiz=True,
     cases=[given("the letters of all that is trained")],
     drive=drive_letters,
     misconceptions=[
