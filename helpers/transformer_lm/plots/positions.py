@@ -10,7 +10,7 @@ from helpers.style import KEY, OUTPUT, QUERY, VALUE, heatmap, waits_for
 __all__ = ["clocks", "position_maps", "rotary_scores"]
 
 
-@waits_for("exercises 5.1 and 5.2, the tables of positions")
+@waits_for("binary_positions", "sinusoidal_positions")
 def position_maps(binary: Callable, sinusoidal: Callable, n: int = 48) -> None:
     """Both tables as maps: a row is a position."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), width_ratios=[1, 3])
@@ -25,7 +25,7 @@ def position_maps(binary: Callable, sinusoidal: Callable, n: int = 48) -> None:
     plt.show()
 
 
-@waits_for("exercise 5.2, sinusoidal positions")
+@waits_for("sinusoidal_positions")
 def clocks(sinusoidal: Callable, positions: tuple[int, ...] = (0, 1, 2, 3, 6, 12), d: int = 8) -> None:
     """Each pair of columns is the hand of a clock: across, its cosine; up, its sine. The first hand is the fastest."""
     table = torch.as_tensor(sinusoidal(max(positions) + 1, d, 10_000.0))
@@ -44,7 +44,7 @@ def clocks(sinusoidal: Callable, positions: tuple[int, ...] = (0, 1, 2, 3, 6, 12
     plt.show()
 
 
-@waits_for("exercise 5.5, rotary embeddings")
+@waits_for("rotary_embedding")
 def rotary_scores(rotate: Callable, d: int = 16, n: int = 40) -> None:
     """The score of one query and one key, at all pairs of positions, and as a function of the distance."""
     torch.manual_seed(1)

@@ -32,8 +32,8 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
     )
 
 
-@waits_for("exercise 5.15, the training loop")
-def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 0) -> None:
+@waits_for("train")
+def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2) -> None:
     """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, losses = story_model(seed).to(device), []
@@ -90,7 +90,7 @@ def _untrained() -> nn.Module:
     return story_model(0).eval()
 
 
-@waits_for("exercise 5.16, writing")
+@waits_for("generate")
 @torch.no_grad()
 def story_samples(
     probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)

@@ -57,7 +57,7 @@ def _box(axis, x: float, y: float, text: str, colour: str) -> None:
     axis.text(x, y, text, ha="center", va="center", color="white", fontsize=10, zorder=3)
 
 
-@waits_for("exercise 5.10, the block")
+@waits_for("transformer_block")
 @torch.no_grad()
 def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
     """The root mean square of the stream after every block of an untrained model."""
@@ -83,7 +83,7 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
     plt.show()
 
 
-@waits_for("exercise 5.14, the learning rate")
+@waits_for("learning_rate")
 def learning_rates(rate: Callable, steps: int = 1_000) -> None:
     """The rate of every step."""
     figure, axis = plt.subplots(figsize=(7, 2.4))
