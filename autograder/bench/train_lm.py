@@ -1,6 +1,6 @@
 """Does the course's language model come as near to the entropy of its grammar as the text says, and what do its parts matter?
 
-python -m autograder.bench.train_lm              # three seeds and the three ablations: about six minutes on two cores
+python -m autograder.bench.train_lm              # three seeds and the three ablations: about nine minutes of processor time
 python -m autograder.bench.train_lm --steps 100  # a quick look
 """
 
