@@ -58,7 +58,7 @@ def test_students_dependencies_accept_what_colab_has(name, colab):
 
 def test_students_need_nothing_of_the_grader():
     names = {Requirement(line).name for line in STUDENT["dependencies"]}
-    assert names == {"torch", "numpy", "matplotlib", "jaxtyping"}
+    assert names == {"torch", "numpy", "matplotlib", "jaxtyping", "tqdm"}
     assert "scripts" not in STUDENT
 
 

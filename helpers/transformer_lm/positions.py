@@ -20,6 +20,19 @@ def sinusoidal_positions(n: int, d: int, base: float = 10_000.0) -> Float[Tensor
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(torch.get_default_dtype())
 
 
+def binary_positions(n: int, d: int) -> Float[Tensor, "n d"]:
+    """Row t: the digits of t in base 2, the last digit first. Column i turns every 2^i positions."""
+    return (torch.arange(n)[:, None] // 2 ** torch.arange(d) % 2).to(torch.get_default_dtype())
+
+
+def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d"]:
+    """M with PE(t + k) = PE(t) M for every t (rows times M): a block [[cos kθ, −sin kθ], [sin kθ, cos kθ]] for each pair of columns."""
+    angles = k * frequencies(d, base)
+    cos, sin = angles.cos(), angles.sin()
+    blocks = torch.stack([cos, -sin, sin, cos], dim=-1).unflatten(-1, (2, 2))  # (d/2, 2, 2)
+    return torch.block_diag(*blocks).to(torch.get_default_dtype())
+
+
 def rotary_embedding(
     x: Float[Tensor, "*batch n d"], positions: Int[Tensor, "*#batch n"], base: float = 10_000.0
 ) -> Float[Tensor, "*batch n d"]:

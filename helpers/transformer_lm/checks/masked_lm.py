@@ -1,0 +1,123 @@
+"""Check of BERT's objective: what is hidden, and what is asked for."""
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+
+from .. import masked_lm as reference
+
+__all__ = ["masked_lm_objective"]
+
+
+def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
+    """Chances that meet every case in every row: about a third of the tokens is asked for, and edges are hit."""
+
+    def chances(generator: torch.Generator) -> Tensor:
+        some = torch.tensor(
+            [0.0, 0.05, 0.1199, 0.12, 0.13, 0.135, 0.14, 0.149, 0.15, 0.2, 0.5, 0.9], dtype=torch.float64
+        )
+        order = torch.rand(b, max(n, len(some)), generator=generator).argsort(dim=1)[:, :n]
+        return some[order % len(some)]
+
+    real = torch.arange(n) < torch.tensor(lengths)[:, None]
+    tokens = Drawn(lambda g: torch.randint(5, 40, (b, n), generator=g))
+    other = Drawn(lambda g: torch.randint(50, 90, (b, n), generator=g))
+    return given(label, tokens, real, Drawn(chances), other, mask_token)
+
+
+def _objective(tokens, real, chance, other, mask_token, *, asked=None, hidden=None, replaced=None, targets=None):
+    """A right answer with one thing changed: each a mask (b, n), or the targets."""
+    asked = real & (chance < 0.15) if asked is None else asked
+    replaced = asked & (chance < 0.135) if replaced is None else replaced
+    hidden = asked & (chance < 0.12) if hidden is None else hidden
+    inputs = torch.where(replaced, other, tokens).masked_fill(hidden, mask_token)
+    return inputs, tokens.masked_fill(~asked, -100) if targets is None else targets
+
+
+def _asked(real, chance):
+    return real & (chance < 0.15)
+
+
+def _shifted(tokens, real, chance, other, mask_token):
+    inputs, targets = _objective(tokens, real, chance, other, mask_token)
+    return inputs, torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], -100)], dim=1)
+
+
+def _targets_from_inputs(tokens, real, chance, other, mask_token):
+    inputs, _ = _objective(tokens, real, chance, other, mask_token)
+    return inputs, inputs.masked_fill(~_asked(real, chance), -100)
+
+
+masked_lm_objective = Check(
+    reference=reference.masked_lm_objective,
+    cases=[
+        masked_texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
+        masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
+        masked_texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "every token is a target", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~r, -100)),
+            "Most tokens stand in the input as they are: to predict them is copying. Only those that were picked are asked for; the rest is −100.",
+        ),
+        Misconception(
+            "the tokens that were *not* picked are targets", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(_asked(r, c) | ~r, -100)),
+            "It is the other way round: the picked ones are asked for.",
+        ),
+        Misconception(
+            "only masked tokens are targets", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~(r & (c < 0.12)), -100)),
+            "Tokens that were replaced, and those that were picked and left as they are, are asked for too. That is why the model can't trust what it sees.",
+        ),
+        Misconception(
+            "tokens that stay are no targets", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~(r & (c < 0.135)), -100)),
+            "The last tenth of the picked tokens stays as it is, and is asked for all the same.",
+        ),
+        Misconception(
+            "all picked tokens are masked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=_asked(r, c)),
+            "Of the picked tokens 80 % become the mask token, 10 % another token, 10 % stay. At work there is no mask token, and the model should not learn to wait for one.",
+        ),
+        Misconception(
+            "masked and replaced swapped", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=r & (c < 0.12), hidden=r & (c >= 0.12) & (c < 0.135)),
+            "The large part, chance < 0.12, is masked. The small one, up to 0.135, is replaced.",
+        ),
+        Misconception(
+            "no token is replaced by another", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=torch.zeros_like(r)),
+            "With 0.12 ≤ chance < 0.135 the token becomes `other`.",
+        ),
+        Misconception(
+            "no picked token stays", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=_asked(r, c)),
+            "With 0.135 ≤ chance < 0.15 the input stays as it is.",
+        ),
+        Misconception(
+            "15 % masked, whatever was picked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c < 0.15), replaced=r & (c < 0.15), asked=r & (c < 0.15), targets=t.masked_fill(~(r & (c < 0.135)), -100)),
+            "Masked are those with chance < 0.12. Picked, and so asked for, are those with chance < 0.15.",
+        ),
+        Misconception(
+            "padding picked too", lambda t, r, c, o, m: _objective(t, torch.ones_like(r), c, o, m),
+            "There is nothing to guess about padding. Only real tokens are picked.",
+        ),
+        Misconception(
+            "targets shifted by one", _shifted,
+            "A masked model is asked for the token *at* the position, not for the next one. Shifting belongs to models that write from left to right.",
+        ),
+        Misconception(
+            "targets taken from the changed input", _targets_from_inputs,
+            "The target is the token that stood there *before*. Yours asks for the mask token.",
+        ),
+        Misconception(
+            "unpicked targets marked with 0", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~_asked(r, c), 0)),
+            "0 is a token. A position that is not asked for is marked with −100.",
+        ),
+        Misconception(
+            "edges of the intervals counted wrongly", lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15), replaced=r & (c <= 0.135), hidden=r & (c <= 0.12)),
+            "All comparisons are <: a chance of exactly 0.15 is not picked.",
+        ),
+        Misconception(
+            "inputs unchanged", lambda t, r, c, o, m: (t, t.masked_fill(~_asked(r, c), -100)),
+            "The answer stands in the input. Hide it.",
+        ),
+    ],
+)  # fmt: skip

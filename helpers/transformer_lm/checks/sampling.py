@@ -1,0 +1,315 @@
+"""Checks of writing: probabilities of the next token under temperature, top-k and top-p, and the loop around a model."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.driving import call
+
+from .. import sampling as reference
+
+__all__ = ["generate"]
+
+# ------------------------------------------------------------------------------------------------------ probabilities
+
+
+def random_logits(
+    label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
+) -> Case:
+    """Logits in which no two are nearly equal, and no sum of probabilities lies near top_p by chance."""
+
+    def draw(generator: Generator) -> Tensor:
+        places = torch.rand(shape, generator=generator).argsort(dim=-1)
+        return scale * (places / shape[-1] * 4 - 2 + 0.1 * torch.rand(1, generator=generator))
+
+    return given(label, Drawn(draw), temperature, top_k, top_p)
+
+
+def given_probabilities(label: str, p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> Case:
+    return given(label, torch.tensor(p).log(), temperature, top_k, top_p)
+
+
+def _kept(logits, keep):
+    """Softmax of the logits where `keep`, in order of their size, says so."""
+    ordered, order = logits.sort(dim=-1, descending=True)
+    p = ordered.masked_fill(~keep(ordered), -torch.inf).softmax(dim=-1)
+    return torch.zeros_like(p).scatter(-1, order, p)
+
+
+def _probabilities(logits, temperature, top_k, top_p, *, extra_k=0, crossing=True, full_mass=False, lowest=False,
+                   k_normal=True, p_normal=True, cut_first=False):  # fmt: skip
+    """Right, with one thing changed."""
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    ordered, order = (logits if cut_first else logits / temperature).sort(dim=-1, descending=not lowest)
+    whole = ordered.softmax(dim=-1)
+    p = whole
+    if top_k is not None:
+        p = p * (torch.arange(p.shape[-1]) < top_k + extra_k)
+        p = p / p.sum(-1, keepdim=True) if k_normal and not full_mass else p
+    if top_p is not None:
+        mass = whole if full_mass else p
+        before = mass.cumsum(-1) - (mass if crossing else 0)
+        p = p * (before < top_p if crossing else before <= top_p)
+    if cut_first:
+        p = (p.log() / temperature).softmax(-1)
+    p = p / p.sum(-1, keepdim=True) if p_normal and (top_p is not None or full_mass) else p
+    return torch.zeros_like(p).scatter(-1, order, p)
+
+
+def _without_crossing(logits, temperature, top_k, top_p):
+    """The token that crosses the line is dropped; where none is left, nothing is."""
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    ordered, order = (logits / temperature).sort(dim=-1, descending=True)
+    if top_k is not None:
+        ordered = ordered.masked_fill(torch.arange(ordered.shape[-1]) >= top_k, -torch.inf)
+    p = ordered.softmax(dim=-1)
+    if top_p is not None:
+        p = p * (p.cumsum(-1) <= top_p)
+        p = p / p.sum(-1, keepdim=True)
+    return torch.zeros_like(p).scatter(-1, order, p)
+
+
+def _unsorted(logits, temperature, top_k, top_p):
+    if temperature == 0 or top_p is None:
+        return reference.next_token_probabilities(logits, temperature, top_k)
+    p = reference.next_token_probabilities(logits, temperature, top_k)
+    p = p * (p.cumsum(-1) - p < top_p)
+    return p / p.sum(-1, keepdim=True)
+
+
+def _order_kept(logits, temperature, top_k, top_p):
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    return right if top_k is None and top_p is None else right.sort(dim=-1, descending=True).values
+
+
+def _cut_to_zero(logits, temperature, top_k, top_p):
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    return right if temperature == 0 else torch.where(right > 0, logits / temperature, 0.0).softmax(-1)
+
+
+def _first_row_for_all(logits, temperature, top_k, top_p):
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    rows = logits.flatten(0, -2) if logits.dim() > 1 else logits[None]
+    kept = (right.flatten(0, -2) if logits.dim() > 1 else right[None])[0] > 0
+    if temperature == 0:
+        return right
+    return (rows / temperature).masked_fill(~kept, -torch.inf).softmax(-1).view(logits.shape)
+
+
+def _right_but(temperature=None, top_k=None, top_p=None):
+    """The right answer for other settings: each a function of (T, k, p), or None."""
+
+    def answer(logits, t, k, p):
+        return reference.next_token_probabilities(
+            logits, temperature(t) if temperature else t, top_k(k) if top_k else k, top_p(p) if top_p else p
+        )
+
+    return answer
+
+
+_next = Check(
+    reference=reference.next_token_probabilities,
+    cases=[
+        random_logits("plain softmax, v = 7", 7),
+        random_logits("temperature 0.5, b = 3, v = 6", 3, 6, temperature=0.5),
+        random_logits("temperature 2", 2, 5, temperature=2.0),
+        random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
+        random_logits("top_k = 3 of 8", 2, 8, top_k=3),
+        random_logits("top_k = 1", 3, 5, top_k=1),
+        given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
+        given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
+        given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
+        given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
+        random_logits("all three, b = 2, v = 9", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
+    ],
+    within=(1e-4, 1e-6),
+    misconceptions=[
+        Misconception(
+            "multiplied by the temperature", _right_but(temperature=lambda t: 1 / t if t else 0),
+            "A *high* temperature makes all tokens more alike, so it divides the logits.",
+        ),
+        Misconception(
+            "the temperature applied after the softmax", _right_but(temperature=lambda t: 1.0 if t else 0),
+            "Your temperature has no effect: dividing probabilities by T and making them sum to 1 again gives the same ones. Divide the logits, before the softmax.",
+        ),
+        Misconception(
+            "logits instead of probabilities", lambda logits, t, k, p: logits / t if t else logits,
+            "These are scores: they can be negative and don't sum to 1. Take the softmax.",
+        ),
+        Misconception(
+            "a softmax of probabilities", lambda logits, t, k, p: reference.next_token_probabilities(logits.softmax(-1), t, k, p),
+            "Two softmaxes make everything nearly equal. Temperature and cuts work on the logits.",
+        ),
+        Misconception(
+            "temperature 0 divides by zero", lambda logits, t, k, p: reference.next_token_probabilities(logits, t, k, p) if t else (logits / t).softmax(-1),
+            "Temperature 0 is a case of its own: probability 1 for the likeliest token, 0 for all others.",
+        ),
+        Misconception("top_k is ignored", _right_but(top_k=lambda k: None), "Only the k likeliest tokens keep a probability."),
+        Misconception(
+            "one token too many in top-k", _right_but(top_k=lambda k: None if k is None else k + 1),
+            "k tokens stay. With `logits >= sorted[k]` there are k + 1: the k-th largest has index k − 1.",
+        ),
+        Misconception(
+            "one token too few in top-k", lambda logits, t, k, p: _probabilities(logits, t, k, p, extra_k=-1),
+            "k tokens stay. With `>` instead of `≥` the k-th falls out; with k = 1 nothing is left.",
+        ),
+        Misconception(
+            "the least likely tokens kept", lambda logits, t, k, p: _probabilities(logits, t, k, p, lowest=True),
+            "Sorted upwards, the first k are the *worst*. Sort with descending=True.",
+        ),
+        Misconception(
+            "top_k not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False, p_normal=False),
+            "What is left after a cut must sum to 1 again.",
+        ),
+        Misconception(
+            "top_p not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, p_normal=False),
+            "After the cut the probabilities of the tokens that stay must sum to 1.",
+        ),
+        Misconception("top_p is ignored", _right_but(top_p=lambda p: None), "Keep the smallest set of likeliest tokens that holds at least top_p."),
+        Misconception(
+            "top-p drops the token that crosses the line", _without_crossing,
+            "`cumsum <= top_p` drops the token with which the sum reaches top_p; if the first one is that likely, nothing at all is left. A token stays if those *before* it hold less than top_p.",
+        ),
+        Misconception(
+            "top-p without sorting", _unsorted,
+            "The sum runs over the tokens from likely to unlikely, not in the order of the vocabulary.",
+        ),
+        Misconception(
+            "the sorted order left as it is", _order_kept,
+            "Your numbers are sorted: they belong to other tokens now. Bring them back to the places of the vocabulary (`scatter`, or compare with a threshold).",
+        ),
+        Misconception(
+            "top-p measured before top-k", lambda logits, t, k, p: _probabilities(logits, t, k, p, full_mass=True),
+            "After top-k the probabilities are made to sum to 1, and top_p is a part of *that*.",
+        ),
+        Misconception(
+            "cuts before the temperature", lambda logits, t, k, p: _probabilities(logits, t, k, p, cut_first=True),
+            "The temperature comes first: it changes how many tokens it takes to hold top_p.",
+        ),
+        Misconception(
+            "cut logits set to 0", _cut_to_zero,
+            "A logit of 0 is a probability like any other. What is cut gets −∞.",
+        ),
+        Misconception(
+            "the first row's cut for all rows", _first_row_for_all,
+            "Every row of the batch has its own likeliest tokens.",
+        ),
+    ],
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------------- loop
+
+
+def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str]:
+    """The tokens, and whether the model ever read more than it may."""
+    longest = 0
+
+    def model(tokens: Tensor) -> Tensor:
+        nonlocal longest
+        longest = max(longest, tokens.shape[1])
+        return _riddle(table, tokens)
+
+    def choose(logits: Tensor) -> Tensor:
+        return logits.topk(2, dim=-1).indices[:, 1]  # the second likeliest: a loop that chooses by itself is seen
+
+    written = call(answer, model, prompt, n, context, choose)
+    return (
+        written,
+        "the model never reads too much"
+        if longest <= context
+        else f"the model read {longest} tokens, and its context is {context}",
+    )
+
+
+def _riddle(table: Tensor, tokens: Tensor) -> Tensor:
+    """Logits that depend on all tokens that are read, and on their order: (b, m, v)."""
+    where = torch.arange(1, tokens.shape[1] + 1, dtype=table.dtype)
+    mixed = (table[tokens] * where[:, None].sin()).cumsum(dim=1) + table[tokens]  # (b, m, v)
+    return (17 * mixed).sin()
+
+
+def random_riddle(label: str, v: int, b: int, p: int, n: int, context: int) -> Case:
+    table = Drawn(lambda g: torch.randn(v, v, generator=g, dtype=torch.float64))
+    return given(label, table, Drawn(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
+
+
+def _loop(model, prompt, n, context, choose, *, window=None, logits=None, start=None, returns=None, pick=None):
+    """A right loop with one thing changed."""
+    tokens = start(prompt) if start else prompt
+    for _ in range(n):
+        read = window(tokens, context) if window else tokens[:, -context:]
+        out = model(read)
+        last = logits(out) if logits else out[:, -1]
+        tokens = torch.cat([tokens, (pick or choose)(last)[:, None]], dim=1)
+    return returns(tokens, prompt) if returns else tokens[:, prompt.shape[1] :]
+
+
+def _never_grows(model, prompt, n, context, choose):
+    last = choose(model(prompt[:, -context:])[:, -1])
+    return last[:, None].expand(-1, n)
+
+
+_write = Check(
+    reference=reference.generate,
+    drive=drive_loop,
+    cases=[
+        random_riddle("prompt of 3, 5 to write, context 20", 13, 2, 3, 5, 20),
+        random_riddle("context 4, prompt of 3, 6 to write", 17, 3, 3, 6, 4),
+        random_riddle("prompt of 7 longer than the context 5", 19, 1, 7, 4, 5),
+        random_riddle("one token to write", 11, 2, 4, 1, 6),
+    ],
+    misconceptions=[
+        Misconception(
+            "fed beyond the context", lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens),
+            "The model was trained on `context` tokens. Where the text is longer, it reads its last `context` tokens.",
+        ),
+        Misconception(
+            "the first tokens kept instead of the last", lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens[:, :context]),
+            "`tokens[:, :context]` is the beginning: once the text is longer, new tokens are never read. Take the end.",
+        ),
+        Misconception(
+            "one token less than the context", lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens[:, -(context - 1) :]),
+            "The model may read `context` tokens.",
+        ),
+        Misconception(
+            "only the newest token read", lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens[:, -1:]),
+            "Without a cache (unit 08) the model knows nothing of the text but what it is given.",
+        ),
+        Misconception(
+            "the prompt left out after the first token",
+            lambda *inputs: _loop(*inputs, window=lambda tokens, context, p=inputs[1].shape[1]: tokens[:, p:][:, -context:] if tokens.shape[1] > p else tokens[:, -context:]),
+            "The text is the prompt and all that was written since.",
+        ),
+        Misconception(
+            "the text never grows", _never_grows,
+            "Append each new token before you ask for the next one.",
+        ),
+        Misconception(
+            "the logits of the first position", lambda *inputs: _loop(*inputs, logits=lambda out: out[:, 0]),
+            "Row i of the logits speaks of token i + 1. What comes next is said by the last row.",
+        ),
+        Misconception(
+            "the mean of all positions", lambda *inputs: _loop(*inputs, logits=lambda out: out.mean(1)),
+            "Only the last row speaks of the token that isn't there yet.",
+        ),
+        Misconception(
+            "the likeliest token instead of `choose`", lambda *inputs: _loop(*inputs, pick=lambda last: last.argmax(-1)),
+            "How a token is chosen is the caller's business: call `choose` with the logits.",
+        ),
+        Misconception(
+            "the prompt returned too", lambda *inputs: _loop(*inputs, returns=lambda tokens, prompt: tokens),
+            "Only the n new tokens are asked for.",
+        ),
+        Misconception(
+            "the first new token lost", lambda *inputs: _loop(*inputs, returns=lambda tokens, prompt: tokens[:, prompt.shape[1] + 1 :]),
+            "Yours returns n − 1 tokens: new ones begin at index p, the length of the prompt.",
+        ),
+    ],
+)  # fmt: skip
+
+generate = CheckGroup("generate", _next, _write)

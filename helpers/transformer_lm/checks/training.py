@@ -1,0 +1,355 @@
+"""Checks of training: the loss of the next token, the learning rate over time, and the loop."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception, Property
+
+from .. import training as reference
+
+__all__ = ["learning_rate", "next_token_loss", "train"]
+
+# --------------------------------------------------------------------------------------------------------------- loss
+
+
+def padded_texts(label: str, n: int, v: int, *lengths: int, scale: float = 1.0, dtype=torch.float32, **limits) -> Case:
+    """Random tokens everywhere: nothing but `lengths` says what is padding."""
+    b = len(lengths)
+    logits = Drawn(lambda g: (scale * torch.randn(b, n, v, generator=g, dtype=torch.float64)).to(dtype))
+    tokens = Drawn(lambda g: torch.randint(v, (b, n), generator=g))
+    return given(label, logits, tokens, torch.tensor(lengths), **limits)
+
+
+def _surprise(logits, tokens, axis=-1):
+    """−log p of tokens (b, n) under logits (b, n, v)."""
+    return -logits.log_softmax(axis).gather(-1, tokens[..., None])[..., 0]
+
+
+def _real(tokens, lengths, more=0):
+    return torch.arange(1, tokens.shape[1]) < (lengths + more)[:, None]
+
+
+def _pairs(logits, tokens, axis=-1):
+    return _surprise(logits[:, :-1], tokens[:, 1:], axis)
+
+
+def _unshifted(logits, tokens, lengths):
+    return _surprise(logits, tokens)[torch.arange(tokens.shape[1]) < lengths[:, None]].mean()
+
+
+def _shifted_back(logits, tokens, lengths):
+    return _surprise(logits[:, 1:], tokens[:, :-1])[_real(tokens, lengths)].mean()
+
+
+def _two_ahead(logits, tokens, lengths):
+    return _surprise(logits[:, :-2], tokens[:, 2:])[torch.arange(2, tokens.shape[1]) < lengths[:, None]].mean()
+
+
+def _rolled(logits, tokens, lengths):
+    return _surprise(logits, tokens.roll(-1, dims=1))[torch.arange(tokens.shape[1]) < lengths[:, None]].mean()
+
+
+def _mean_of_means(logits, tokens, lengths):
+    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
+    return ((losses * real).sum(1) / real.sum(1)).mean()
+
+
+next_token_loss = Check(
+    reference=reference.next_token_loss,
+    cases=[
+        padded_texts("lengths 4, 2, 6 of n = 6", 6, 9, 4, 2, 6),
+        padded_texts("no padding, n = 5", 5, 7, 5, 5),
+        padded_texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
+        padded_texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
+        padded_texts("gradients, in float64", 5, 6, 5, 3, dtype=torch.float64, gradient=True),
+    ],
+    misconceptions=[
+        Misconception(
+            "targets not shifted", _unshifted,
+            "Your model is asked at position i for token i, which it has just read. Its target is token i + 1.",
+        ),
+        Misconception(
+            "shifted the wrong way", _shifted_back,
+            "At position i your target is token i − 1: remembering, not predicting. Pair logits[:, :-1] with tokens[:, 1:].",
+        ),
+        Misconception(
+            "shifted twice", _two_ahead, "Your target is the token after the next one. One step is enough.",
+        ),
+        Misconception(
+            "rolled round", _rolled,
+            "`roll` brings the first token (or a padding token) to the end, and the last real position is asked for it. The last token has no next one: leave that position out.",
+        ),
+        Misconception(
+            "padding counts as text", lambda logits, tokens, lengths: _pairs(logits, tokens).mean(),
+            "`lengths` is never used. Positions whose target is padding must not be in the mean.",
+        ),
+        Misconception(
+            "divided by all positions, padding too",
+            lambda logits, tokens, lengths: (_pairs(logits, tokens) * _real(tokens, lengths)).sum() / tokens[:, 1:].numel(),
+            "Padding adds nothing to your sum, but it counts in the mean: the more padding, the smaller your loss.",
+        ),
+        Misconception(
+            "the first padding token is a target", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths, 1)].mean(),
+            "The last real token has index length − 1. It is the last target.",
+        ),
+        Misconception(
+            "the last real token is no target", lambda logits, tokens, lengths: (
+                lambda kept: (_pairs(logits, tokens) * kept).sum() / kept.sum())(_real(tokens, lengths, -1)),
+            "Token length − 1 is real, and it is predicted at position length − 2. Yours stops one too early.",
+        ),
+        Misconception(
+            "a mean of the rows' means", _mean_of_means,
+            "That gives a token in a short text more weight. Every prediction counts the same.",
+        ),
+        Misconception(
+            "the sum instead of the mean", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].sum(),
+            "A sum grows with batch and length. Divide by the number of predictions.",
+        ),
+        Misconception(
+            "softmax over the positions", lambda logits, tokens, lengths: _pairs(logits, tokens, axis=1)[_real(tokens, lengths)].mean(),
+            "The probabilities of all *words* sum to 1 at each position: the last axis.",
+        ),
+        Misconception(
+            "bits instead of nats", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].mean() / math.log(2),
+            "This is the loss in base 2. Use the natural logarithm, as PyTorch does.",
+        ),
+        Misconception(
+            "the sign forgotten", lambda logits, tokens, lengths: -_pairs(logits, tokens)[_real(tokens, lengths)].mean(),
+            "log p is negative. The loss is −log p: less is better.",
+        ),
+        Misconception(
+            "perplexity", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].mean().exp(),
+            "exp(loss) is the perplexity. Return the loss itself.",
+        ),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- learning rate
+
+
+def _cosine(progress, peak, floor):
+    return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def _rate(step, steps, warm_up, peak, floor, *, early=None, late=None):
+    """early(step), late(progress): what is changed."""
+    if step < warm_up:
+        return early(step) if early else peak * (step + 1) / warm_up
+    progress = (step - warm_up) / (steps - warm_up)
+    return late(progress) if late else _cosine(progress, peak, floor)
+
+
+def rate_at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, floor: float = 0.004) -> Case:
+    return given(f"step {step} of {steps}, {warm_up} to warm up", step, steps, warm_up, peak, floor)
+
+
+learning_rate = Check(
+    reference=reference.learning_rate,
+    cases=[rate_at(0), rate_at(4), rate_at(9), rate_at(10), rate_at(37), rate_at(55), rate_at(99), rate_at(0, 30, 0), rate_at(17, 30, 0), rate_at(5, 50, 20, 0.3, 0.0), rate_at(48, 50, 20, 0.3, 0.0)],
+    within=(1e-6, 1e-12),
+    misconceptions=[
+        Misconception(
+            "the warm-up starts at 0", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: peak * s / warm_up),
+            "At step 0 your rate is 0: a step that does nothing. Count step + 1.",
+        ),
+        Misconception(
+            "no warm-up", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: peak),
+            "In the first warm_up steps the rate grows in equal parts, from peak/warm_up to peak.",
+        ),
+        Misconception(
+            "the warm-up starts from the floor",
+            lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: floor + (peak - floor) * (s + 1) / warm_up),
+            "The floor is where the decay ends. The warm-up is a plain fraction of the peak.",
+        ),
+        Misconception(
+            "no decay", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: peak),
+            "After the warm-up the rate falls along half a cosine.",
+        ),
+        Misconception(
+            "a straight line down", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: peak + (floor - peak) * p),
+            "That is linear decay. The cosine starts flat, falls, and ends flat.",
+        ),
+        Misconception(
+            "down to 0, not to the floor", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, 0.0)),
+            "The cosine runs between peak and floor.",
+        ),
+        Misconception(
+            "the floor added on top", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: floor + _cosine(p, peak, 0.0)),
+            "Then the rate starts at peak + floor. What the cosine scales is the *difference* peak − floor.",
+        ),
+        Misconception(
+            "a whole cosine", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(2 * p, peak, floor)),
+            "A whole period comes back up. Half of one, π, goes from peak to floor.",
+        ),
+        Misconception(
+            "a quarter of a cosine",
+            lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: floor + (peak - floor) * math.cos(math.pi * p / 2)),
+            "cos from 0 to π/2 falls fastest at the end. ½(1 + cos πp) ends flat.",
+        ),
+        Misconception(
+            "the decay counted from step 0",
+            lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(step / steps, peak, floor)),
+            "The cosine begins where the warm-up ends: progress is (step − warm_up) / (steps − warm_up).",
+        ),
+        Misconception(
+            "the sign of the cosine turned", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(1 - p, peak, floor)),
+            "Yours rises from floor to peak.",
+        ),
+    ],
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------------- loop
+
+
+def lessons(label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1) -> Case:
+    """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long."""
+
+    def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
+        found = []
+        for step in range(count):
+            inputs = torch.randint(11, (6, 7), generator=generator)
+            targets = (3 * inputs + 1) % 11 if step % 5 else torch.randint(11, (6, 7), generator=generator)
+            padding = torch.arange(7) >= torch.randint(3, 8, (6, 1), generator=generator)
+            found.append((inputs, targets.masked_fill(padding, -100)))
+        return found
+
+    rates = [peak * min(1.0, (step + 1) / 4) * (1 - 0.9 * step / count) for step in range(count)]
+    return given(label, Drawn(batches), rates, weight_decay, clip)
+
+
+def _loop(batches, rates, weight_decay, clip, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
+          rate=None, after=False, batch=None, betas=(0.9, 0.95), reduction="mean"):  # fmt: skip
+    """A right loop with one thing changed."""
+    model = reference.small_model()
+    parameters = (groups or reference.parameter_groups)(model, weight_decay)
+    stepper = (optimiser or torch.optim.AdamW)(parameters, lr=rates[0], **({} if betas is None else {"betas": betas}))
+    losses = []
+    for step, (inputs, targets) in enumerate(batches):
+        inputs, targets = batches[batch] if batch is not None else (inputs, targets)
+        for group in stepper.param_groups:
+            group["lr"] = rate(step) if rate else rates[step]
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction=reduction)
+        if zero:
+            stepper.zero_grad()
+        loss.backward()
+        if clipping:
+            clipping(model.parameters(), clip)
+        stepper.step()
+        if after:
+            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        losses.append(loss.item())
+    return losses
+
+
+def _all_decay(model, weight_decay):
+    return [{"params": list(model.parameters()), "weight_decay": weight_decay}]
+
+
+def _vectors_decay(model, weight_decay):
+    matrices, vectors = reference.parameter_groups(model, weight_decay)
+    return [matrices | {"weight_decay": 0.0}, vectors | {"weight_decay": weight_decay}]
+
+
+def _only_the_head_decays(model, weight_decay):
+    head = [model[2].weight]
+    rest = [parameter for parameter in model.parameters() if parameter is not head[0]]
+    return [{"params": head, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+
+
+def _norms_decay(model, weight_decay):
+    biases = [model[1].bias, model[2].bias]
+    rest = [parameter for parameter in model.parameters() if all(parameter is not bias for bias in biases)]
+    return [{"params": rest, "weight_decay": weight_decay}, {"params": biases, "weight_decay": 0.0}]
+
+
+def _reached(losses, batches, rates, weight_decay, clip) -> bool:
+    """Only the longest run without much decay has a loss to reach."""
+    return len(rates) < 60 or sum(losses[-4:]) / 4 < 0.25
+
+
+train = Check(
+    reference=reference.train,
+    cases=[
+        lessons("6 steps", 6, 0.0, 100.0),
+        lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
+        lessons("15 steps, short gradients", 15, 0.1, 0.2),
+        lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
+    ],
+    properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats.")],
+    within=(2e-4, 1e-6),
+    misconceptions=[
+        Misconception(
+            "gradients never set to zero", lambda *inputs: _loop(*inputs, zero=False),
+            "`backward` *adds* to the gradients. Call `zero_grad` in every step, or old batches push for ever.",
+        ),
+        Misconception(
+            "weight decay on norms and biases too", lambda *inputs: _loop(*inputs, groups=_all_decay),
+            "Decay pulls numbers towards 0, and a gain belongs near 1. Give the optimiser two groups: matrices with decay, vectors (gains, biases) without.",
+        ),
+        Misconception(
+            "no weight decay", lambda batches, rates, weight_decay, clip: _loop(batches, rates, 0.0, clip),
+            "`weight_decay` is never used. Matrices decay.",
+        ),
+        Misconception(
+            "weight decay on vectors instead of matrices", lambda *inputs: _loop(*inputs, groups=_vectors_decay),
+            "It is the other way round: matrices (two axes or more) decay, gains and biases don't.",
+        ),
+        Misconception(
+            "the embedding doesn't decay", lambda *inputs: _loop(*inputs, groups=_only_the_head_decays),
+            "An embedding is a matrix, and it decays here like the others.",
+        ),
+        Misconception(
+            "the gain of the norm decays", lambda *inputs: _loop(*inputs, groups=_norms_decay),
+            "You spare the biases alone. The gain of a LayerNorm is a vector too, and decay would pull it to 0.",
+        ),
+        Misconception(
+            "Adam with weight decay in the gradient", lambda *inputs: _loop(*inputs, optimiser=torch.optim.Adam),
+            "`Adam` adds the decay to the gradient, where it is divided by the gradient's size. AdamW takes it from the weights directly.",
+        ),
+        Misconception(
+            "plain gradient descent", lambda *inputs: _loop(*inputs, optimiser=torch.optim.SGD, betas=None),
+            "AdamW was asked for: every number gets a step size of its own.",
+        ),
+        Misconception(
+            "other betas", lambda *inputs: _loop(*inputs, betas=None),
+            "PyTorch's default is (0.9, 0.999). The text asks for (0.9, 0.95), as language models use it.",
+        ),
+        Misconception(
+            "no clipping", lambda *inputs: _loop(*inputs, clipping=None),
+            "`clip` is never used (or used before `backward`, or after `step`, where it does nothing). Shorten the gradients between the two.",
+        ),
+        Misconception(
+            "each number clipped by itself", lambda *inputs: _loop(*inputs, clipping=nn.utils.clip_grad_value_),
+            "That changes the direction of the step. Shorten all gradients together, by their common length: `clip_grad_norm_`.",
+        ),
+        Misconception(
+            "each tensor clipped by itself",
+            lambda *inputs: _loop(*inputs, clipping=lambda parameters, clip: [nn.utils.clip_grad_norm_([p], clip) for p in parameters]),
+            "The length is that of all gradients together, so that the direction of the step stays.",
+        ),
+        Misconception(
+            "a constant rate", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[0]),
+            "Every step has a rate of its own. Set `group[\"lr\"]` of every parameter group before `step`.",
+        ),
+        Misconception(
+            "the rate of the step before", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[max(0, step - 1)]),
+            "The rate is set after `step`, so each step is taken with the rate of the one before.",
+        ),
+        Misconception(
+            "losses taken after the step", lambda *inputs: _loop(*inputs, after=True),
+            "The loss of a step is the one that is differentiated, before the weights change.",
+        ),
+        Misconception(
+            "the same batch every time", lambda *inputs: _loop(*inputs, batch=0),
+            "Every step takes the next batch.",
+        ),
+        Misconception(
+            "the sum over positions instead of the mean", lambda *inputs: _loop(*inputs, reduction="sum"),
+            "The loss is a mean over the positions that count.",
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,458 @@
+"""Checks of the whole language model: its logits with given weights, its size, and which of its parts are trained."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.driving import Stopped, StudentError, call, choice
+
+from .. import transformer as reference
+from ..positions import rotary_embedding
+
+__all__ = ["DecoderLM", "what_is_trained"]
+
+# -------------------------------------------------------------------------------------------------- logits, given weights
+
+
+def drive_lm(cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor) -> tuple[Tensor, int]:
+    """The logits of a model with these weights, and how many numbers it would train."""
+    model = call(cls, *sizes, rotary_embedding)
+    wide = weights["embedding.weight"].dtype == torch.float64
+    if wide:
+        call(model.double)
+    names = dict(call(model.state_dict))
+    if missing := [name for name in weights if name not in names]:
+        message = f"the model has no parameter {missing[0]!r}. Those it has: {', '.join(sorted(names))}."
+        raise Stopped(StudentError("KeyError", message))
+    call(model.load_state_dict, weights | _other_heads(model, weights), False)
+    call(model.eval)
+    logits = call(model, tokens)
+    return logits, sum(parameter.numel() for parameter in list(call(model.parameters)))
+
+
+def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights for an output head of its own, if there is one: the same ones every time, and not those of the embedding."""
+    call(model.load_state_dict, weights, False)
+    embedding = weights["embedding.weight"]
+    filler = torch.linspace(-1, 1, embedding.numel(), dtype=embedding.dtype).view(embedding.shape)
+    return {
+        name: filler
+        for name, value in dict(call(model.state_dict)).items()
+        if name not in weights and value.shape == embedding.shape and not torch.equal(value, embedding)
+    }
+
+
+def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int) -> Case:
+    def weights(generator: Generator) -> dict[str, Tensor]:
+        with torch.device("meta"):
+            shapes = reference.DecoderLM(reference.Config(v, d, h, h, layers)).state_dict()
+        drawn = {}
+        for name, value in shapes.items():
+            numbers = torch.randn(value.shape, generator=generator)
+            drawn[name] = numbers / math.sqrt(d) if value.dim() == 2 else numbers / 2 + name.endswith("weight")
+        return drawn
+
+    tokens = Drawn(lambda generator: torch.randint(v, (b, n), generator=generator))
+    return given(label, (v, d, h, layers), Drawn(weights), tokens)
+
+
+class _Reference(reference.DecoderLM):
+    def __init__(self, vocabulary: int, d: int, h: int, layers: int, rotate: Callable):
+        super().__init__(reference.Config(vocabulary, d, h, h, layers))
+
+
+class _Attention(nn.Module):
+    """The notebook's: causal, with turned queries and keys."""
+
+    def __init__(self, d, h, rotate):
+        super().__init__()
+        self.h, self.rotate = h, rotate
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))
+        where = torch.arange(x.shape[1])
+        scores = self.rotate(q, where) @ self.rotate(k, where).mT / math.sqrt(q.shape[-1])
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+        return self.w_o((weights @ v).transpose(1, 2).flatten(2))
+
+
+class _Block(nn.Module):
+    def __init__(self, d, h, rotate):
+        super().__init__()
+        self.norm_1, self.attention = nn.LayerNorm(d), _Attention(d, h, rotate)
+        self.norm_2, self.mlp = nn.LayerNorm(d), reference.MLP(d)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm_1(x))
+        return x + self.mlp(self.norm_2(x))
+
+
+class _LM(nn.Module):
+    """A right model in small steps: each wrong answer below changes one."""
+
+    block = _Block
+
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__()
+        self.d = d
+        self.embedding = nn.Embedding(vocabulary, d)
+        self.blocks = nn.ModuleList(self.stack(d, h, layers, rotate))
+        self.norm = nn.LayerNorm(d)
+
+    def stack(self, d, h, layers, rotate):
+        return [self.block(d, h, rotate) for _ in range(layers)]
+
+    def embed(self, tokens):
+        return self.embedding(tokens) * math.sqrt(self.d)
+
+    def through(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+    def head(self, x):
+        return self.norm(x) @ self.embedding.weight.T
+
+    def forward(self, tokens):
+        return self.head(self.through(self.embed(tokens)))
+
+
+class UntiedHead(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.output = nn.Linear(d, vocabulary, bias=False)
+
+    def head(self, x):
+        return self.output(self.norm(x))
+
+
+class WithoutFinalNorm(_LM):
+    def head(self, x):
+        return x @ self.embedding.weight.T
+
+
+class NormBeforeTheBlocks(_LM):
+    def embed(self, tokens):
+        return self.norm(super().embed(tokens))
+
+    def head(self, x):
+        return x @ self.embedding.weight.T
+
+
+class Unscaled(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens)
+
+
+class ScaledByD(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) * self.d
+
+
+class DividedByRootD(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) / math.sqrt(self.d)
+
+
+class ScaledHead(_LM):
+    def head(self, x):
+        return super().head(x) * math.sqrt(self.d)
+
+
+class Probabilities(_LM):
+    def head(self, x):
+        return super().head(x).softmax(dim=-1)
+
+
+class LogProbabilities(_LM):
+    def head(self, x):
+        return super().head(x).log_softmax(dim=-1)
+
+
+class LastPositionOnly(_LM):
+    def forward(self, tokens):
+        return super().forward(tokens)[:, -1]
+
+
+class OneBlockForAll(_LM):
+    def stack(self, d, h, layers, rotate):
+        return [self.block(d, h, rotate)] * layers
+
+
+class FirstBlockRepeated(_LM):
+    def through(self, x):
+        for _ in self.blocks:
+            x = self.blocks[0](x)
+        return x
+
+
+class OneBlockOnly(_LM):
+    def through(self, x):
+        return self.blocks[-1](x)
+
+
+class BlocksReversed(_LM):
+    def through(self, x):
+        for block in reversed(self.blocks):
+            x = block(x)
+        return x
+
+
+class BlocksAdded(_LM):
+    def through(self, x):
+        for block in self.blocks:
+            x = x + block(x)
+        return x
+
+
+class _PostNorm(_Block):
+    def forward(self, x):
+        x = self.norm_1(x + self.attention(x))
+        return self.norm_2(x + self.mlp(x))
+
+
+class PostNormBlocks(_LM):
+    block = _PostNorm
+
+
+class _WithoutResiduals(_Block):
+    def forward(self, x):
+        return self.mlp(self.norm_2(self.attention(self.norm_1(x))))
+
+
+class BlocksWithoutResiduals(_LM):
+    block = _WithoutResiduals
+
+
+class _WithoutMLP(_Block):
+    def forward(self, x):
+        return x + self.attention(self.norm_1(x))
+
+
+class BlocksWithoutMLP(_LM):
+    block = _WithoutMLP
+
+
+class _OneNorm(_Block):
+    def forward(self, x):
+        x = x + self.attention(self.norm_1(x))
+        return x + self.mlp(self.norm_1(x))
+
+
+class BlocksWithOneNorm(_LM):
+    block = _OneNorm
+
+
+class LearnedPositionsToo(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.position = nn.Parameter(torch.zeros(64, d))
+
+    def embed(self, tokens):
+        return super().embed(tokens) + self.position[: tokens.shape[1]]
+
+
+_model = Check(
+    exercise="DecoderLM",
+    reference=_Reference,
+    drive=drive_lm,
+    cases=[
+        random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
+        random_model("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
+        random_model("1 layer, 1 head, d = 6, b = 1, n = 4", 9, 6, 1, 1, 1, 4),
+    ],
+    within=(1e-3, 1e-4),
+    misconceptions=[
+        Misconception(
+            "an untied head", UntiedHead,
+            "Your output head has weights of its own. Tied means that the embedding's matrix is used twice: x @ embedding.weight.T gives the logits.",
+        ),
+        Misconception(
+            "no norm at the end", WithoutFinalNorm,
+            "In a pre-norm model nothing has normalised the stream itself. Before the head comes `norm`.",
+        ),
+        Misconception(
+            "the last norm before the blocks", NormBeforeTheBlocks,
+            "`norm` stands after the last block, before the head.",
+        ),
+        Misconception(
+            "the embedding is not scaled", Unscaled,
+            "Rows of the table have length about 1, for they serve as the head too. As input they are multiplied by √d.",
+        ),
+        Misconception("scaled by d instead of √d", ScaledByD, "The factor is √d, so that each feature has size about 1."),
+        Misconception("divided by √d", DividedByRootD, "The embedding is *multiplied* by √d. (Scores are divided, in attention.)"),
+        Misconception("the head scaled too", ScaledHead, "Only the input is multiplied by √d. The head uses the table as it is."),
+        Misconception(
+            "probabilities instead of logits", Probabilities,
+            "Return the scores. The loss takes their softmax itself, in a way that can't overflow.",
+        ),
+        Misconception(
+            "log-probabilities instead of logits", LogProbabilities,
+            "Return the scores before any softmax: loss and sampling do it themselves.",
+        ),
+        Misconception(
+            "the last position only", LastPositionOnly,
+            "A model is trained on all n predictions at once: return logits for every position, (b, n, v).",
+        ),
+        Misconception(
+            "one block for all layers", OneBlockForAll,
+            "`[Block(…)] * layers` is one block in several places: its weights are shared. Make a new one for each layer.",
+        ),
+        Misconception(
+            "the first block again and again", FirstBlockRepeated,
+            "There are as many blocks as layers, and yours uses one of them. Go through all, in order.",
+        ),
+        Misconception(
+            "only one block used", OneBlockOnly,
+            "Each block reads what the one before has written: x = block(x), for every block.",
+        ),
+        Misconception("the blocks in reverse order", BlocksReversed, "blocks.0 comes first."),
+        Misconception(
+            "a residual around the blocks", BlocksAdded,
+            "A block adds to the stream inside. Around it nothing more is added: x = block(x).",
+        ),
+        Misconception(
+            "post-norm blocks", PostNormBlocks,
+            "The norms of this model stand inside the branches: x + attention(norm_1(x)), then x + mlp(norm_2(x)).",
+        ),
+        Misconception(
+            "blocks without residuals", BlocksWithoutResiduals,
+            "Each layer's output is added to the stream: x + attention(…), x + mlp(…).",
+        ),
+        Misconception("blocks without the MLP", BlocksWithoutMLP, "After attention comes x + mlp(norm_2(x))."),
+        Misconception("one norm for both layers of a block", BlocksWithOneNorm, "The MLP reads through norm_2."),
+        Misconception(
+            "a table of positions beside the rotary ones", LearnedPositionsToo,
+            "The logits are right as long as the table is 0, but these are more trained numbers than the model should have. Attention turns queries and keys: that is all it needs to know of positions.",
+        ),
+    ],
+)  # fmt: skip
+
+# --------------------------------------------------------------------------------------------------------------- size
+
+
+def _size(
+    v, d, layers, context, bias, *, head=0, norms=2, gains=2, final=1, mlp=8, attention=4, biases=9, all_layers=True
+):
+    """The formula with its parts open to change. norms: a block; gains: numbers of a norm, in d."""
+    block = (attention + mlp) * d * d + norms * gains * d + bias * biases * d
+    return v * d * (1 + head) + context * d + (layers if all_layers else 1) * block + final * gains * d
+
+
+_parameters = Check(
+    reference=reference.lm_parameters,
+    cases=[
+        given("v = 11, d = 8, 3 layers", 11, 8, 3, 0, False),
+        given("v = 50, d = 6, 2 layers, biases", 50, 6, 2, 0, True),
+        given("v = 29, d = 10, 4 layers, 17 learned positions", 29, 10, 4, 17, False),
+        given("GPT-2 small", 50_257, 768, 12, 1024, True),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "a head with weights of its own", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, head=1),
+            "The head is the embedding (tied): count that matrix once.",
+        ),
+        Misconception(
+            "one norm a block", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, norms=1),
+            "A block has two norms, of 2d numbers each.",
+        ),
+        Misconception(
+            "norms without their biases", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, gains=1),
+            "A LayerNorm has a gain *and* a bias: 2d numbers.",
+        ),
+        Misconception(
+            "no norm at the end", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, final=0),
+            "One more norm stands before the head.",
+        ),
+        Misconception(
+            "d_ff = d", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, mlp=2, biases=6),
+            "The MLP is 4d wide inside: d · 4d and 4d · d.",
+        ),
+        Misconception(
+            "no output projection in attention", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, attention=3, biases=8),
+            "Attention has four matrices: W_Q, W_K, W_V and W_O.",
+        ),
+        Misconception(
+            "biases of attention forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=5),
+            "With biases, W_Q, W_K, W_V and W_O have one of d numbers each: 4d.",
+        ),
+        Misconception(
+            "biases of the MLP forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=4),
+            "With biases, the MLP has 4d + d more.",
+        ),
+        Misconception(
+            "learned positions forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, 0, bias),
+            "A learned position is a row of d numbers, one for each of `context` places.",
+        ),
+        Misconception(
+            "one layer only", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, all_layers=False),
+            "Every layer has weights of its own.",
+        ),
+        Misconception(
+            "biases always", lambda v, d, layers, context, bias: _size(v, d, layers, context, True),
+            "With bias=False the matrices have none.",
+        ),
+    ],
+)  # fmt: skip
+
+DecoderLM = CheckGroup("DecoderLM", _model, _parameters)
+
+# ------------------------------------------------------------------------------------------------------- what is trained
+
+
+def drive_letters(answer: Callable) -> str:
+    """The letters, whatever their order."""
+    return "".join(sorted(set(choice(answer))))
+
+
+what_is_trained = Check(
+    exercise="what_is_trained",
+    reference=lambda: "aceg",
+    quiz=True,
+    cases=[given("the letters of all that is trained")],
+    drive=drive_letters,
+    misconceptions=[
+        Misconception(
+            "attention weights are trained", lambda: "acdeg",
+            "Attention weights are computed anew for every text, from queries and keys. What is trained are the matrices that make these.",
+            lambda seen: "d" in seen.output,
+        ),
+        Misconception(
+            "rotary angles are trained", lambda: "abceg",
+            "The angles t θ_i come from a formula. Nothing in them is learned. (GPT-2's position table is; this model has none.)",
+            lambda seen: "b" in seen.output,
+        ),
+        Misconception(
+            "the mask is trained", lambda: "acefg",
+            "The mask says what is allowed, and it is the same before and after training.",
+            lambda seen: "f" in seen.output,
+        ),
+        Misconception(
+            "norms are not trained", lambda: "acg",
+            "The division has no parameters, but gain and bias of a LayerNorm are learned.",
+            lambda seen: "e" not in seen.output,
+        ),
+        Misconception(
+            "the embedding is not trained", lambda: "ceg",
+            "The table starts with random rows. Words come to mean something by training (and it is the head too).",
+            lambda seen: "a" not in seen.output,
+        ),
+        Misconception(
+            "the MLP is not trained", lambda: "ace",
+            "Two thirds of a block's trained numbers are in its MLP: 8d² of 12d².",
+            lambda seen: "g" not in seen.output,
+        ),
+        Misconception(
+            "the projections are not trained", lambda: "aeg",
+            "W_Q, W_K, W_V and W_O are what an attention layer learns.",
+            lambda seen: "c" not in seen.output,
+        ),
+    ],
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""Training a language model: the loss, the learning rate over time, what decays, and the loop."""
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from . import grammar
+
+IGNORED = grammar.IGNORED
+
+
+def next_token_loss(
+    logits: Float[Tensor, "b n v"], tokens: Int[Tensor, "b n"], lengths: Int[Tensor, "b"]
+) -> Float[Tensor, ""]:
+    """The mean of −log p(token i + 1 | tokens 0 … i) over all pairs of real tokens; row r has lengths[r] of them, then padding."""
+    targets = tokens[:, 1:]
+    real = torch.arange(1, tokens.shape[1], device=tokens.device) < lengths[:, None]
+    log_p = logits[:, :-1].log_softmax(dim=-1).gather(-1, targets[..., None])[..., 0]
+    return -log_p[real].mean()
+
+
+def learning_rate(step: int, steps: int, warm_up: int, peak: float, floor: float) -> float:
+    """The rate of step 0 … steps − 1: peak · (step + 1) / warm_up at first; then half a cosine from peak down towards floor
+    (warm-up: Vaswani et al., 2017, section 5.3; cosine: Loshchilov & Hutter, 2017, equation 5)."""
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    progress = (step - warm_up) / (steps - warm_up)
+    return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def small_model() -> nn.Module:
+    """What the check of `train` trains: an embedding, a norm and a head, in float64, the same at every call."""
+    generator = torch.Generator().manual_seed(5)
+    model = nn.Sequential(nn.Embedding(11, 6), nn.LayerNorm(6), nn.Linear(6, 11)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return model
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+    """Matrices decay; norms' weights and all biases, which are vectors, don't."""
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.dim() < 2]
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+
+
+def train(
+    batches: Iterable[tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]],
+    rates: Sequence[float],
+    weight_decay: float = 0.1,
+    clip: float = 1.0,
+    model: nn.Module | None = None,
+    watch: Callable[[int, float], None] | None = None,
+) -> list[float]:
+    """One step of AdamW (Loshchilov & Hutter, 2019, algorithm 2) for each rate, on a batch of inputs and targets (−100: no target) each.
+
+    Gradients longer than `clip` are shortened to it (Pascanu et al., 2013, algorithm 1). Returns the loss of every step, before it is taken;
+    `watch(step, loss)` is told too. Without a model it trains `small_model()`.
+    """
+    model = small_model() if model is None else model
+    optimiser = torch.optim.AdamW(parameter_groups(model, weight_decay), betas=(0.9, 0.95))
+    losses = []
+    for step, (rate, (inputs, targets)) in enumerate(zip(rates, batches)):
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimiser.step()
+        losses.append(loss.item())
+        if watch:
+            watch(step, losses[-1])
+    return losses
+
+
+def stories(size: int, seed: int, device: str | torch.device = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of new stories without end: inputs and targets (size, n)."""
+    chance = random.Random(seed)
+    while True:
+        inputs, targets = grammar.batch(size, chance)
+        yield inputs.to(device), targets.to(device)
+
+
+@torch.no_grad()
+def held_out_loss(model: nn.Module, count_of_stories: int = 2_000, seed: int = 10_000) -> float:
+    """The mean loss per token, in nats, over stories of another seed than training's."""
+    total = count = 0
+    device = next(model.parameters()).device
+    for inputs, targets in islice(stories(100, seed, device), count_of_stories // 100):
+        total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
+        count += int((targets != IGNORED).sum())
+    return total / count

@@ -1,0 +1,891 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 05 · A Transformer that writes
+#
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/05_transformer_lm/05_transformer_lm.ipynb)
+#
+# You have attention, masks and heads. What is missing for a language model? Positions, because attention alone sees a set. Norms, a small network for each token and the residual
+# stream, because one layer is not enough. A loss, a training loop, and a way to write. At the end of this unit all of it is yours, and a model that you trained tells you stories.
+#
+# **After this unit you can**
+# - say where a token stands in three ways (digits, sines, rotations), and why the third is what models use today;
+# - write every part of a Transformer block, and tell pre-norm from post-norm by what happens in depth;
+# - build a decoder-only language model with a tied head, and count its parameters, GPT-2's included;
+# - train it down to a loss that you know beforehand, and say why no model can get below;
+# - write text greedily, with temperature, top-k and top-p.
+#
+# **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in about a minute on two CPU cores.
+
+# %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
+try:
+    import helpers
+except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
+    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
+    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from helpers import check, plots, setup
+
+setup()
+
+# %% [markdown]
+# ### 5.1 Positions as digits  ●○○ · 5 min · 1 point
+#
+# Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
+# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions.
+#
+# **By hand.** $d = 3$: position 6 is 110 in base 2, so its row is $(0, 1, 1)$. Position 1 is $(1, 0, 0)$.
+
+# %% nbgrader={"grade": false, "grade_id": "binary_positions", "locked": false, "schema_version": 3, "solution": true}
+def binary_positions(n: int, d: int) -> Float[Tensor, "n d"]:
+    """Row t: the digits of t in base 2, the last digit in column 0. Digits beyond column d − 1 are left out."""
+    ### BEGIN SOLUTION
+    return (torch.arange(n)[:, None] // 2 ** torch.arange(d) % 2).float()  # (n, 1) and (d): (n, d)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: one digit</summary>
+#
+# Dropping the last i digits of t is `t // 2**i`. The last digit of what is left is the remainder by 2.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "binary_positions_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.binary_positions(binary_positions, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.binary_positions(binary_positions, points=1, cases=hidden.binary_positions)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.2 Positions as sines  ●●○ · 15 min · 2 points
+#
+# Digits jump. From 7 to 8 four of them change at once, although the positions are neighbours. Replace each digit by something that goes round smoothly, like the hand of a clock: a sine and a cosine. Each pair of columns is one
+# clock, and each clock is slower than the one before (*Attention Is All You Need*, Vaswani et al., 2017, section 3.5):
+#
+# $$\mathrm{PE}_{t,\,2i} = \sin(t\,\theta_i), \qquad \mathrm{PE}_{t,\,2i+1} = \cos(t\,\theta_i), \qquad \theta_i = \text{base}^{-2i/d}, \qquad i = 0 \dots \tfrac d2 - 1$$
+#
+# **By hand.** $d = 4$, base 10,000: $\theta_0 = 1$, $\theta_1 = 1/100$. Row 0 is $(0, 1, 0, 1)$. Row 1 is $(0.841, 0.540, 0.010, 1.000)$.
+
+# %% nbgrader={"grade": false, "grade_id": "sinusoidal_positions", "locked": false, "schema_version": 3, "solution": true}
+def sinusoidal_positions(n: int, d: int, base: float = 10_000.0) -> Float[Tensor, "n d"]:
+    """Row t: sin(t θ_0), cos(t θ_0), sin(t θ_1), cos(t θ_1), … with θ_i = base^(−2i/d). d is even."""
+    ### BEGIN SOLUTION
+    table = torch.zeros(n, d)
+    angles = torch.outer(torch.arange(n).double(), base ** (-torch.arange(0, d, 2).double() / d))  # (n, d/2)
+    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
+    return table
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: all angles at once</summary>
+#
+# `torch.outer(a, b)` has the entry a[t] · b[i]. What are a and b?
+# </details>
+# <details><summary>Hint 2: every second column</summary>
+#
+# `table[:, 0::2]` are the columns 0, 2, 4, …, and they can be assigned to.
+# </details>
+# <details><summary>If your columns are right but in another order</summary>
+#
+# `torch.cat` puts all sines before all cosines. The formula wants them in turn.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "sinusoidal_positions_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.sinusoidal_positions(sinusoidal_positions, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.sinusoidal_positions(sinusoidal_positions, points=2, cases=hidden.sinusoidal_positions)
+### END HIDDEN TESTS
+
+# %%
+plots.position_maps(binary_positions, sinusoidal_positions)
+plots.clocks(sinusoidal_positions)
+
+# %% [markdown]
+# **What you should see.** Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand is at another place at every token. The last one has hardly moved.
+#
+# ### 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
+#
+# With $d = 512$ and base 10,000 the frequencies fall from 1 to about 1/10,000. Which sentence is right?
+#
+# - **a** The first pair tells positions apart that are far from each other, the last pair tells neighbours apart.
+# - **b** The first pair tells neighbours apart and comes round soon. The last pair changes slowly and tells far positions apart.
+# - **c** All pairs turn equally fast, and differ in where they start.
+# - **d** The last pair is the first to come back to where it was.
+# - **e** Any one pair would be enough; the others are there to fill the width.
+
+# %% nbgrader={"grade": false, "grade_id": "frequencies_fall", "locked": false, "schema_version": 3, "solution": true}
+def frequencies_fall() -> str:
+    """The letter of your choice, for example "a"."""
+    ### BEGIN SOLUTION
+    return "b"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "frequencies_fall_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.frequencies_fall(frequencies_fall, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
+#
+# Why sines *and* cosines? Because moving $k$ tokens on turns every hand by the angle $k\theta_i$, wherever it stood. So there is a matrix $M$ that depends on $k$ alone, with
+#
+# $$\mathrm{PE}_{t+k} = \mathrm{PE}_t\, M \quad\text{for all } t$$
+#
+# (rows times a matrix, as always in this course). The paper chose sines "because … $\mathrm{PE}_{pos+k}$ can be represented as a linear function of $\mathrm{PE}_{pos}$" (section 3.5). Write that $M$: 2×2 blocks along the diagonal, zeros elsewhere. You need
+#
+# $$\sin(a+b) = \sin a\cos b + \cos a\sin b, \qquad \cos(a+b) = \cos a\cos b - \sin a\sin b$$
+#
+# **By hand.** $d = 2$ and $k\theta_0 = 90°$: row $(\sin t, \cos t)$ becomes $(\cos t, -\sin t)$. So $M = \begin{pmatrix}0 & -1\\ 1 & 0\end{pmatrix}$. Multiply and see.
+
+# %% nbgrader={"grade": false, "grade_id": "shift_is_rotation", "locked": false, "schema_version": 3, "solution": true}
+def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d"]:
+    """M with sinusoidal_positions[t + k] = sinusoidal_positions[t] @ M for every t. k may be negative."""
+    ### BEGIN SOLUTION
+    m = torch.zeros(d, d)
+    for i in range(0, d, 2):
+        angle = k * base ** (-i / d)
+        cos, sin = math.cos(angle), math.sin(angle)
+        m[i : i + 2, i : i + 2] = torch.tensor([[cos, -sin], [sin, cos]])
+    return m
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: read the block off the formulas</summary>
+#
+# The new sine is (old sine) · cos b + (old cosine) · sin b. So the first *column* of the block is (cos b, sin b). What is the second?
+# </details>
+# <details><summary>If your shift goes backwards</summary>
+#
+# You may have the matrix for columns, M p. For rows it is the transpose.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "shift_is_rotation_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.shift_is_rotation(shift_rotation, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
+#
+# Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position $s$ by $s\theta_i$. In the dot product only
+# the difference of the angles is left. So the score depends on the words and on the distance $t - s$, and on nothing else. Values are not turned. They are what is handed over.
+#
+# For a pair of neighbouring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of the paper):
+#
+# $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
+#
+# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text.
+#
+# **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
+#
+# **Before you write:** what happens to the length of a row? <details><summary>Answer</summary>Nothing. A rotation keeps lengths, so a large position doesn't make large numbers.</details>
+
+# %% nbgrader={"grade": false, "grade_id": "rotary_embedding", "locked": false, "schema_version": 3, "solution": true}
+def rotary_embedding(
+    x: Float[Tensor, "*batch n d"], positions: Int[Tensor, "*#batch n"], base: float = 10_000.0
+) -> Float[Tensor, "*batch n d"]:
+    """Turn features (2i, 2i + 1) of the token at positions[…, t] by the angle position · base^(−2i/d). d is even."""
+    ### BEGIN SOLUTION
+    d = x.shape[-1]
+    theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d/2)
+    angle = positions.unsqueeze(-1) * theta.to(x.device)  # (*batch, n, d/2)
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    turned = torch.empty_like(x)
+    turned[..., 0::2] = x[..., 0::2] * cos - x[..., 1::2] * sin
+    turned[..., 1::2] = x[..., 0::2] * sin + x[..., 1::2] * cos
+    return turned
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: the angles</summary>
+#
+# Positions (…, n) and frequencies (d/2) give angles (…, n, d/2). Which of the two needs a new last axis?
+# </details>
+# <details><summary>Hint 2: putting pairs together again</summary>
+#
+# Assign to `out[..., 0::2]` and `out[..., 1::2]`, or stack the two halves on a new last axis and flatten.
+# </details>
+# <details><summary>If positions 0, 1, 2 are right and 7, 8, 9 are not</summary>
+#
+# Do you use `positions`, or count rows yourself?
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "rotary_embedding_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.rotary_embedding(rotary_embedding, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.rotary_embedding(rotary_embedding, points=2, cases=hidden.rotary_embedding)
+### END HIDDEN TESTS
+
+# %%
+plots.rotary_scores(rotary_embedding)
+
+# %% [markdown]
+# **What you should see.** On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+#
+# ### 5.6 LayerNorm  ●●○ · 15 min · 2 points
+#
+# After many additions the numbers of a token can be of any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
+# one number a feature, both learned:
+#
+# $$y = w \cdot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b, \qquad \mu = \frac1d\sum_i x_i, \qquad \sigma^2 = \frac1d\sum_i (x_i - \mu)^2$$
+#
+# The variance is divided by $d$. (`torch.var` divides by $d - 1$ unless you tell it otherwise.)
+#
+# **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$.
+#
+# Write it with plain arithmetic, without `F.layer_norm`, `nn.LayerNorm` or another ready-made norm.
+
+# %% nbgrader={"grade": false, "grade_id": "layer_norm", "locked": false, "schema_version": 3, "solution": true}
+def layer_norm(
+    x: Float[Tensor, "*batch d"], weight: Float[Tensor, "d"], bias: Float[Tensor, "d"], eps: float = 1e-5
+) -> Float[Tensor, "*batch d"]:
+    """weight · (x − mean) / √(variance + eps) + bias, over the features of each token."""
+    ### BEGIN SOLUTION
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = x.var(dim=-1, keepdim=True, unbiased=False)
+    return weight * (x - mean) / torch.sqrt(variance + eps) + bias
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: shapes</summary>
+#
+# `keepdim=True` leaves an axis of size 1, (…, 1), which fits beside x.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "layer_norm_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.layer_norm(layer_norm, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.7 RMSNorm  ●○○ · 5 min · 1 point
+#
+# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. Llama and most models after it use it:
+#
+# $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
+#
+# **By hand.** $x = (1, 7)$: the mean square is 25, so $y = (0.2, 1.4)$. LayerNorm would give $(-1, 1)$. Write it without `F.rms_norm`, `nn.RMSNorm`, `F.layer_norm` or `F.normalize`.
+
+# %% nbgrader={"grade": false, "grade_id": "rms_norm", "locked": false, "schema_version": 3, "solution": true}
+def rms_norm(x: Float[Tensor, "*batch d"], weight: Float[Tensor, "d"], eps: float = 1e-5) -> Float[Tensor, "*batch d"]:
+    """weight · x / √(mean of x² + eps), over the features of each token."""
+    ### BEGIN SOLUTION
+    return weight * x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "rms_norm_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.rms_norm(rms_norm, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.8 A small network for every token  ●●○ · 15 min · 2 points
+#
+# Attention moves information between tokens. What is done with it happens in a network that looks at each token *alone*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as the stream:
+#
+# $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
+#
+# Today's models let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
+#
+# $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
+#
+# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477.
+
+# %% nbgrader={"grade": false, "grade_id": "feed_forward", "locked": false, "schema_version": 3, "solution": true}
+def feed_forward(
+    x: Float[Tensor, "*batch d"],
+    w_1: Float[Tensor, "d d_ff"],
+    b_1: Float[Tensor, "d_ff"],
+    w_2: Float[Tensor, "d_ff d"],
+    b_2: Float[Tensor, "d"],
+) -> Float[Tensor, "*batch d"]:
+    """max(0, x w_1 + b_1) w_2 + b_2"""
+    ### BEGIN SOLUTION
+    return F.relu(x @ w_1 + b_1) @ w_2 + b_2
+    ### END SOLUTION
+
+
+def swiglu(
+    x: Float[Tensor, "*batch d"],
+    w_gate: Float[Tensor, "d d_ff"],
+    w_up: Float[Tensor, "d d_ff"],
+    w_down: Float[Tensor, "d_ff d"],
+) -> Float[Tensor, "*batch d"]:
+    """(silu(x w_gate) ∘ x w_up) w_down"""
+    ### BEGIN SOLUTION
+    gate = x @ w_gate
+    return (gate * torch.sigmoid(gate) * (x @ w_up)) @ w_down
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "feed_forward_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.feed_forward(feed_forward, swiglu, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.9 The residual stream  ●○○ · 10 min · 1 point
+#
+# A deep stack of layers is hard to train: a gradient must pass through all of them. So a layer doesn't replace what it read. It *adds* to it (He et al., 2016, equation 1):
+#
+# $$x_{l+1} = x_l + f_l(x_l)$$
+#
+# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight way past it, for the numbers and for the gradient.
+#
+# **By hand.** $x_0 = 1$ and two layers that both double: $f(x) = 2x$. $x_1 = 1 + 2 = 3$, $x_2 = 3 + 6 = 9$.
+
+# %% nbgrader={"grade": false, "grade_id": "residual", "locked": false, "schema_version": 3, "solution": true}
+def residual(x: Float[Tensor, "*batch n d"], layers: Sequence[Callable]) -> Float[Tensor, "L+1 *batch n d"]:
+    """The stream before the first layer and after each of the L layers, stacked: x_0, x_1, …, x_L."""
+    ### BEGIN SOLUTION
+    states = [x]
+    for layer in layers:
+        states.append(states[-1] + layer(states[-1]))
+    return torch.stack(states)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "residual_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.residual(residual, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.residual(residual, points=1, cases=hidden.residual)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.10 The block  ●●○ · 20 min · 3 points
+#
+# Attention, feed-forward network, a residual connection around each, a norm for each. Where does the norm stand? There are two answers (Xiong et al., 2020, table 1):
+#
+# $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
+#
+# The paper of 2017 has post-norm. Nearly all models since GPT-2 have pre-norm, because the stream itself is then never touched.
+
+# %%
+plots.two_blocks()
+
+# %% [markdown]
+# Write a block that can be both. First attention with `norm_1`, then the feed-forward network with `norm_2`. All four are functions that you only have to call.
+#
+# **By hand.** Let norm give 1 whatever comes in, and $f(x) = 2x$ for both layers, $x = 5$. Pre-norm: $5 + 2 = 7$, then $7 + 2 = 9$. Post-norm: 1, and 1 again.
+
+# %% nbgrader={"grade": false, "grade_id": "transformer_block", "locked": false, "schema_version": 3, "solution": true}
+def transformer_block(
+    x: Float[Tensor, "*batch n d"],
+    attention: Callable,
+    feed_forward: Callable,
+    norm_1: Callable,
+    norm_2: Callable,
+    pre_norm: bool,
+) -> Float[Tensor, "*batch n d"]:
+    """Attention with norm_1, then feed_forward with norm_2, each with its residual connection."""
+    ### BEGIN SOLUTION
+    if pre_norm:
+        x = x + attention(norm_1(x))
+        return x + feed_forward(norm_2(x))
+    x = norm_1(x + attention(x))
+    return norm_2(x + feed_forward(x))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "transformer_block_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.transformer_block(transformer_block, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.transformer_block(transformer_block, points=3, cases=hidden.transformer_block)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm?
+
+# %%
+plots.norms_through_depth(transformer_block)
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, for each block adds something of about the same size, and nothing ever takes the sum back. That is why a pre-norm model needs one more norm before its
+# head. Without norms each block adds in proportion to what it finds: the growth is exponential.
+# </details>
+#
+# ### 5.11 The language model  ●●● · 45 min · 3 points
+#
+# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU.
+
+# %% nbgrader={"grade": false, "grade_id": "parts", "locked": true, "schema_version": 3, "solution": false}
+class Attention(nn.Module):
+    """Causal self-attention with h heads; rotate(x, positions) turns queries and keys."""
+
+    def __init__(self, d: int, h: int, rotate: Callable):
+        super().__init__()
+        self.h, self.rotate = h, rotate
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d, bias=False) for _ in range(4))
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))  # (b, h, n, d_h)
+        positions = torch.arange(x.shape[1], device=x.device)
+        scores = self.rotate(q, positions) @ self.rotate(k, positions).mT / math.sqrt(q.shape[-1])
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        mixed = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ v
+        return self.w_o(mixed.transpose(1, 2).flatten(2))
+
+
+class MLP(nn.Module):
+    """Two layers on every token by itself, 4d wide in between."""
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, 4 * d, bias=False), nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        return self.down(F.gelu(self.up(x)))
+
+# %% [markdown]
+# Write the block and the model:
+#
+# 1. look the tokens up in the embedding, and multiply by $\sqrt d$;
+# 2. go through `layers` pre-norm blocks, each with weights of its own;
+# 3. one more norm;
+# 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row. The head is **tied** (Press & Wolf, 2017).
+#
+# Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4).
+#
+# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return
+# logits for all positions, no probabilities. The model has no trained numbers but these.
+#
+# Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
+#
+# **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms 8; last norm 4. Together 80.
+
+# %% nbgrader={"grade": false, "grade_id": "DecoderLM", "locked": false, "schema_version": 3, "solution": true}
+class Block(nn.Module):
+    """A pre-norm block with norm_1, attention, norm_2 and mlp."""
+
+    def __init__(self, d: int, h: int, rotate: Callable):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.norm_1, self.attention = nn.LayerNorm(d), Attention(d, h, rotate)
+        self.norm_2, self.mlp = nn.LayerNorm(d), MLP(d)
+        ### END SOLUTION
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        ### BEGIN SOLUTION
+        x = x + self.attention(self.norm_1(x))
+        return x + self.mlp(self.norm_2(x))
+        ### END SOLUTION
+
+
+class DecoderLM(nn.Module):
+    """Tokens → logits of the next token at every position. Attributes: embedding, blocks, norm."""
+
+    def __init__(self, vocabulary: int, d: int, h: int, layers: int, rotate: Callable):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.scale = math.sqrt(d)
+        self.embedding = nn.Embedding(vocabulary, d)
+        self.blocks = nn.ModuleList(Block(d, h, rotate) for _ in range(layers))
+        self.norm = nn.LayerNorm(d)
+        nn.init.normal_(self.embedding.weight, std=1 / self.scale)
+        ### END SOLUTION
+
+    def forward(self, tokens: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
+        ### BEGIN SOLUTION
+        x = self.embedding(tokens) * self.scale
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.embedding.weight.T
+        ### END SOLUTION
+
+
+def lm_parameters(vocabulary: int, d: int, layers: int, context: int = 0, bias: bool = False) -> int:
+    """How many numbers are trained in a model with a tied head and an MLP of width 4d."""
+    ### BEGIN SOLUTION
+    block = 4 * d * d + 8 * d * d + 2 * 2 * d + (4 * d + 5 * d if bias else 0)
+    return vocabulary * d + context * d + layers * block + 2 * d
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: several blocks</summary>
+#
+# `nn.ModuleList(Block(…) for _ in range(layers))` makes a new block each time. `[Block(…)] * layers` is the same block several times.
+# </details>
+# <details><summary>Hint 2: the head</summary>
+#
+# `x @ self.embedding.weight.T`. There is no second matrix.
+# </details>
+# <details><summary>If a parameter is missing</summary>
+#
+# The names come from your attributes. `self.blocks = nn.ModuleList(…)` gives `blocks.0.…`; a plain list gives nothing at all.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "DecoderLM_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.DecoderLM(DecoderLM, lm_parameters, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters.
+#
+# ### 5.12 What is trained?  ●○○ · 3 min · 1 point
+#
+# Which of these are parameters of *your* model, numbers that training changes?
+#
+# - **a** the table of embeddings
+# - **b** the rotary angles
+# - **c** $W_Q$, $W_K$, $W_V$ and $W_O$
+# - **d** the attention weights
+# - **e** gain and bias of the LayerNorms
+# - **f** the causal mask
+# - **g** the two matrices of the MLP
+
+# %% nbgrader={"grade": false, "grade_id": "what_is_trained", "locked": false, "schema_version": 3, "solution": true}
+def what_is_trained() -> str:
+    """All letters that fit, for example "abc"."""
+    ### BEGIN SOLUTION
+    return "aceg"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "what_is_trained_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.what_is_trained(what_is_trained, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.13 The loss  ●●○ · 15 min · 2 points
+#
+# Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
+# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
+#
+# **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1. If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
+
+# %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true}
+def next_token_loss(
+    logits: Float[Tensor, "b n v"], tokens: Int[Tensor, "b n"], lengths: Int[Tensor, "b"]
+) -> Float[Tensor, ""]:
+    """The mean of −log p(token i + 1 | tokens 0 … i) over all i with i + 1 < length, all texts together."""
+    ### BEGIN SOLUTION
+    places = torch.arange(tokens.shape[1])
+    targets = tokens.masked_fill(places >= lengths[:, None], -100)[:, 1:]  # (b, n − 1)
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=-100)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: pairs</summary>
+#
+# `logits[:, :-1]` and `tokens[:, 1:]` have the same length, and belong together.
+# </details>
+# <details><summary>Hint 2: padding</summary>
+#
+# −100 among the targets is what `F.cross_entropy` leaves out, of the sum and of the mean.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "next_token_loss_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.next_token_loss(next_token_loss, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ### 5.14 The learning rate  ●○○ · 10 min · 1 point
+#
+# At the start all gradients are large and mean little, so steps should be small: a **warm-up**. Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+#
+# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
+#
+# **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0.
+
+# %% nbgrader={"grade": false, "grade_id": "learning_rate", "locked": false, "schema_version": 3, "solution": true}
+def learning_rate(step: int, steps: int, warm_up: int, peak: float, floor: float) -> float:
+    """The rate of step number `step`, 0 ≤ step < steps."""
+    ### BEGIN SOLUTION
+    if step < warm_up:
+        return peak * (step + 1) / warm_up
+    progress = (step - warm_up) / (steps - warm_up)
+    return floor + (peak - floor) * 0.5 * (1 + math.cos(math.pi * progress))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "learning_rate_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.learning_rate(learning_rate, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.learning_rate(learning_rate, points=1, cases=hidden.learning_rate)
+### END HIDDEN TESTS
+
+# %%
+plots.learning_rates(learning_rate)
+
+# %% [markdown]
+# ### 5.15 The training loop  ●●● · 40 min · 3 points
+#
+# One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
+#
+# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, and for each step the rate from `rates`.
+# - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
+# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. `nn.utils.clip_grad_norm_`.
+# - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
+#
+# `batches` yields pairs (inputs, targets), shifted already. Take one for each rate. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
+
+# %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
+def small_model() -> nn.Module:
+    """What the check trains: an embedding, a norm and a head, in float64, the same at every call."""
+    generator = torch.Generator().manual_seed(5)
+    model = nn.Sequential(nn.Embedding(11, 6), nn.LayerNorm(6), nn.Linear(6, 11)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+    return model
+
+# %% nbgrader={"grade": false, "grade_id": "train", "locked": false, "schema_version": 3, "solution": true}
+def train(
+    batches: Iterable[tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]],
+    rates: Sequence[float],
+    weight_decay: float = 0.1,
+    clip: float = 1.0,
+    model: nn.Module | None = None,
+    watch: Callable[[int, float], None] | None = None,
+) -> list[float]:
+    """Train the model, one step for each rate. Returns the loss of every step."""
+    model = small_model() if model is None else model
+    ### BEGIN SOLUTION
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    optimiser = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.95)
+    )
+    losses = []
+    for step, (rate, (inputs, targets)) in enumerate(zip(rates, batches)):
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimiser.step()
+        losses.append(loss.item())
+        if watch:
+            watch(step, losses[-1])
+    return losses
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: two groups</summary>
+#
+# `torch.optim.AdamW([{"params": …, "weight_decay": …}, {"params": …, "weight_decay": 0.0}], betas=…)`. A parameter's `dim()` tells a matrix from a vector.
+# </details>
+# <details><summary>Hint 2: a rate for each step</summary>
+#
+# `for group in optimiser.param_groups: group["lr"] = rate`
+# </details>
+# <details><summary>Hint 3: the order</summary>
+#
+# loss, `zero_grad`, `backward`, clip, `step`.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "train_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.train(train, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.train(train, points=3, cases=hidden.train)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Now train it.** The text comes from a small grammar. It writes stories like these:
+
+# %%
+plots.story_examples()
+
+# %% [markdown]
+# Some words are chance: nobody can know which animal comes. Others are not. After *two dogs ( old [ grey ] ) that* comes a verb without *s*. A bracket that was opened last is closed first. After *Leo* comes Leo's surname, and the story ends with the name it began with. To
+# get these right, a model must look back over many words.
+#
+# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line.
+#
+# **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing? <details><summary>Answer</summary>ln 55 = 4.0, if it gives all tokens the same probability.</details>
+#
+# The cell trains the course's reference, the same model as yours, with *your* loop: 1000 steps of 64 stories, two layers of four heads, $d = 64$. It takes about a minute on two cores.
+
+# %%
+plots.train_on_stories(train)
+
+# %% [markdown]
+# **What you should see.** A steep fall: the model learns which words there are, and in what order they come. Then a plateau, for hundreds of steps, a tenth above the floor. Then a second fall, nearly to the floor. That second fall is *one* skill, which appears late. You will find it below. (When it comes
+# depends on the seed: some runs of this length are still on the plateau. Train longer, and it comes.)
+#
+# **What is each part good for?** Take one thing out of the model, and train it again: its attention, its positions (no rotation), its residual connections. **Predict** which one costs most, and which least.
+#
+# <details><summary>What we measured</summary>
+#
+# Held-out loss above the floor, one run each of 1200 steps of 32 stories: the whole model 1 %, without residual connections 29 %, without attention 84 %. Without positions 1 %: *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one token, the tenth sees ten, and a model can learn to count
+# from that (Haviv et al., 2022). A model without a mask would be lost.
+# </details>
+#
+# ### 5.16 Writing  ●●○ · 30 min · 3 points
+#
+# A model gives scores. Somebody must choose. Write the two halves:
+#
+# **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1 for the likeliest. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
+# (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
+#
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one.
+#
+# **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only.
+
+# %% nbgrader={"grade": false, "grade_id": "generate", "locked": false, "schema_version": 3, "solution": true}
+def next_token_probabilities(
+    logits: Float[Tensor, "*batch v"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Float[Tensor, "*batch v"]:
+    """softmax(logits / temperature), cut to the top_k likeliest, then to the fewest that hold at least top_p of these."""
+    ### BEGIN SOLUTION
+    if temperature == 0:
+        return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
+    p, order = torch.softmax(logits / temperature, dim=-1).sort(dim=-1, descending=True)
+    if top_k is not None:
+        p = torch.cat([p[..., :top_k], torch.zeros_like(p[..., top_k:])], dim=-1)
+        p = p / p.sum(dim=-1, keepdim=True)
+    if top_p is not None:
+        before = p.cumsum(dim=-1) - p  # what likelier tokens hold
+        p = torch.where(before < top_p, p, 0.0)
+        p = p / p.sum(dim=-1, keepdim=True)
+    return torch.zeros_like(p).scatter(-1, order, p)
+    ### END SOLUTION
+
+
+def generate(
+    model: Callable, prompt: Int[Tensor, "b p"], n: int, context: int, choose: Callable
+) -> Int[Tensor, "b n"]:
+    """n new tokens. model: tokens (b, m) → logits (b, m, v), m ≤ context. choose: logits (b, v) → tokens (b)."""
+    ### BEGIN SOLUTION
+    tokens = prompt
+    for _ in range(n):
+        logits = model(tokens[:, -context:])
+        tokens = torch.cat([tokens, choose(logits[:, -1])[:, None]], dim=1)
+    return tokens[:, prompt.shape[1] :]
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: sort, cut, and back</summary>
+#
+# `p, order = p.sort(dim=-1, descending=True)`. Afterwards `torch.zeros_like(p).scatter(-1, order, p)` brings everything back to its place.
+# </details>
+# <details><summary>Hint 2: which tokens does top-p keep?</summary>
+#
+# A token stays if the tokens *before* it hold less than p. `cumsum` counts the token itself too.
+# </details>
+# <details><summary>Hint 3: the last `context` tokens</summary>
+#
+# `tokens[:, -context:]` is all of them while there are fewer.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "generate_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.generate(next_token_probabilities, generate, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.generate(next_token_probabilities, generate, points=3, cases=hidden.generate)
+### END HIDDEN TESTS
+
+# %%
+plots.story_samples(next_token_probabilities, generate)
+
+# %% [markdown]
+# **What you should see.** The untrained model throws words about. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+#
+# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
+# second mention of a first name, to the token after the first mention (Olsson et al., 2022).
+
+# %%
+plots.trained_heads()
+
+# %% [markdown]
+# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells every token what came before it: look for a map with a
+# bright line just under the diagonal. If all scores are small, your model is still on its
+# plateau. Then the surname of the second mention is a guess between two, and this is what the loss is missing.
+#
+# ### 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
+#
+# A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
+# masked? At work there is no mask token. A model that may be asked about any word has to know something about every word.
+#
+# Chance comes as an argument, one number in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+#
+# **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22, 5, targets −100, 8, 9, 5.
+
+# %% nbgrader={"grade": false, "grade_id": "masked_lm_objective", "locked": false, "schema_version": 3, "solution": true}
+def masked_lm_objective(
+    tokens: Int[Tensor, "b n"],
+    real: Bool[Tensor, "b n"],
+    chance: Float[Tensor, "b n"],
+    other: Int[Tensor, "b n"],
+    mask_token: int,
+) -> tuple[Int[Tensor, "b n"], Int[Tensor, "b n"]]:
+    """Inputs and targets of the masked language model."""
+    ### BEGIN SOLUTION
+    picked = real & (chance < 0.15)
+    inputs = torch.where(picked & (chance < 0.135), other, tokens)
+    inputs = torch.where(picked & (chance < 0.12), mask_token, inputs)
+    return inputs, torch.where(picked, tokens, -100)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "masked_lm_objective_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.masked_lm_objective(masked_lm_objective, points=2)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import transformer_lm as hidden
+check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_objective)
+### END HIDDEN TESTS
+
+# %% [markdown] nbgrader={"grade": false, "grade_id": "masked_lm_objective_tasks_question", "locked": true, "schema_version": 3, "solution": false}
+# **Other tasks of the same kind  ●●○ · 10 min · 1 point**
+#
+# To predict a hidden word is a *generative* task: the model must bring forth what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one: does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
+# each what a true pair is, where the false ones come from, and what a model must understand to solve it.
+#
+# <!-- BEGIN MARK SCHEME -->
+# **Mark scheme (1 point).**
+# - ¼ point: next-token prediction is generative.
+# - up to ½ point: two tasks that need no labels, each with true pairs and a source of false ones (¼ each). For instance: two halves of one text against halves of different texts; a sentence and the same one with words dropped out, against other sentences; a sentence and its neighbours in their order against swapped ones; was this word replaced by another one (ELECTRA)?; a text and its title.
+# - ¼ point: for at least one of them, what the model must understand, or how it could cheat (for instance by topic or by length alone).
+# <!-- END MARK SCHEME -->
+
+# %% [markdown] nbgrader={"grade": true, "grade_id": "masked_lm_objective_tasks", "locked": false, "points": 1, "schema_version": 3, "solution": true}
+# (1) Generative: the model gives probabilities to all possible next words. (2) *Swapped or not*: take two neighbouring sentences, in their order or swapped. False pairs cost nothing. The model must understand what refers to what, causes before effects, names before pronouns. *Same text*: two pieces cut from one text are a true
+# pair, pieces of two different texts a false one. The model must grasp topic and persons; if the texts are too different it can cheat by single words, so false pieces should come from texts about the same thing.
+
+# %% [markdown]
+# ## What you have now
+#
+# - **Positions**: digits, sines, rotations. With RoPE a score depends on the distance alone. Queries and keys are turned, values are not.
+# - **The block**: a stream that is only added to. Pre-norm leaves it untouched, and needs one more norm at the end.
+# - **The model**: scaled embedding, blocks, norm, tied head: about $12 L d^2$ parameters and $vd$ for the table.
+# - **Training**: the next token at every position; AdamW, decay on matrices alone, warm-up, cosine, clipping. The loss has a floor, the entropy of the text.
+# - **Writing**: temperature before the softmax, then top-k, then top-p, then chance.
+#
+# **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.

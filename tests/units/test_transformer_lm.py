@@ -1,0 +1,248 @@
+"""Unit 05: references against PyTorch's own layers in float64, forward and backward; the grammar's entropy; its pictures."""
+
+import math
+import random
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from helpers import plots
+from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training, weights
+from helpers.transformer_lm.plots import training as training_plots
+from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
+
+torch.manual_seed(0)
+plt.switch_backend("Agg")
+
+
+def randn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def same_values_and_gradients(ours, theirs, *inputs):
+    """Both functions on the same inputs: outputs and the gradients of a random weighted sum of them."""
+    results = []
+    for function in (ours, theirs):
+        leaves = [x.clone().requires_grad_() for x in inputs]
+        out = function(*leaves)
+        weighting = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)
+        results.append((out, *torch.autograd.grad((out * weighting).sum(), leaves)))
+    torch.testing.assert_close(results[0], results[1])
+
+
+# ---------------------------------------------------------------------------------------------------------- positions
+
+
+def test_binary_positions_are_the_digits():
+    table = positions.binary_positions(20, 6)
+    assert (table @ 2.0 ** torch.arange(6)).tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("k", [-4, 0, 1, 7])
+def test_a_shift_is_a_rotation(k):
+    table, m = positions.sinusoidal_positions(30, 8).double(), positions.shift_rotation(k, 8).double()
+    torch.testing.assert_close(table[10:20] @ m, table[10 + k : 20 + k], atol=1e-5, rtol=0)
+    torch.testing.assert_close(m @ m.T, torch.eye(8, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+
+
+def test_layer_norm_is_pytorchs():
+    same_values_and_gradients(
+        layers.layer_norm, lambda x, w, b: F.layer_norm(x, (6,), w, b), 3 + randn(2, 5, 6), randn(6), randn(6)
+    )
+
+
+def test_rms_norm_is_pytorchs():
+    same_values_and_gradients(layers.rms_norm, lambda x, w: F.rms_norm(x, (6,), w, 1e-5), 3 + randn(2, 5, 6), randn(6))
+
+
+def test_feed_forward_is_pytorchs():
+    theirs = lambda x, w_1, b_1, w_2, b_2: F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2)
+    same_values_and_gradients(layers.feed_forward, theirs, randn(2, 3, 4), randn(4, 7), randn(7), randn(7, 4), randn(4))
+    torch.testing.assert_close(
+        layers.swiglu(*(inputs := (randn(3, 4), randn(4, 7), randn(4, 7), randn(7, 4)))),
+        (F.silu(inputs[0] @ inputs[1]) * (inputs[0] @ inputs[2])) @ inputs[3],
+    )
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_block_is_pytorchs_encoder_layer(pre_norm):
+    theirs = nn.TransformerEncoderLayer(12, 3, 48, dropout=0.0, batch_first=True, norm_first=pre_norm).double()
+    attend = lambda x: theirs.self_attn(x, x, x, need_weights=False)[0]
+    mlp = lambda x: theirs.linear2(F.relu(theirs.linear1(x)))
+    ours = lambda x: layers.transformer_block(x, attend, mlp, theirs.norm1, theirs.norm2, pre_norm)
+    same_values_and_gradients(ours, lambda x: theirs(x), randn(2, 5, 12))
+
+
+def test_weights_come_from_pytorchs_layer_and_go_back():
+    theirs = nn.TransformerEncoderLayer(12, 3, 48, dropout=0.0, batch_first=True, norm_first=True, activation="gelu")
+    theirs.double(), nn.init.normal_(theirs.self_attn.in_proj_bias), nn.init.normal_(theirs.norm1.weight)
+    ours = Block(12, 3, 3, bias=True, rotary=False).double()
+    ours.load_state_dict(weights.from_torch(theirs))
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    same_values_and_gradients(
+        lambda x: ours(x, torch.arange(5)[None], causal[None]), lambda x: theirs(x, src_mask=~causal), randn(2, 5, 12)
+    )
+    back = weights.to_torch(ours)
+    assert back.keys() == theirs.state_dict().keys()
+    assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
+
+
+def test_residual_stream():
+    stream = layers.residual(torch.ones(1, 1), [lambda x: 2 * x, lambda x: 2 * x])
+    assert stream.flatten().tolist() == [1, 3, 9]
+
+
+# -------------------------------------------------------------------------------------------------------------- model
+
+
+def test_gpt2_small_has_its_published_number_of_parameters():
+    with torch.device("meta"):
+        model = DecoderLM(GPT2_SMALL)
+    counted = sum(parameter.numel() for parameter in model.parameters())
+    assert counted == GPT2_SMALL.parameters == lm_parameters(50_257, 768, 12, 1024, True) == 124_439_808
+
+
+@pytest.mark.parametrize("sizes", [{"bias": True}, {"context": 17}, {"bias": True, "context": 5, "h_kv": 1}])
+def test_parameters_of_gpt2s_shape(sizes):
+    config = Config(**sizes)
+    assert sum(p.numel() for p in DecoderLM(config).parameters()) == config.parameters
+
+
+def test_a_model_with_learned_positions_knows_the_order():
+    model, tokens = DecoderLM(Config(context=9, layers=1)), torch.arange(6)[None]
+    assert model(tokens).shape == (1, 6, 50)
+    assert not torch.allclose(model(tokens)[0, -1], model(tokens[:, [1, 0, 2, 3, 4, 5]])[0, -1], atol=1e-3)
+
+
+# ----------------------------------------------------------------------------------------------------------- training
+
+
+def test_loss_is_pytorchs_cross_entropy():
+    logits, tokens, lengths = randn(3, 6, 9), torch.randint(9, (3, 6)), torch.tensor([6, 2, 4])
+    targets = tokens.masked_fill(torch.arange(6) >= lengths[:, None], -100)[:, 1:]
+    theirs = lambda logits: F.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten())
+    same_values_and_gradients(lambda logits: training.next_token_loss(logits, tokens, lengths), theirs, logits)
+
+
+def test_learning_rate_rises_and_falls():
+    rates = [training.learning_rate(step, 24, 4, 8.0, 2.0) for step in range(24)]
+    assert rates[:5] == [2, 4, 6, 8, 8] and rates[14] == pytest.approx(5)
+    assert all(a > b for a, b in zip(rates[4:], rates[5:])) and rates[-1] > 2
+
+
+def test_training_counts_its_steps_and_learns():
+    losses = training.train(training.stories(8, 0), ablations.rates(40, 4), model=ablations.story_model(0))
+    assert len(losses) == 40 and sum(losses[-5:]) / 5 < 0.6 * losses[0]
+
+
+def test_vectors_do_not_decay():
+    decaying, sparing = training.parameter_groups(DecoderLM(Config(bias=True)), 0.1)
+    assert sparing["weight_decay"] == 0 and all(p.dim() == 1 for p in sparing["params"])
+    assert decaying["weight_decay"] == 0.1 and all(p.dim() == 2 for p in decaying["params"])
+
+
+# ------------------------------------------------------------------------------------------------------------ grammar
+
+
+def test_entropy_is_the_mean_surprise_of_a_long_sample():
+    chance, nats, tokens, squares = random.Random(3), 0.0, 0, 0.0
+    for _ in range(5_000):
+        surprises = grammar.surprises(grammar.story(chance))
+        nats, tokens = nats + sum(surprises), tokens + len(surprises)
+        squares += (sum(surprises) - grammar.entropy_per_token() * len(surprises)) ** 2
+    error = math.sqrt(squares) / tokens  # one standard error of the ratio
+    assert abs(nats / tokens - grammar.entropy_per_token()) < 5 * error and error < 0.002
+
+
+def test_what_the_grammar_says_is_checked_word_by_word():
+    words = grammar.story(random.Random(1))
+    assert grammar.is_story(words) and not grammar.is_story(words[:-1]) and not grammar.is_story([*words, "."])
+    assert not grammar.is_story([*words[:-1], "dog"]) and not grammar.is_story([])
+    assert len(set(grammar.VOCABULARY)) == len(grammar.VOCABULARY) == 55
+
+
+def test_batches_are_shifted_and_padded():
+    inputs, targets = grammar.batch(5, random.Random(0))
+    assert (inputs[:, 0] == grammar.END).all()
+    for row, target in zip(inputs, targets):
+        n = int((target != grammar.IGNORED).sum())
+        assert torch.equal(row[1:n], target[: n - 1]) and target[n - 1] == grammar.END
+        assert grammar.is_story(grammar.words(row[1:].tolist()))
+
+
+@pytest.mark.parametrize("without", ["", *ablations.WITHOUT])
+def test_models_for_the_stories_run_whole_and_in_part(without):
+    inputs, targets = grammar.batch(3, random.Random(0))
+    assert ablations.story_model(0, without)(inputs).shape == (*targets.shape, 55)
+
+
+# ------------------------------------------------------------------------------------------------------------ writing
+
+
+def test_cuts_by_hand():
+    logits = torch.tensor([0.5, 0.3, 0.2]).log()
+    for settings, expected in (
+        ({"top_k": 2}, [0.625, 0.375, 0]), ({"top_p": 0.6}, [0.625, 0.375, 0]), ({"top_p": 0.4}, [1, 0, 0]),
+        ({"temperature": 0}, [1, 0, 0]), ({}, [0.5, 0.3, 0.2]),
+    ):  # fmt: skip
+        torch.testing.assert_close(
+            sampling.next_token_probabilities(logits, **settings), torch.tensor(expected).float()
+        )
+
+
+def test_a_model_writes_within_its_context():
+    read = []
+    model = lambda tokens: (read.append(tokens.shape[1]), F.one_hot((tokens + 1) % 7, 7).float())[1]
+    written = sampling.generate(model, torch.tensor([[3, 4]]), 5, 4, lambda logits: logits.argmax(-1))
+    assert written.tolist() == [[5, 6, 0, 1, 2]] and read == [2, 3, 4, 4, 4]
+
+
+def test_masked_tokens_by_hand():
+    tokens, other = torch.tensor([[7, 8, 9, 5]]), torch.tensor([[20, 21, 22, 23]])
+    chance = torch.tensor([[0.5, 0.1, 0.13, 0.14]])
+    inputs, targets = masked_lm.masked_lm_objective(tokens, torch.ones(1, 4).bool(), chance, other, 1)
+    assert inputs.tolist() == [[7, 1, 22, 5]] and targets.tolist() == [[-100, 8, 9, 5]]
+
+
+# ----------------------------------------------------------------------------------------------------------- pictures
+
+
+def unsolved(*_, **__):
+    raise NotImplementedError
+
+
+def test_pictures_draw(monkeypatch, capsys):
+    monkeypatch.setattr(plt, "show", lambda: plt.gcf().canvas.draw())
+    plots.position_maps(positions.binary_positions, positions.sinusoidal_positions)
+    plots.clocks(positions.sinusoidal_positions)
+    plots.rotary_scores(positions.rotary_embedding)
+    plots.two_blocks()
+    plots.norms_through_depth(layers.transformer_block, depth=3)
+    plots.learning_rates(training.learning_rate)
+    plots.story_examples()
+    plots.trained_heads()
+    assert "Train the model first" in capsys.readouterr().out
+    plots.train_on_stories(training.train, steps=3)
+    plots.story_samples(sampling.next_token_probabilities, sampling.generate, (0.0,))
+    plots.trained_heads()
+    assert "trained, T = 0" in capsys.readouterr().out
+    plt.close("all")
+
+
+@pytest.mark.parametrize(("picture", "functions"), [("position_maps", 2), ("clocks", 1), ("rotary_scores", 1), ("norms_through_depth", 1), ("learning_rates", 1), ("train_on_stories", 1)])  # fmt: skip
+def test_pictures_wait_for_their_exercise(picture, functions, capsys):
+    getattr(plots, picture)(*[unsolved] * functions)
+    assert "This picture needs your answer to exercise" in capsys.readouterr().out
+
+
+def test_attention_maps_are_those_of_the_model():
+    model, words = ablations.story_model(0), grammar.story(random.Random(0))
+    maps = training_plots.attention_maps(model, words)
+    assert len(maps) == 2 and maps[0].shape == (4, len(words) + 1, len(words) + 1)
+    torch.testing.assert_close(maps[1].sum(-1), torch.ones(4, len(words) + 1))
