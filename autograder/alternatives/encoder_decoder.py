@@ -546,3 +546,77 @@ def cost_as_lists(n, m, d):
 
 enc_dec_cost = {"product by product": cost_by_products, "lists": cost_as_lists}
 enc_dec_cost_terms = {"capital letters": lambda: "CEBFD", "separated by commas": lambda: "c, e, b, f, d"}
+
+# ------------------------------------------------------------------------------------------------------ and some more
+
+
+class ResidualList(TorchEncoderLayer):
+    """x-transformers: the stream is called `residual`, and each block is a pair of (function, norm)."""
+
+    def forward(self, x, mask=None):
+        for block, norm in ((lambda t: self._sa_block(t, mask), self.norm1), (self._ff_block, self.norm2)):
+            out, residual = block(x), x
+            x = norm(torch.add(out, residual))
+        return x
+
+
+class DecoderWithFlatNames(TorchDecoderLayer):
+    """Everything in one line for each sublayer; the ReLU as a maximum."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        a = self.norm1(self.dropouts[0](self.self_attn(x, x, mask)) + x)
+        c = self.norm2(self.dropouts[1](self.cross_attn(a, memory, memory_mask)) + a)
+        return self.norm3(self.dropouts[2](self.linear2(torch.maximum(self.linear1(c), torch.zeros(())))) + c)
+
+
+def cost_counted(n, m, d):
+    """Products of tensors without memory, counted by PyTorch."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    def counted(*products):
+        with FlopCounterMode(display=False) as counter:
+            for a, b, c in products:
+                torch.empty(a, b, device="meta") @ torch.empty(b, c, device="meta")
+        return counter.get_total_flops()
+
+    def attention(q, k):
+        return counted((q, d, k), (q, k, d)), counted((q, d, d), (k, d, d), (k, d, d), (q, d, d))
+
+    feed = lambda t: (0, counted((t, d, 4 * d), (t, 4 * d, d)))  # noqa: E731
+    return {"encoder_self_attention": attention(m, m), "encoder_feed_forward": feed(m), "decoder_self_attention": attention(n, n),
+            "cross_attention": attention(n, m), "decoder_feed_forward": feed(n)}  # fmt: skip
+
+
+def greedy_with_a_while_and_a_set(encode, step, source, longest):
+    memory, cache, columns, open_rows = encode(source), None, [], set(range(len(source)))
+    newest = torch.full((len(source), 1), START)
+    while open_rows and len(columns) < longest:
+        logits, cache = step(newest, memory, cache)
+        column = torch.tensor([int(logits[row].argmax()) if row in open_rows else PAD for row in range(len(source))])
+        open_rows -= {row for row in open_rows if column[row] == END}
+        columns.append(column)
+        newest = column.unsqueeze(1)
+    return torch.stack(columns, dim=1)
+
+
+def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
+    """A hypothesis is a dict that knows its score, as in OpenNMT and Hugging Face."""
+    live, done = [{"tokens": [START], "sum": 0.0}], []
+    while live and len(live[0]["tokens"]) <= longest:
+        rows = next_log_probs(torch.tensor([one["tokens"] for one in live]))
+        every = [{"tokens": [*one["tokens"], t], "sum": one["sum"] + row[t].item()} for one, row in zip(live, rows) for t in range(len(row))]
+        live = sorted(every, key=lambda one: -one["sum"])[: k - len(done)]
+        done.extend(one for one in live if one["tokens"][-1] == END)
+        live = [one for one in live if one["tokens"][-1] != END]
+    worth = lambda one: one["sum"] * (6 / (4 + len(one["tokens"]))) ** alpha  # noqa: E731
+    best = max(done + live, key=worth)
+    return torch.tensor(best["tokens"][1:]), worth(best)
+
+
+EncoderLayer["pairs of block and norm (x-transformers)"] = ResidualList
+DecoderLayer["one line a sublayer"] = DecoderWithFlatNames
+which_connects_where["a tuple"] = lambda: ("b",)
+enc_dec_cost["counted by PyTorch"] = cost_counted
+enc_dec_cost_terms["a list"] = lambda: ["c", "e", "b", "f", "d"]
+greedy_decode["a set of open rows"] = greedy_with_a_while_and_a_set
+beam_search["hypotheses as dicts (OpenNMT)"] = beam_of_objects

@@ -110,15 +110,14 @@ def translation(seed: int = 0, steps: int = 400, progress: Callable = iter) -> T
     """English into Esperanto; 400 sentences are held out."""
     torch.manual_seed(seed)
     chance = random.Random(seed)
-    held_out = {tasks.pair(chance).english: None for _ in range(400)}
+    kept = [tasks.pair(chance) for _ in range(400)]
+    held_out = {one.english for one in kept}
 
     def pairs(count: int) -> list[tasks.Pair]:
         return [one for one in (tasks.pair(chance) for _ in range(count)) if one.english not in held_out]
 
-    chance_again = random.Random(seed)
-    kept = _tokens([tasks.pair(chance_again) for _ in range(400)])
     model = EncoderDecoder(len(tasks.ENGLISH), len(tasks.ESPERANTO), d=64, h=1, d_ff=128, layers=2, dropout=0.0)
-    trained = Trained(model, held_out=kept)
+    trained = Trained(model, held_out=_tokens(kept))
     return watched(trained, lambda: _tokens(pairs(64)), steps, max(1, steps // 10), progress)
 
 
