@@ -679,8 +679,8 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At 128 tokens the products with weights are nearly everything. There the decoder alone costs somewhat *less* for its layers than twice the pair would suggest: $24\,(m+n)d^2$ a layer, 48 in all for each token, against 24 for a source token and 32 for a target token (and 4 more for its keys and values in the memory). At 8,192 tokens the
-# scores count, and four to one they cost more in the decoder alone: with $m = n$ it is $8n^2$ against $3n^2$ products, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
+# At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.7 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
+# $28d^2$. (The T5 paper makes the same comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
 # </details>
 #
 # ## What you have now
