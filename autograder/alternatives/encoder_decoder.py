@@ -268,7 +268,9 @@ class StackedModel(AnnotatedModel):
     def encode(self, source, real):
         from functools import reduce
 
-        return reduce(lambda x, layer: layer(x, real[:, None]), self.encoder, self.embedded(self.source_embedding, source))
+        return reduce(
+            lambda x, layer: layer(x, real[:, None]), self.encoder, self.embedded(self.source_embedding, source)
+        )
 
 
 EncoderDecoder = {
@@ -512,7 +514,9 @@ def beam_of_probabilities(next_log_probs, k, longest, alpha=0.6):
         done, live = done + [one for one in top if one[1][-1] == END], [one for one in top if one[1][-1] != END]
         if not live:
             break
-    return max(((tokens[1:], math.log(p) / ((4 + len(tokens)) / 6) ** alpha) for p, tokens in done + live), key=lambda x: x[1])
+    return max(
+        ((tokens[1:], math.log(p) / ((4 + len(tokens)) / 6) ** alpha) for p, tokens in done + live), key=lambda x: x[1]
+    )
 
 
 beam_search = {
@@ -538,7 +542,13 @@ def cost_by_products(n, m, d):
 
 
 def cost_as_lists(n, m, d):
-    rows = ("encoder_self_attention", "encoder_feed_forward", "decoder_self_attention", "cross_attention", "decoder_feed_forward")
+    rows = (
+        "encoder_self_attention",
+        "encoder_feed_forward",
+        "decoder_self_attention",
+        "cross_attention",
+        "decoder_feed_forward",
+    )
     scores = [4 * m**2 * d, 0.0, 4 * n**2 * d, 4 * n * m * d, 0]
     weights = [8 * m * d**2, 16 * m * d**2, 8 * n * d**2, 4 * (n + m) * d**2, 16 * n * d**2]
     return {row: [s, w] for row, s, w in zip(rows, scores, weights)}
@@ -604,7 +614,11 @@ def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
     live, done = [{"tokens": [START], "sum": 0.0}], []
     while live and len(live[0]["tokens"]) <= longest:
         rows = next_log_probs(torch.tensor([one["tokens"] for one in live]))
-        every = [{"tokens": [*one["tokens"], t], "sum": one["sum"] + row[t].item()} for one, row in zip(live, rows) for t in range(len(row))]
+        every = [
+            {"tokens": [*one["tokens"], t], "sum": one["sum"] + row[t].item()}
+            for one, row in zip(live, rows)
+            for t in range(len(row))
+        ]
         live = sorted(every, key=lambda one: -one["sum"])[: k - len(done)]
         done.extend(one for one in live if one["tokens"][-1] == END)
         live = [one for one in live if one["tokens"][-1] != END]

@@ -19,7 +19,10 @@ DecoderLayer = [
 which_connects_where = []
 EncoderDecoder = [_model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2)]
 train_reversal = {
-    "teacher_forcing": [given("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)), given("two of up to 2", _targets(2, 2))],
+    "teacher_forcing": [
+        given("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
+        given("two of up to 2", _targets(2, 2)),
+    ],
     "exact_match": [_exam("21 strings of up to 6 tokens", 21, 6, 9)],
     "train_reversal": [],
 }

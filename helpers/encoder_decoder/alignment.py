@@ -12,7 +12,9 @@ from .model import PAD
 
 
 @torch.no_grad()
-def cross_attention(model: nn.Module, source: Int[Tensor, "m"], inputs: Int[Tensor, "n"]) -> Float[Tensor, "layers h n m"]:
+def cross_attention(
+    model: nn.Module, source: Int[Tensor, "m"], inputs: Int[Tensor, "n"]
+) -> Float[Tensor, "layers h n m"]:
     """The weights of every decoder layer's `cross_attn` while the model reads `inputs`: row i when it writes the token after input i."""
     found: list[Tensor] = []
 

@@ -132,7 +132,9 @@ def _keys_values(attention: MultiHeadAttention, x: Tensor) -> KeysValues:
     return split_heads(attention.w_k(x), attention.h), split_heads(attention.w_v(x), attention.h)
 
 
-def _attend(attention: MultiHeadAttention, x: Tensor, read: KeysValues, mask: Bool[Tensor, "b 1 1 m"] | None = None) -> Tensor:
+def _attend(
+    attention: MultiHeadAttention, x: Tensor, read: KeysValues, mask: Bool[Tensor, "b 1 1 m"] | None = None
+) -> Tensor:
     """One new token sees all that the cache holds, so only padding is masked."""
     q, (keys, values) = split_heads(attention.w_q(x), attention.h), read
     scores = q @ keys.mT / math.sqrt(q.shape[-1])  # (b, h, 1, n)

@@ -16,7 +16,9 @@ PAD, START, END = 0, 1, 2
 class EncoderDecoder(nn.Module):
     """`layers` encoder layers, as many decoder layers; every decoder layer reads the output of the *last* encoder layer."""
 
-    def __init__(self, source_words: int, target_words: int, d: int, h: int, d_ff: int, layers: int, dropout: float = 0.1):
+    def __init__(
+        self, source_words: int, target_words: int, d: int, h: int, d_ff: int, layers: int, dropout: float = 0.1
+    ):
         super().__init__()
         self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
         for embedding in (self.source_embedding, self.target_embedding):

@@ -65,7 +65,9 @@ def sentence(b: int, m: int) -> Drawn:
     return Drawn(lambda generator: torch.randint(3, WORDS, (b, m), generator=generator))
 
 
-def _greedy(encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False):
+def _greedy(
+    encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False
+):
     """Greedy search with one thing changed."""
     memory, cache, written = encode(source) if memory is None else memory, None, []
     tokens, ended = torch.full((len(source), 1), start), torch.zeros(len(source), 1, dtype=torch.bool)
@@ -340,7 +342,9 @@ def end_not_counted(next_log_probs, k, longest, alpha):
     live, finished = [(0.0, [START])], []
     for _ in range(longest):
         log_p = next_log_probs(torch.tensor([tokens for _, tokens in live])).tolist()
-        every = [(t + new, [*old, token]) for (t, old), row in zip(live, log_p, strict=True) for token, new in enumerate(row)]
+        every = [
+            (t + new, [*old, token]) for (t, old), row in zip(live, log_p, strict=True) for token, new in enumerate(row)
+        ]
         best = sorted(every, reverse=True)[: k - len(finished)]
         finished += [one for one in best if one[1][-1] == END]
         live = [one for one in best if one[1][-1] != END]

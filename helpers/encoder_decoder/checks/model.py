@@ -31,7 +31,9 @@ def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor
     return memory, logits, model.decode(target, memory, real), training
 
 
-def _model(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, layers: int, padding=True, dtype=torch.float32) -> Case:
+def _model(
+    label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, layers: int, padding=True, dtype=torch.float32
+) -> Case:
     sizes = (29, 23, d, h, d_ff, layers, 0.3)
     like = reference.EncoderDecoder(*sizes)
 
@@ -94,7 +96,9 @@ class _Model(nn.Module):
     def decode(self, target, memory, real):
         x = self.embed_target(target)
         for index, layer in enumerate(self.decoder):
-            x = layer(x, self.read(memory, index), self.own_mask(target.shape[1]), self.memory_mask(real, target.shape[1]))
+            x = layer(
+                x, self.read(memory, index), self.own_mask(target.shape[1]), self.memory_mask(real, target.shape[1])
+            )
         return self.head(x)
 
     def forward(self, source, target):

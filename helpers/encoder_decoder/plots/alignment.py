@@ -33,7 +33,15 @@ def reversal_learned(train_reversal: Callable, letters: int = 8, n: int = 5, ste
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3), width_ratios=[1.6, 1])
     axes[0].plot([float(loss) for loss in losses], color=QUERY)
     axes[0].set(xlabel="batch", ylabel="loss", ylim=(0, None), title="teacher-forced loss")
-    heatmap(axes[1], cross_attention(model, source, inputs)[-1].mean(dim=0), "cross-attention, mean of the heads", columns="source", rows="writes", vmin=0, vmax=1)
+    heatmap(
+        axes[1],
+        cross_attention(model, source, inputs)[-1].mean(dim=0),
+        "cross-attention, mean of the heads",
+        columns="source",
+        rows="writes",
+        vmin=0,
+        vmax=1,
+    )
     axes[1].set_xticks(range(n), names)
     axes[1].set_yticks(range(n + 1), [*names[::-1], "<end>"])
     plt.show()
@@ -97,7 +105,15 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
             axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=KEY if shade > 0.3 else OUTPUT)
             axis.plot([above[place], below[now]], [1.0, 0.12], color=KEY, lw=0.3 + 7 * shade, alpha=0.15 + 0.8 * shade)
         for place, word in enumerate(words[: now + 1]):
-            axis.text(below[place], -0.05, word, ha="center", fontsize=11, weight="bold" if place == now else "normal", color=QUERY)
+            axis.text(
+                below[place],
+                -0.05,
+                word,
+                ha="center",
+                fontsize=11,
+                weight="bold" if place == now else "normal",
+                color=QUERY,
+            )
 
     film = FuncAnimation(figure, frame, frames=range(len(words)), interval=900)
     html = film.to_jshtml(default_mode="once")

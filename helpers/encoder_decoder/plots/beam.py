@@ -74,21 +74,33 @@ def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, name
     for prefix in asked:
         log_p = after(prefix)
         best = log_p.topk(shown).indices.tolist()
-        wanted = [token for token in range(len(log_p)) if (*prefix, token) in live | path or (token in best and log_p[token] > -5)]
+        wanted = [
+            token
+            for token in range(len(log_p))
+            if (*prefix, token) in live | path or (token in best and log_p[token] > -5)
+        ]
         nodes |= {(*prefix, token): nodes[prefix] + float(log_p[token]) for token in wanted}
     depths: dict[int, list] = {}
     for node in sorted(nodes):
         depths.setdefault(len(node), []).append(node)
-    place = {node: (len(node), -(row - (len(level) - 1) / 2)) for level in depths.values() for row, node in enumerate(level)}
+    place = {
+        node: (len(node), -(row - (len(level) - 1) / 2)) for level in depths.values() for row, node in enumerate(level)
+    }
     for node, (x, y) in place.items():
         colour = VALUE if node in path else QUERY if node in live else OUTPUT
         if len(node) > 1:
             before = place[node[:-1]]
-            axis.plot([before[0] + 0.33, x - 0.33], [before[1], y], color=colour, lw=2.2 if node in path else 1, alpha=0.9 if node in live | path else 0.5)
+            axis.plot(
+                [before[0] + 0.33, x - 0.33],
+                [before[1], y],
+                color=colour,
+                lw=2.2 if node in path else 1,
+                alpha=0.9 if node in live | path else 0.5,
+            )
         text = "<start>" if len(node) == 1 else f"{names[node[-1]]}\n{nodes[node]:.2f}"
-        axis.text(x, y, text, ha="center", va="center", fontsize=8, color=colour, weight="bold" if node in path else "normal")
+        axis.text(
+            x, y, text, ha="center", va="center", fontsize=8, color=colour, weight="bold" if node in path else "normal"
+        )
     highest = max(len(level) for level in depths.values()) / 2
     axis.set(xlim=(0.5, max(depths) + 0.6), ylim=(-highest - 0.1, highest + 0.1))
     axis.axis("off")
-
-

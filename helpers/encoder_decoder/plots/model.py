@@ -33,7 +33,15 @@ def enc_dec_layers() -> None:
 
 def _stack(axis, x: float, boxes: Sequence[tuple[str, str]], below: str, title: str) -> None:
     for place, (name, colour) in enumerate(boxes):
-        box = FancyBboxPatch((x - 1.05, place + 0.02), 2.1, 0.5, boxstyle="round,pad=0.06", facecolor=colour, alpha=0.25, edgecolor=colour)
+        box = FancyBboxPatch(
+            (x - 1.05, place + 0.02),
+            2.1,
+            0.5,
+            boxstyle="round,pad=0.06",
+            facecolor=colour,
+            alpha=0.25,
+            edgecolor=colour,
+        )
         axis.add_patch(box)
         axis.text(x, place + 0.27, name, ha="center", va="center", fontsize=9)
         axis.annotate("", (x, place - 0.04), (x, place - 0.42), arrowprops={"arrowstyle": "-|>", "color": OUTPUT})
@@ -73,7 +81,16 @@ def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> Non
             bottom += flops
         scores, weights = decoder_alone_cost(n, n, d)
         axis.bar(1, weights / 1e9, 0.7, color="#d9d9d9", label="alone: products with weights")
-        axis.bar(1, scores / 1e9, 0.7, bottom=weights / 1e9, color=OUTPUT, hatch="//", edgecolor="white", label="alone: scores, mixing")
+        axis.bar(
+            1,
+            scores / 1e9,
+            0.7,
+            bottom=weights / 1e9,
+            color=OUTPUT,
+            hatch="//",
+            edgecolor="white",
+            label="alone: scores, mixing",
+        )
         axis.set_xticks([0, 1], ["encoder +\ndecoder", "decoder\nalone"])
         axis.set_title(f"n = m = {n:,}", fontsize=10)
     axes[0].set_ylabel(f"GFLOPs, d = {d}")
