@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.driving import call, unpack
 

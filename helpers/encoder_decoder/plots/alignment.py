@@ -19,7 +19,7 @@ from ..training import Trained, accuracy
 __all__ = ["alignment_film", "alignment_maps", "reversal_learned", "training_curves"]
 
 
-@waits_for("exercises 6.4 and 6.5, the model and its training")
+@waits_for("EncoderDecoder", "train_reversal")
 def reversal_learned(train_reversal: Callable, letters: int = 8, n: int = 5, steps: int = 250) -> None:
     """Trains your model on strings of n letters; the loss, some strings that it has never seen, and its cross-attention on one."""
     strings = torch.randint(3, letters + 3, (3 * steps * 64, n), generator=torch.Generator().manual_seed(0))

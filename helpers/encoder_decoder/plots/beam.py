@@ -28,7 +28,7 @@ def _after(prefix: tuple[int, ...]) -> Tensor:
     return (chances / chances.sum()).log()
 
 
-@waits_for("exercise 6.7, beam search")
+@waits_for("beam_search")
 def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> None:
     """Your search on a tree of six words, once with one hypothesis and once with k."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 3.6))
@@ -45,7 +45,7 @@ def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> Non
     plt.show()
 
 
-@waits_for("exercise 6.7, beam search")
+@waits_for("beam_search")
 def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str, k: int = 3) -> None:
     """Your search in a trained model. Only hypotheses that were alive, and the best two continuations of each, are drawn."""
     source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)[0]

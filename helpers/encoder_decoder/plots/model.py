@@ -67,7 +67,7 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
     plt.show()
 
 
-@waits_for("exercise 6.8, the costs")
+@waits_for("enc_dec_cost")
 def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> None:
     """Your table as bars for several lengths m = n, beside two layers of a decoder alone over m + n tokens."""
     names = list(enc_dec_cost(2, 3, 4))
