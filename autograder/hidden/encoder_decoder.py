@@ -1,0 +1,38 @@
+"""Hidden cases of unit 06."""
+
+import torch
+
+from helpers.encoder_decoder.checks.decoding import sentence, tree
+from helpers.encoder_decoder.checks.layers import _decoder, _encoder
+from helpers.encoder_decoder.checks.model import _model
+from helpers.encoder_decoder.checks.training import _exam, _targets
+from helpers.engine.cases import given, sized
+
+EncoderLayer = [
+    _encoder("one head, d_ff = 9, padding", b=4, m=6, d=5, h=1, d_ff=9, mask=True),
+    _encoder("a batch of one, in float64", b=1, m=3, d=12, h=6, d_ff=7, mask=False, dtype=torch.float64),
+]
+DecoderLayer = [
+    _decoder("n = 9, m = 2, one head, both masks", b=3, n=9, m=2, d=7, h=1, d_ff=10, masks="both"),
+    _decoder("n = m = 4, padding alone", b=2, n=4, m=4, d=12, h=4, d_ff=9, masks="padding"),
+]
+which_connects_where = []
+EncoderDecoder = [_model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2)]
+train_reversal = {
+    "teacher_forcing": [
+        given("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
+        given("two of up to 2", _targets(2, 2)),
+    ],
+    "exact_match": [_exam("21 strings of up to 6 tokens", 21, 6, 9)],
+    "train_reversal": [],
+}
+greedy_decode = [
+    given("5 sentences, END at once in one", (1, 4, 7, 2, 5), sentence(5, 8), 11),
+    given("all cut off at 3", (6, 9), sentence(2, 3), 3),
+]
+beam_search = [
+    given("9 words, k = 3, at most 10 tokens", tree(71, 9, 0.0), 3, 10, 0.7),
+    given("12 words, k = 6, at most 5 tokens", tree(72, 12, 0.5), 6, 5, 1.0),
+]
+enc_dec_cost = [sized(n=33, m=12, d=10), sized(n=2, m=1, d=512)]
+enc_dec_cost_terms = []

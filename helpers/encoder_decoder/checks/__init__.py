@@ -1,0 +1,1 @@
+"""Unit 06: layers, the model, teacher forcing, decoding and costs."""

@@ -1,0 +1,525 @@
+"""Checks of writing: greedy search, whose calls are counted, and beam search, on trees of probabilities that tell the slips apart."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from helpers.engine.cases import Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import call, unpack
+
+from .. import decoding as reference
+from ..model import END, PAD, START
+
+__all__ = ["beam_search", "greedy_decode"]
+
+# --------------------------------------------------------------------------------------------------------------- greedy
+
+WORDS = 41
+
+
+def riddle(lengths: tuple[int, ...]) -> tuple[Callable, Callable]:
+    """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and on the order in which the
+    cache holds them. Row i says END when it has read lengths[i] tokens, and goes on talking if it is asked again."""
+
+    def encode(source: Tensor) -> Tensor:
+        return (source * torch.arange(1, source.shape[1] + 1)).sum(dim=1, keepdim=True) % 97  # (b, 1)
+
+    def step(tokens: Tensor, memory: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
+        cache = tokens if cache is None else torch.cat([cache, tokens], dim=1)
+        order = torch.arange(2, cache.shape[1] + 2)
+        word = 3 + ((cache * order * order).sum(dim=1) + 5 * memory[:, 0]) % (WORDS - 3)
+        ends = torch.tensor([lengths[row % len(lengths)] == cache.shape[1] for row in range(len(tokens))])
+        return torch.nn.functional.one_hot(word.masked_fill(ends, END), WORDS).float() * 3 - 1, cache
+
+    return encode, step
+
+
+def _written(answer: Callable, lengths: tuple[int, ...], source: Tensor, longest: int) -> tuple:
+    """The tokens, and how often encoder and decoder were asked."""
+    calls = {"encoder": 0, "decoder": 0, "tokens": 0}
+    plain_encode, plain_step = riddle(lengths)
+
+    def encode(source):
+        calls["encoder"] += 1
+        return plain_encode(source)
+
+    def step(tokens, memory, cache):
+        calls["decoder"] += 1
+        calls["tokens"] += tokens.shape[1]
+        return plain_step(tokens, memory, cache)
+
+    encode.__qualname__, step.__qualname__ = "encode", "step"  # what an error message calls them
+    tokens = call(answer, encode, step, source, longest)
+    needed = min(longest, max(lengths[row % len(lengths)] for row in range(len(source))))
+    encoder = "the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times"
+    if calls["decoder"] != needed:
+        return tokens, encoder, f"{calls['decoder']} steps of the decoder, and {needed} are right"
+    return tokens, encoder, "every token read once" if calls["tokens"] == needed else "tokens read more than once"
+
+
+def sentence(b: int, m: int) -> Drawn:
+    """Source tokens."""
+    return Drawn(lambda generator: torch.randint(3, WORDS, (b, m), generator=generator))
+
+
+def _greedy(
+    encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False
+):
+    """Greedy search with one thing changed."""
+    memory, cache, written = encode(source) if memory is None else memory, None, []
+    tokens, ended = torch.full((len(source), 1), start), torch.zeros(len(source), 1, dtype=torch.bool)
+    for _ in range(longest):
+        logits, new = step(tokens, memory, cache)
+        cache = None if forget else new
+        tokens = logits.argmax(dim=-1, keepdim=True)
+        tokens = tokens.masked_fill(ended, PAD) if pad else tokens
+        ended = ended | (tokens == END)
+        written.append(tokens)
+        if (stop == "all" and ended.all()) or (stop == "any" and ended.any()):
+            break
+        tokens = tokens if change is None else change(tokens)
+    return torch.cat(written, dim=1)
+
+
+def encodes_every_step(encode, step, source, longest):
+    def again(tokens, memory, cache):
+        return step(tokens, encode(source), cache)
+
+    return _greedy(lambda source: None, again, source, longest, memory=())
+
+
+def without_cache(encode, step, source, longest):
+    memory, written = encode(source), torch.full((len(source), 1), START)
+    ended = torch.zeros(len(source), 1, dtype=torch.bool)
+    while written.shape[1] <= longest and not ended.all():
+        token = step(written, memory, None)[0].argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
+        ended = ended | (token == END)
+        written = torch.cat([written, token], dim=1)
+    return written[:, 1:]
+
+
+def without_cache_and_encoding_again(encode, step, source, longest):
+    written, ended = torch.full((len(source), 1), START), torch.zeros(len(source), 1, dtype=torch.bool)
+    while written.shape[1] <= longest and not ended.all():
+        token = step(written, encode(source), None)[0].argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
+        ended = ended | (token == END)
+        written = torch.cat([written, token], dim=1)
+    return written[:, 1:]
+
+
+def everything_into_the_cache(encode, step, source, longest):
+    memory, cache, written = encode(source), None, torch.full((len(source), 1), START)
+    ended = torch.zeros(len(source), 1, dtype=torch.bool)
+    while written.shape[1] <= longest and not ended.all():
+        logits, cache = step(written, memory, cache)
+        token = logits.argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
+        ended = ended | (token == END)
+        written = torch.cat([written, token], dim=1)
+    return written[:, 1:]
+
+
+def row_by_row(encode, step, source, longest):
+    rows = [_greedy(encode, step, row[None], longest)[0] for row in source]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def with_start(encode, step, source, longest):
+    written = _greedy(encode, step, source, longest)
+    return torch.cat([torch.full((len(source), 1), START), written], dim=1)
+
+
+def without_end(encode, step, source, longest):
+    written = _greedy(encode, step, source, longest)
+    return written.masked_fill(written == END, PAD)
+
+
+def starts_with_the_source(encode, step, source, longest):
+    memory, written, cache = encode(source), [], None
+    tokens, ended = source[:, :1], torch.zeros(len(source), 1, dtype=torch.bool)
+    while len(written) < longest and not ended.all():
+        logits, cache = step(tokens, memory, cache)
+        tokens = logits.argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
+        ended = ended | (tokens == END)
+        written.append(tokens)
+    return torch.cat(written, dim=1)
+
+
+def one_step_too_few(encode, step, source, longest):
+    return _greedy(encode, step, source, longest - 1)
+
+
+def least_likely(encode, step, source, longest):
+    def negative(tokens, memory, cache):
+        logits, cache = step(tokens, memory, cache)
+        return -logits, cache
+
+    return _greedy(encode, negative, source, longest)
+
+
+greedy_decode = Check(
+    reference=reference.greedy_decode,
+    drive=_written,
+    cases=[
+        given("3 sentences that end after 4, 2 and 6 tokens", (4, 2, 6), sentence(3, 5), 9),
+        given("2 sentences, one of them cut off at 5 tokens", (3, 8), sentence(2, 7), 5),
+        given("4 sentences that end together", (3, 3, 3, 3), sentence(4, 6), 10),
+        given("one sentence", (7,), sentence(1, 4), 12),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "the encoder run again for every token", encodes_every_step,
+            "The source doesn't change while you write, and neither does its memory. Run the encoder once, before the loop.",
+        ),
+        Misconception(
+            "everything computed again for every token", without_cache_and_encoding_again,
+            "The encoder belongs before the loop, and the cache that `step` returns belongs into the next step, with the newest token alone.",
+        ),
+        Misconception(
+            "no cache", without_cache,
+            "The tokens are right, and each step reads all of them again. Hand the cache back in, and let the decoder read the newest alone.",
+        ),
+        Misconception(
+            "all tokens read again into the cache", everything_into_the_cache,
+            "The old tokens are in the cache already. Give the newest token alone, (b, 1).",
+        ),
+        Misconception(
+            "the cache not handed back in", lambda *inputs: _greedy(*inputs, forget=True),
+            "A decoder that gets one token and no cache knows one token. Pass on what the last step returned.",
+        ),
+        Misconception(
+            "one sentence after the other", row_by_row,
+            "All rows of a batch are written together: one call of the encoder, one step for all rows.",
+        ),
+        Misconception(
+            "stops when the first sentence ends", lambda *inputs: _greedy(*inputs, stop="any"),
+            "The others are not done yet. Stop when *all* rows have said END.",
+        ),
+        Misconception(
+            "goes on to the limit", lambda *inputs: _greedy(*inputs, stop="never"),
+            "When all rows have said END there is nothing left to write. Stop there.",
+        ),
+        Misconception(
+            "goes on talking behind END", lambda *inputs: _greedy(*inputs, pad=False),
+            "A row that has ended writes PAD until the others are done.",
+        ),
+        Misconception("START in the answer", with_start, "START is what the decoder reads first. It is no part of what it writes."),
+        Misconception("END left out of the answer", without_end, "END is a part of what was written: keep it."),
+        Misconception(
+            "END as the first input", lambda *inputs: _greedy(*inputs, start=END), "The decoder begins with START, as in training.",
+        ),
+        Misconception(
+            "the source's first word as the first input", starts_with_the_source,
+            "The source comes in by the memory. The decoder begins with START, as in training.",
+        ),
+        Misconception(
+            "START read in every step", lambda *inputs: _greedy(*inputs, change=lambda tokens: torch.full_like(tokens, START)),
+            "Each step reads the token that the last one wrote.",
+        ),
+        Misconception("one token too few", one_step_too_few, "At most `longest` tokens: this many steps, if no END comes before."),
+        Misconception("the least likely token", least_likely, "The largest logit is the likeliest token: `argmax`."),
+    ],
+)  # fmt: skip
+
+# ----------------------------------------------------------------------------------------------------------------- beam
+
+
+def tree(seed: int, v: int, end: float) -> Callable:
+    """Log-probabilities (v) of the next token after a prefix: drawn for each prefix, always the same. end: added to END's logit."""
+
+    def after(prefix: tuple[int, ...]) -> Tensor:
+        number = sum((token + 1) * 31**place for place, token in enumerate(prefix)) % 2**40
+        logits = 1.5 * torch.randn(v, generator=Generator().manual_seed(seed * 7919 + number), dtype=torch.float64)
+        logits[PAD] = logits[START] = -9.0
+        logits[END] += end
+        return logits.log_softmax(dim=-1)
+
+    return after
+
+
+def spelled(chances: dict[tuple[int, ...], dict[int, float]], v: int) -> Callable:
+    """The same from a table: after a prefix (without START) these tokens, each with its probability."""
+
+    def after(prefix: tuple[int, ...]) -> Tensor:
+        found = torch.full((v,), 1e-9, dtype=torch.float64)
+        for token, chance in chances.get(prefix[1:], {END: 1.0}).items():
+            found[token] = chance
+        return (found / found.sum()).log()
+
+    return after
+
+
+def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: float) -> tuple:
+    """The tokens, their score, and how often the model was asked."""
+    rows: list[int] = []  # of each call
+
+    def next_log_probs(prefixes):
+        rows.append(len(prefixes))
+        return torch.stack([after(tuple(row)) for row in prefixes.tolist()]).float()
+
+    next_log_probs.__qualname__ = "next_log_probs"
+    tokens, score = unpack(call(answer, next_log_probs, k, longest, alpha), "tokens", "score")
+    tokens = [int(token) for token in tokens]
+    return tokens, float(score), _manner(rows, k, longest)
+
+
+def _manner(rows: list[int], k: int, longest: int) -> str:
+    """How the model was asked, in words."""
+    if len(rows) > longest:
+        return f"{len(rows)} calls, and {longest} steps are the most"
+    if rows and rows[0] > 1:
+        return f"{rows[0]} hypotheses at the start, and one is enough"
+    if max(rows, default=0) > k:
+        return f"{max(rows)} hypotheses in one call, and {k} are the most"
+    return "one call a step"
+
+
+def _beam(
+    next_log_probs, k, longest, alpha, *, add=lambda total, new: total + new, keep=True, wide=False, narrow=True,
+    penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False,
+):  # fmt: skip
+    """Beam search with one thing changed."""
+    penalty = penalty or (lambda length: ((5 + length) / 6) ** alpha)
+    live, finished = [(0.0 if normal is None else normal, [START])] * copies, []
+    for _ in range(longest):
+        log_p = next_log_probs(torch.tensor([tokens for _, tokens in live])).tolist()
+        every = [
+            [(add(total, new), [*tokens, token]) for token, new in enumerate(row)]
+            for (total, tokens), row in zip(live, log_p, strict=True)
+        ]
+        room = k - len(finished) if narrow else k
+        if wide:  # each hypothesis keeps its own best continuation
+            best = [max(row) for row in every] if len(every) >= k else sorted(sum(every, []), reverse=True)[:k]
+        else:
+            best = sorted(sum(every, []), key=lambda one: -one[0])[:room]
+        if extend:
+            live = best
+            continue
+        ended = [one for one in best if one[1][-1] == END]
+        finished += [] if lost else ended
+        live = [one for one in best if one[1][-1] != END]
+        if not live or (hasty and finished) or len(finished) >= k:
+            break
+    rest = live if late or not finished else []
+    scored = [(total / penalty(len(tokens) - 1), tokens) for total, tokens in finished + rest] or [(-math.inf, [START])]
+    score, tokens = max(scored)
+    return tokens[1:], score
+
+
+def greedily(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, 1, longest, alpha)
+
+
+def k_greedy_searches(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, wide=True)
+
+
+def without_length_care(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, 0.0)
+
+
+def divided_by_the_length(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: length)
+
+
+def length_to_the_alpha(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: length**alpha)
+
+
+def multiplied_by_the_penalty(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: ((5 + length) / 6) ** -alpha)
+
+
+def start_counted(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: ((6 + length) / 6) ** alpha)
+
+
+def end_not_counted(next_log_probs, k, longest, alpha):
+    tokens, score = [], -math.inf
+    live, finished = [(0.0, [START])], []
+    for _ in range(longest):
+        log_p = next_log_probs(torch.tensor([tokens for _, tokens in live])).tolist()
+        every = [
+            (t + new, [*old, token]) for (t, old), row in zip(live, log_p, strict=True) for token, new in enumerate(row)
+        ]
+        best = sorted(every, reverse=True)[: k - len(finished)]
+        finished += [one for one in best if one[1][-1] == END]
+        live = [one for one in best if one[1][-1] != END]
+        if not live:
+            break
+    for total, found in finished + live:
+        worth = total / ((5 + len(found) - 1 - (found[-1] == END)) / 6) ** alpha
+        tokens, score = (found[1:], worth) if worth > score else (tokens, score)
+    return tokens, score
+
+
+def only_the_last_step(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, add=lambda total, new: new)
+
+
+def log_probabilities_multiplied(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, add=lambda total, new: total * new, normal=1.0)
+
+
+def probabilities_added(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, add=lambda total, new: total + math.exp(new))
+
+
+def penalised_on_the_way(next_log_probs, k, longest, alpha):
+    """The sums are divided in every step, so old tokens are divided again and again."""
+    live, finished = [(0.0, [START])], []
+    for length in range(1, longest + 1):
+        log_p = next_log_probs(torch.tensor([tokens for _, tokens in live])).tolist()
+        every = [((t + new) / ((5 + length) / 6) ** alpha, [*old, token])
+                 for (t, old), row in zip(live, log_p, strict=True) for token, new in enumerate(row)]  # fmt: skip
+        best = sorted(every, reverse=True)[: k - len(finished)]
+        finished += [one for one in best if one[1][-1] == END]
+        live = [one for one in best if one[1][-1] != END]
+        if not live:
+            break
+    score, tokens = max(finished + live)
+    return tokens[1:], score
+
+
+def finished_lost(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, lost=True, narrow=False)
+
+
+def first_finished(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, hasty=True, late=False)
+
+
+def beam_stays_wide(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, narrow=False)
+
+
+def goes_on_behind_end(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, extend=True)
+
+
+def starts_with_copies(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, copies=k)
+
+
+def cut_off_ones_dropped(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, late=False)
+
+
+def with_start_token(next_log_probs, k, longest, alpha):
+    tokens, score = reference.beam_search(next_log_probs, k, longest, alpha)
+    return [START, *tokens], score
+
+
+def end_dropped(next_log_probs, k, longest, alpha):
+    tokens, score = reference.beam_search(next_log_probs, k, longest, alpha)
+    return [token for token in tokens if token != END], score
+
+
+def plain_sum_returned(next_log_probs, k, longest, alpha):
+    tokens, score = reference.beam_search(next_log_probs, k, longest, alpha)
+    return tokens, score * ((5 + len(tokens)) / 6) ** alpha
+
+
+def probability_returned(next_log_probs, k, longest, alpha):
+    tokens, score = reference.beam_search(next_log_probs, k, longest, alpha)
+    return tokens, math.exp(score)
+
+
+def one_by_one(next_log_probs, k, longest, alpha):
+    def slowly(prefixes):
+        return torch.cat([next_log_probs(row[None]) for row in prefixes])
+
+    return reference.beam_search(slowly, k, longest, alpha)
+
+
+# Greedy takes 3 (0.5); the best sentence begins with 4 (0.4). Tokens: 3 = a, 4 = b, 5 = c.
+TEMPTING = spelled({(): {3: 0.5, 4: 0.4, 5: 0.1}, (3,): {3: 0.4, 4: 0.3, 5: 0.3}, (4,): {5: 0.9, 3: 0.1}}, 7)
+# A short sentence of probability 0.3 and a long one of 0.25: the length penalty decides.
+LONG = spelled(
+    {(): {END: 0.3, 3: 0.45, 4: 0.25}, (3,): {4: 0.8, 5: 0.2}, (3, 4): {5: 0.9, 3: 0.1}, (3, 4, 5): {3: 0.85, 4: 0.15},
+     (3, 4, 5, 3): {END: 0.92, 4: 0.08}, (4,): {5: 0.5, 3: 0.5}}, 8)  # fmt: skip
+
+beam_search = Check(
+    reference=reference.beam_search,
+    drive=_searched,
+    cases=[
+        given("a tempting first word, k = 2", TEMPTING, 2, 6, 0.6),
+        given("a short sentence against a long one, k = 3", LONG, 3, 8, 1.0),
+        given("10 words, k = 4, at most 9 tokens", tree(333, 10, -0.5), 4, 9, 0.8),
+        given("9 words, k = 2, at most 5 tokens", tree(388, 9, 0.8), 2, 5, 0.6),
+        given("11 words, k = 2, at most 7 tokens", tree(249, 11, 0.0), 2, 7, 0.8),
+        given("10 words, k = 3, at most 4 tokens", tree(415, 10, 0.8), 3, 4, 0.8),
+        given("11 words, k = 3, at most 6 tokens", tree(189, 11, 0.5), 3, 6, 0.6),
+        given("11 words, k = 4, at most 7 tokens", tree(382, 11, 0.8), 4, 7, 1.0),
+        given("8 words, k = 2, at most 8 tokens", tree(318, 8, 0.0), 2, 8, 0.8),
+        given("k = 1: greedy search", tree(4, 8, 0.5), 1, 9, 0.6),
+        given("no length penalty, k = 3", tree(6, 10, 1.0), 3, 6, 0.0),
+    ],
+    misconceptions=[
+        Misconception(
+            "greedy search", greedily, "Keep k hypotheses alive, not one: the best first word is not always the best beginning.",
+        ),
+        Misconception(
+            "k searches side by side", k_greedy_searches,
+            "The k places go to the k best of *all* continuations together. A good hypothesis may take several, a bad one none.",
+        ),
+        Misconception(
+            "no care for length", without_length_care,
+            "Every further token makes the sum smaller, so short sentences win. Divide by the length penalty before you compare.",
+        ),
+        Misconception(
+            "divided by the plain length", divided_by_the_length, "The penalty is ((5 + |Y|) / 6)^α.",
+        ),
+        Misconception("a penalty of |Y|^α", length_to_the_alpha, "The penalty is ((5 + |Y|) / 6)^α: it starts at 1 for one token and grows slowly."),
+        Misconception(
+            "multiplied by the length penalty", multiplied_by_the_penalty, "Log-probabilities are negative: *dividing* by a penalty above 1 helps the longer one.",
+        ),
+        Misconception("START counted in the length", start_counted, "|Y| counts what was written: END yes, START no."),
+        Misconception("END not counted in the length", end_not_counted, "|Y| counts what was written: END yes, START no."),
+        Misconception(
+            "the last step's log-probability alone", only_the_last_step, "A hypothesis is as good as all its tokens together: add the new log-probability to the sum.",
+        ),
+        Misconception(
+            "scores multiplied", log_probabilities_multiplied,
+            "Probabilities are multiplied, so their logarithms are *added*. A product of two negative numbers is positive, and the worst wins.",
+        ),
+        Misconception(
+            "probabilities added", probabilities_added, "The probability of a sentence is a product. Add log-probabilities.",
+        ),
+        Misconception(
+            "the penalty applied in every step", penalised_on_the_way,
+            "Within a step all hypotheses are equally long: compare plain sums, and divide once, at the end.",
+        ),
+        Misconception(
+            "finished hypotheses lost", finished_lost, "A hypothesis that ends leaves the beam, but it may be the best of all: keep it in a list.",
+        ),
+        Misconception(
+            "stops at the first END", first_finished, "The first one to end is the shortest, not the best. Go on until k have ended, or `longest` steps are done.",
+        ),
+        Misconception(
+            "a beam that stays wide", beam_stays_wide, "A hypothesis that ended keeps its place: only k − finished of the others live on.",
+        ),
+        Misconception(
+            "goes on behind END", goes_on_behind_end, "A hypothesis that has said END is finished. Take it out of the beam.",
+        ),
+        Misconception(
+            "k copies of START", starts_with_copies,
+            "Begin with *one* hypothesis. From k equal ones come k equal continuations, and the beam is greedy search k times.",
+        ),
+        Misconception(
+            "hypotheses without an END dropped", cut_off_ones_dropped, "What has not ended after `longest` tokens is taken as it is, with its length.",
+        ),
+        Misconception("START in the answer", with_start_token, "The tokens *after* START are asked for."),
+        Misconception("END left out of the answer", end_dropped, "END is a part of what was written: keep it."),
+        Misconception(
+            "the sum returned, not the score", plain_sum_returned, "Return what the hypotheses were compared by: the sum over the length penalty.",
+        ),
+        Misconception("a probability instead of its logarithm", probability_returned, "The score is a log-probability over the length penalty: a negative number."),
+        Misconception(
+            "one call for each hypothesis", one_by_one, "All live prefixes are equally long: ask about them in one call, (j, n) → (j, v).",
+        ),
+    ],
+)  # fmt: skip

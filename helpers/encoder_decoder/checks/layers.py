@@ -1,0 +1,637 @@
+"""Checks of the encoder's and the decoder's layer: what is added, what is normalised, who asks whom."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.multi_head.heads import MultiHeadAttention
+
+from .. import layers
+
+__all__ = ["DecoderLayer", "EncoderLayer"]
+
+ROUNDING = (1e-4, 1e-4)
+FORBIDDEN = ["multi_head_attention", "transformer_encoder_layer"]  # PyTorch's own layers in disguise
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
+    """Standard normal numbers."""
+    return Drawn(lambda generator: torch.randn(shape, generator=generator, dtype=dtype))
+
+
+def padded(b: int, rows: int, m: int) -> Drawn:
+    """A mask (b, rows, m) that hides the last tokens of all sequences but the first, for all rows alike."""
+
+    def draw(generator: Generator) -> Tensor:
+        lengths = torch.randint(1, m, (b, 1, 1), generator=generator)
+        lengths[0] = m
+        return (torch.arange(m) < lengths).expand(b, rows, m).clone()
+
+    return Drawn(draw)
+
+
+def causal(n: int) -> Tensor:
+    """Token i sees tokens 0 … i."""
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+def weights_like(module: nn.Module, generator: Generator, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Drawn weights for every parameter of a module: large enough that each of them shows in the output."""
+
+    def draw(name: str, like: Tensor) -> Tensor:
+        drawn = torch.randn(like.shape, generator=generator, dtype=dtype)
+        if "norm" in name and name.endswith("weight"):
+            return 1 + drawn / 3
+        return drawn * 1.5 / math.sqrt(like.shape[-1]) if like.dim() > 1 else drawn / 2
+
+    return {name: draw(name, like) for name, like in module.state_dict().items()}
+
+
+def built(cls: Callable, sizes: Sequence, weights: dict[str, Tensor]) -> nn.Module:
+    """The module, with these weights, in their dtype."""
+    module = cls(*sizes)
+    if next(iter(weights.values())).dtype == torch.float64:
+        module.double()
+    module.load_state_dict(weights)
+    return module
+
+
+def settled(module: nn.Module, call: Callable[[], Tensor]) -> tuple:
+    """The output in evaluation mode, and how dropout behaves. An output that is different each time is not compared."""
+    module.eval()
+    output, again = call(), call()
+    if isinstance(output, Tensor) and not torch.equal(output.nan_to_num(), again.nan_to_num()):
+        return "evaluation: different each time", "training: not looked at"
+    module.train()
+    dropped = isinstance(output, Tensor) and not torch.equal(call().nan_to_num(), call().nan_to_num())
+    return output, "training: drops something" if dropped else "training: drops nothing"
+
+
+# ------------------------------------------------------------------------------------------------- the encoder's layer
+
+
+def _run_encoder(cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, mask: Tensor | None) -> tuple:
+    layer = built(cls, sizes, weights)
+    return settled(layer, lambda: layer(x) if mask is None else layer(x, mask))
+
+
+def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, mask: bool, dtype=torch.float32) -> Case:
+    like = layers.EncoderLayer(d, h, d_ff)
+    weights = Drawn(lambda generator: weights_like(like, generator, dtype))
+    return given(label, (d, h, d_ff, 0.4), weights, normal(b, m, d, dtype=dtype), padded(b, m, m) if mask else None)
+
+
+class _Encoder(nn.Module):
+    """Right, in small steps: each slip below changes one."""
+
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d, h)
+        self.linear1, self.linear2 = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.p = dropout
+
+    def drop(self, x):
+        return F.dropout(x, self.p, self.training)
+
+    def attend(self, x, mask):
+        return self.drop(self.self_attn(x, mask=mask))
+
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x).relu()))
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attend(x, mask))
+        return self.norm2(x + self.feed(x))
+
+
+class EncoderPreNorm(_Encoder):
+    def forward(self, x, mask=None):
+        x = x + self.attend(self.norm1(x), mask)
+        return x + self.feed(self.norm2(x))
+
+
+class EncoderNormOfSublayer(_Encoder):
+    def forward(self, x, mask=None):
+        x = x + self.norm1(self.attend(x, mask))
+        return x + self.norm2(self.feed(x))
+
+
+class EncoderWithoutResiduals(_Encoder):
+    def forward(self, x, mask=None):
+        return self.norm2(self.feed(self.norm1(self.attend(x, mask))))
+
+
+class EncoderWithoutFirstResidual(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(self.attend(x, mask))
+        return self.norm2(x + self.feed(x))
+
+
+class EncoderWithoutSecondResidual(_Encoder):
+    def forward(self, x, mask=None):
+        return self.norm2(self.feed(self.norm1(x + self.attend(x, mask))))
+
+
+class EncoderWithTheOldResidual(_Encoder):
+    def forward(self, x, mask=None):
+        return self.norm2(x + self.feed(self.norm1(x + self.attend(x, mask))))
+
+
+class EncoderInParallel(_Encoder):
+    def forward(self, x, mask=None):
+        return self.norm2(self.norm1(x + self.attend(x, mask)) + self.feed(x))
+
+
+class EncoderWithoutNorms(_Encoder):
+    def forward(self, x, mask=None):
+        x = x + self.attend(x, mask)
+        return x + self.feed(x)
+
+
+class EncoderWithOneNorm(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attend(x, mask))
+        return self.norm1(x + self.feed(x))
+
+
+class EncoderWithNormsSwapped(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm2(x + self.attend(x, mask))
+        return self.norm1(x + self.feed(x))
+
+
+class EncoderWithoutLastNorm(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.attend(x, mask))
+        return x + self.feed(x)
+
+
+class EncoderFeedForwardFirst(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.feed(x))
+        return self.norm2(x + self.attend(x, mask))
+
+
+class EncoderWithoutFeedForward(_Encoder):
+    def forward(self, x, mask=None):
+        return self.norm1(x + self.attend(x, mask))
+
+
+class EncoderWithoutRelu(_Encoder):
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x)))
+
+
+class EncoderWithGelu(_Encoder):
+    def feed(self, x):
+        return self.drop(self.linear2(F.gelu(self.linear1(x))))
+
+
+class EncoderWithReluAtTheEnd(_Encoder):
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x).relu()).relu())
+
+
+class EncoderWithoutMask(_Encoder):
+    def attend(self, x, mask):
+        return self.drop(self.self_attn(x))
+
+
+class EncoderCausal(_Encoder):
+    def attend(self, x, mask):
+        seen = causal(x.shape[1])
+        return self.drop(self.self_attn(x, mask=seen if mask is None else seen & mask))
+
+
+class EncoderMaskInverted(_Encoder):
+    def attend(self, x, mask):
+        return self.drop(self.self_attn(x, mask=None if mask is None else ~mask))
+
+
+class EncoderAlwaysDrops(_Encoder):
+    def drop(self, x):
+        return F.dropout(x, self.p)
+
+
+class EncoderNeverDrops(_Encoder):
+    def drop(self, x):
+        return x
+
+
+EncoderLayer = Check(
+    reference=layers.EncoderLayer,
+    drive=_run_encoder,
+    cases=[
+        _encoder("m = 5, d = 12, 3 heads, d_ff = 20", b=2, m=5, d=12, h=3, d_ff=20, mask=False),
+        _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, mask=True),
+        _encoder("d_ff narrower than d, m = 4, in float64", b=2, m=4, d=10, h=5, d_ff=6, mask=True, dtype=torch.float64),
+    ],
+    misconceptions=[
+        Misconception(
+            "the norm before the sublayer (pre-norm)", EncoderPreNorm,
+            "That is how newer models do it (Xiong et al., 2020). The layer of 2017 normalises the *sum*: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "the sublayer's output normalised, not the sum", EncoderNormOfSublayer,
+            "Add first, then normalise: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "no residual connections", EncoderWithoutResiduals,
+            "Each sublayer only adds to what was there: its input goes around it and into the sum.",
+        ),
+        Misconception(
+            "no residual around the attention", EncoderWithoutFirstResidual,
+            "The attention's output is added to its input before the norm. Without it a token forgets what it was.",
+        ),
+        Misconception(
+            "no residual around the feed-forward network", EncoderWithoutSecondResidual,
+            "The second sublayer is wrapped like the first: its output is added to its own input.",
+        ),
+        Misconception(
+            "the second residual taken from the layer's input", EncoderWithTheOldResidual,
+            "What goes around the feed-forward network is what goes into it: the output of the first norm.",
+        ),
+        Misconception(
+            "the feed-forward network beside the attention", EncoderInParallel,
+            "One after the other: the feed-forward network reads what the first norm gives.",
+        ),
+        Misconception("no norms", EncoderWithoutNorms, "After each of the two sums comes a layer norm."),
+        Misconception(
+            "no norm at the end", EncoderWithoutLastNorm, "There are two norms, one after each sum. The second is the layer's last step.",
+        ),
+        Misconception(
+            "one norm for both sums", EncoderWithOneNorm,
+            "The two norms have gains and biases of their own: `norm1` after the attention, `norm2` after the feed-forward network.",
+        ),
+        Misconception(
+            "the two norms swapped", EncoderWithNormsSwapped, "`norm1` follows the attention, `norm2` the feed-forward network.",
+        ),
+        Misconception(
+            "the feed-forward network first", EncoderFeedForwardFirst, "First the tokens talk to each other, then each thinks by itself.",
+        ),
+        Misconception(
+            "no feed-forward network", EncoderWithoutFeedForward,
+            "There is a second sublayer: `linear1`, ReLU, `linear2`, on every token by itself.",
+        ),
+        Misconception(
+            "no ReLU", EncoderWithoutRelu, "Two linear maps without anything between them are one linear map. The ReLU stands between.",
+        ),
+        Misconception("GELU instead of ReLU", EncoderWithGelu, "GELU came later. The layer of 2017 has max(0, ·)."),
+        Misconception(
+            "a ReLU at the end too", EncoderWithReluAtTheEnd,
+            "After `linear2` no ReLU: otherwise the sublayer could only ever add, never take away.",
+        ),
+        Misconception(
+            "the mask not used", EncoderWithoutMask, "Hand the mask on to the attention, or padding is read like words.",
+        ),
+        Misconception(
+            "a causal mask in the encoder", EncoderCausal,
+            "The source is known as a whole, so every token may read all of it, what comes later too. Only the given mask hides.",
+        ),
+        Misconception(
+            "the mask inverted", EncoderMaskInverted,
+            "True means: may attend, here as in `MultiHeadAttention`. Hand it on as it is.",
+        ),
+        Misconception(
+            "dropout that never stops", EncoderAlwaysDrops,
+            "After `layer.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+        ),
+        Misconception(
+            "no dropout", EncoderNeverDrops,
+            "In training mode the output of each sublayer goes through dropout before it is added (section 5.4 of the paper).",
+        ),
+    ],
+    within=ROUNDING,
+    forbids=FORBIDDEN,
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------- the decoder's layer
+
+
+def _run_decoder(cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, memory: Tensor, masks: tuple) -> tuple:
+    layer = built(cls, sizes, weights)
+    return settled(layer, lambda: layer(x, memory, *masks))
+
+
+def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
+    """masks: "none", "causal", "padding" (of the memory) or "both"."""
+    like = layers.DecoderLayer(d, h, d_ff)
+    weights = Drawn(lambda generator: weights_like(like, generator, dtype))
+
+    def draw(generator: Generator) -> tuple:
+        own = causal(n) if masks in ("causal", "both") else None
+        return own, padded(b, n, m).make(generator) if masks in ("padding", "both") else None
+
+    tokens = normal(b, n, d, dtype=dtype), normal(b, m, d, dtype=dtype)
+    return given(label, (d, h, d_ff, 0.4), weights, *tokens, Drawn(draw))
+
+
+class _Decoder(nn.Module):
+    """Right, in small steps."""
+
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn, self.cross_attn = MultiHeadAttention(d, h), MultiHeadAttention(d, h)
+        self.linear1, self.linear2 = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
+        self.p = dropout
+
+    def drop(self, x):
+        return F.dropout(x, self.p, self.training)
+
+    def own(self, x, mask):
+        return self.drop(self.self_attn(x, mask=mask))
+
+    def cross(self, x, memory, memory_mask):
+        return self.drop(self.cross_attn(x, memory, memory_mask))
+
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x).relu()))
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderCrossCausal(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        seen = torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool).tril()
+        return super().cross(x, memory, seen if memory_mask is None else seen & memory_mask)
+
+
+class DecoderQueriesFromMemory(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(memory + self.drop(self.cross_attn(memory, x)))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderReadsItself(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return self.drop(self.cross_attn(x, x))
+
+
+class DecoderReadsItselfMasked(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(x + self.drop(self.cross_attn(x, x, mask)))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderWithoutCross(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderCrossFirst(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.cross(x, memory, memory_mask))
+        x = self.norm2(x + self.own(x, mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderOneAttentionForBoth(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return self.drop(self.self_attn(x, memory, memory_mask))
+
+
+class DecoderAttentionsSwapped(_Decoder):
+    def own(self, x, mask):
+        return self.drop(self.cross_attn(x, mask=mask))
+
+    def cross(self, x, memory, memory_mask):
+        return self.drop(self.self_attn(x, memory, memory_mask))
+
+
+class DecoderAsksWithItsInput(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        first = self.norm1(x + self.own(x, mask))
+        second = self.norm2(first + self.cross(x, memory, memory_mask))
+        return self.norm3(second + self.feed(second))
+
+
+class DecoderBothAttentionsAtOnce(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm2(x + self.own(x, mask) + self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderReadsMemoryInBoth(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.drop(self.self_attn(x, memory, memory_mask)))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderOwnMaskLost(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, None)
+
+
+class DecoderOwnMaskInverted(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, None if mask is None else ~mask)
+
+
+class DecoderAlwaysCausal(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, causal(x.shape[1]))
+
+
+class DecoderMemoryMaskLost(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory, None)
+
+
+class DecoderMemoryMaskInverted(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory, None if memory_mask is None else ~memory_mask)
+
+
+class DecoderPreNorm(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.own(self.norm1(x), mask)
+        x = x + self.cross(self.norm2(x), memory, memory_mask)
+        return x + self.feed(self.norm3(x))
+
+
+class DecoderNormOfSublayer(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.norm1(self.own(x, mask))
+        x = x + self.norm2(self.cross(x, memory, memory_mask))
+        return x + self.norm3(self.feed(x))
+
+
+class DecoderWithoutResidualOfSelf(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(self.own(x, mask))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderWithoutResidualOfCross(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
+class DecoderWithoutResidualOfFeed(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm3(self.feed(x))
+
+
+class DecoderNormsSwapped(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm3(x + self.cross(x, memory, memory_mask))
+        return self.norm2(x + self.feed(x))
+
+
+class DecoderWithoutRelu(_Decoder):
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x)))
+
+
+class DecoderWithoutFeedForward(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        return self.norm2(x + self.cross(x, memory, memory_mask))
+
+
+class DecoderAlwaysDrops(_Decoder):
+    def drop(self, x):
+        return F.dropout(x, self.p)
+
+
+class DecoderNeverDrops(_Decoder):
+    def drop(self, x):
+        return x
+
+
+DecoderLayer = Check(
+    reference=layers.DecoderLayer,
+    drive=_run_decoder,
+    cases=[
+        _decoder("n = 5, m = 7, d = 12, 3 heads, causal", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="causal"),
+        _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),
+        _decoder("causal, and padding in the memory", b=3, n=7, m=4, d=10, h=5, d_ff=6, masks="both"),
+        _decoder("n = m = 5, both masks, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="both", dtype=torch.float64),
+        _decoder("no mask at all, n = 4, m = 6", b=2, n=4, m=6, d=8, h=4, d_ff=5, masks="none"),
+    ],
+    misconceptions=[
+        Misconception(
+            "cross-attention masked causally", DecoderCrossCausal,
+            "The source is known as a whole before the first word is written: word 1 of the target may need the last word of the source. Only "
+            "`memory_mask` hides anything there.",
+        ),
+        Misconception(
+            "queries from the encoder", DecoderQueriesFromMemory,
+            "The decoder asks, the encoder answers: queries come from `x`, keys and values from `memory`. The output has a row for each "
+            "token of `x`.",
+        ),
+        Misconception(
+            "cross-attention that reads the target", DecoderReadsItself,
+            "The second attention takes its keys and values from `memory`. As it is, nothing of the source reaches the decoder.",
+        ),
+        Misconception(
+            "self-attention twice", DecoderReadsItselfMasked,
+            "The second attention is no second self-attention: keys and values come from `memory`, and the mask is `memory_mask`.",
+        ),
+        Misconception(
+            "no cross-attention", DecoderWithoutCross,
+            "Between self-attention and feed-forward network the decoder reads the memory. Without that it is a language model.",
+        ),
+        Misconception(
+            "cross-attention before self-attention", DecoderCrossFirst,
+            "First the target's tokens read each other, then the memory. In this order a query knows what has been written already.",
+        ),
+        Misconception(
+            "the memory in both attentions", DecoderReadsMemoryInBoth,
+            "The first attention is self-attention, among the target's own tokens, with `mask`.",
+        ),
+        Misconception(
+            "one attention for both", DecoderOneAttentionForBoth,
+            "Self-attention and cross-attention have weights of their own: `self_attn` and `cross_attn`.",
+        ),
+        Misconception(
+            "the two attentions swapped", DecoderAttentionsSwapped,
+            "`self_attn` reads the target, `cross_attn` the memory.",
+        ),
+        Misconception(
+            "cross-attention asks with the layer's input", DecoderAsksWithItsInput,
+            "The sublayers stand in a row: cross-attention gets what the first norm gives.",
+        ),
+        Misconception(
+            "both attentions at once", DecoderBothAttentionsAtOnce,
+            "Three sublayers, each with a sum and a norm of its own, one after the other.",
+        ),
+        Misconception(
+            "the causal mask not used", DecoderOwnMaskLost,
+            "Hand `mask` on to the self-attention. Without it every token reads the word that it should predict.",
+        ),
+        Misconception(
+            "the causal mask inverted", DecoderOwnMaskInverted,
+            "True means: may attend, here as in `MultiHeadAttention`. Hand it on as it is.",
+        ),
+        Misconception(
+            "a causal mask that nobody asked for", DecoderAlwaysCausal,
+            "The layer hides what `mask` hides. Where none is given, nothing is hidden: the model decides, not the layer.",
+        ),
+        Misconception(
+            "the memory's mask not used", DecoderMemoryMaskLost,
+            "Hand `memory_mask` on to the cross-attention, or the padding of the source is read like words.",
+        ),
+        Misconception(
+            "the memory's mask inverted", DecoderMemoryMaskInverted,
+            "True means: may attend, here as in `MultiHeadAttention`. Hand it on as it is.",
+        ),
+        Misconception(
+            "the norm before the sublayer (pre-norm)", DecoderPreNorm,
+            "That is how newer models do it. The layer of 2017 normalises the *sum*: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "the sublayer's output normalised, not the sum", DecoderNormOfSublayer,
+            "Add first, then normalise: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "no residual around the self-attention", DecoderWithoutResidualOfSelf,
+            "All three sublayers are wrapped alike: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "no residual around the cross-attention", DecoderWithoutResidualOfCross,
+            "What is read in the memory is added to what the token knows already. Without the sum it would forget the target.",
+        ),
+        Misconception(
+            "no residual around the feed-forward network", DecoderWithoutResidualOfFeed,
+            "All three sublayers are wrapped alike: norm(x + sublayer(x)).",
+        ),
+        Misconception(
+            "two norms swapped", DecoderNormsSwapped, "`norm2` follows the cross-attention, `norm3` the feed-forward network.",
+        ),
+        Misconception("no ReLU", DecoderWithoutRelu, "Two linear maps without a ReLU between them are one linear map."),
+        Misconception(
+            "no feed-forward network", DecoderWithoutFeedForward,
+            "The third sublayer is the feed-forward network, as in the encoder's layer.",
+        ),
+        Misconception(
+            "dropout that never stops", DecoderAlwaysDrops,
+            "After `layer.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+        ),
+        Misconception(
+            "no dropout", DecoderNeverDrops, "In training mode the output of each sublayer goes through dropout before it is added.",
+        ),
+    ],
+    within=ROUNDING,
+    forbids=FORBIDDEN,
+)  # fmt: skip

@@ -1,0 +1,455 @@
+"""Checks of the whole model: what is embedded how, which layer reads which, and who may see whom."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import choice
+from helpers.transformer_lm.positions import sinusoidal_positions
+
+from .. import model as reference
+from ..layers import DecoderLayer, EncoderLayer
+from .layers import FORBIDDEN, ROUNDING, built, causal, settled, weights_like
+
+__all__ = ["EncoderDecoder", "which_connects_where"]
+
+PAD = reference.PAD
+
+
+def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor) -> tuple:
+    """The memory, the logits (by the model as a whole, and by its two halves), and how dropout behaves."""
+    model, real = built(cls, sizes, weights), source != PAD
+    logits, training = settled(model, lambda: model(source, target))
+    if isinstance(logits, str):  # random: nothing to compare
+        return logits, training
+    model.eval()
+    memory = model.encode(source, real)
+    return memory, logits, model.decode(target, memory, real), training
+
+
+def _model(
+    label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, layers: int, padding=True, dtype=torch.float32
+) -> Case:
+    sizes = (29, 23, d, h, d_ff, layers, 0.3)
+    like = reference.EncoderDecoder(*sizes)
+
+    def source(generator: Generator) -> Tensor:
+        tokens = torch.randint(3, 29, (b, m), generator=generator)
+        lengths = torch.randint(1, m, (b, 1), generator=generator)
+        lengths[0] = m
+        return tokens.masked_fill(torch.arange(m) >= lengths, PAD) if padding else tokens
+
+    target = Drawn(lambda generator: torch.randint(3, 23, (b, n), generator=generator))
+    return given(label, sizes, Drawn(lambda generator: weights_like(like, generator, dtype)), Drawn(source), target)
+
+
+class _Model(nn.Module):
+    """Right, in small steps: each slip below changes one."""
+
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__()
+        self.d = d
+        self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
+        self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff, dropout) for _ in range(layers))
+        self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff, dropout) for _ in range(layers))
+        self.head, self.dropout = nn.Linear(d, target_words), nn.Dropout(dropout)
+
+    def positions(self, x):
+        return sinusoidal_positions(x.shape[1], self.d).to(x)
+
+    def embed(self, tokens, embedding):
+        x = embedding(tokens) * math.sqrt(self.d)
+        return self.dropout(x + self.positions(x))
+
+    def embed_source(self, tokens):
+        return self.embed(tokens, self.source_embedding)
+
+    def embed_target(self, tokens):
+        return self.embed(tokens, self.target_embedding)
+
+    def encoder_mask(self, real):
+        return real[:, None]
+
+    def memory_mask(self, real, n):
+        return real[:, None]
+
+    def own_mask(self, n):
+        return causal(n)
+
+    def outputs(self, source, real):
+        """Of the embedding and of every encoder layer."""
+        found = [self.embed_source(source)]
+        for layer in self.encoder:
+            found.append(layer(found[-1], self.encoder_mask(real)))
+        return found
+
+    def encode(self, source, real):
+        return self.outputs(source, real)[-1]
+
+    def read(self, memory, index):
+        return memory
+
+    def decode(self, target, memory, real):
+        x = self.embed_target(target)
+        for index, layer in enumerate(self.decoder):
+            x = layer(
+                x, self.read(memory, index), self.own_mask(target.shape[1]), self.memory_mask(real, target.shape[1])
+            )
+        return self.head(x)
+
+    def forward(self, source, target):
+        real = source != PAD
+        return self.decode(target, self.encode(source, real), real)
+
+
+class ReadsTheEmbeddings(_Model):
+    def encode(self, source, real):
+        return self.outputs(source, real)[0]
+
+
+class ReadsTheFirstLayer(_Model):
+    def encode(self, source, real):
+        return self.outputs(source, real)[1]
+
+
+class ReadsTheLayerBeside(_Model):
+    """Decoder layer i reads encoder layer i."""
+
+    def encode(self, source, real):
+        self.kept = self.outputs(source, real)[1:]
+        return self.kept[-1]
+
+    def read(self, memory, index):
+        return self.kept[index]
+
+
+class ReadsTheEncoderBackwards(ReadsTheLayerBeside):
+    def read(self, memory, index):
+        return self.kept[-1 - index]
+
+
+class MemoryForTheFirstLayerAlone(_Model):
+    def decode(self, target, memory, real):
+        x, n = self.embed_target(target), target.shape[1]
+        for index, layer in enumerate(self.decoder):
+            own = (x, causal(n)) if index else (memory, self.memory_mask(real, n))
+            x = layer(x, own[0], causal(n), own[1])
+        return self.head(x)
+
+
+class EncoderShared(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.encoder = nn.ModuleList([self.encoder[0]] * len(self.encoder))
+
+
+class DecoderShared(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.decoder = nn.ModuleList([self.decoder[0]] * len(self.decoder))
+
+
+class AllShared(EncoderShared, DecoderShared):
+    pass
+
+
+class EncoderNotStacked(_Model):
+    def encode(self, source, real):
+        return self.encoder[-1](self.embed_source(source), self.encoder_mask(real))
+
+
+class DecoderNotStacked(_Model):
+    def decode(self, target, memory, real):
+        x, n = self.embed_target(target), target.shape[1]
+        return self.head(self.decoder[-1](x, memory, causal(n), self.memory_mask(real, n)))
+
+
+class WithoutScale(_Model):
+    def embed(self, tokens, embedding):
+        x = embedding(tokens)
+        return self.dropout(x + self.positions(x))
+
+
+class PositionsScaledToo(_Model):
+    def embed(self, tokens, embedding):
+        x = embedding(tokens)
+        return self.dropout((x + self.positions(x)) * math.sqrt(self.d))
+
+
+class EmbeddingDividedByRoot(_Model):
+    def embed(self, tokens, embedding):
+        x = embedding(tokens) / math.sqrt(self.d)
+        return self.dropout(x + self.positions(x))
+
+
+class WithoutPositions(_Model):
+    def positions(self, x):
+        return torch.zeros_like(x)
+
+
+class PositionsInSourceOnly(_Model):
+    def embed_target(self, tokens):
+        return self.dropout(self.target_embedding(tokens) * math.sqrt(self.d))
+
+
+class PositionsInTargetOnly(_Model):
+    def embed_source(self, tokens):
+        return self.dropout(self.source_embedding(tokens) * math.sqrt(self.d))
+
+
+class PositionsFromOne(_Model):
+    def positions(self, x):
+        return sinusoidal_positions(x.shape[1] + 1, self.d)[1:].to(x)
+
+
+class PositionsInHalves(_Model):
+    def positions(self, x):
+        table = sinusoidal_positions(x.shape[1], self.d).to(x)
+        return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
+class OneEmbedding(_Model):
+    def embed_target(self, tokens):
+        return self.embed(tokens, self.source_embedding)
+
+
+class WithoutCausalMask(_Model):
+    def own_mask(self, n):
+        return None
+
+
+class OwnTokenHidden(_Model):
+    def own_mask(self, n):
+        mask = torch.ones(n, n, dtype=torch.bool).tril(-1)
+        mask[0, 0] = True
+        return mask
+
+
+class SeesOneAhead(_Model):
+    def own_mask(self, n):
+        return torch.ones(n, n, dtype=torch.bool).tril(1)
+
+
+class MemoryMaskedCausally(_Model):
+    def memory_mask(self, real, n):
+        return real[:, None] & torch.ones(n, real.shape[1], dtype=torch.bool).tril()
+
+
+class EncoderMaskedCausally(_Model):
+    def encoder_mask(self, real):
+        return real[:, None] & causal(real.shape[1])
+
+
+class PaddingReadByEncoder(_Model):
+    def encoder_mask(self, real):
+        return None
+
+
+class PaddingReadByDecoder(_Model):
+    def memory_mask(self, real, n):
+        return None
+
+
+class PaddingReadByBoth(PaddingReadByEncoder, PaddingReadByDecoder):
+    pass
+
+
+class WithSoftmax(_Model):
+    def decode(self, target, memory, real):
+        return super().decode(target, memory, real).softmax(dim=-1)
+
+
+class WithLogSoftmax(_Model):
+    def decode(self, target, memory, real):
+        return super().decode(target, memory, real).log_softmax(dim=-1)
+
+
+class WithoutHead(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.last = self.head
+
+    def decode(self, target, memory, real):
+        x, n = self.embed_target(target), target.shape[1]
+        for layer in self.decoder:
+            x = layer(x, memory, causal(n), self.memory_mask(real, n))
+        return x
+
+    def load_state_dict(self, weights, strict=True):
+        return super().load_state_dict(weights, strict=False)
+
+
+class LastTokenAlone(_Model):
+    def decode(self, target, memory, real):
+        return super().decode(target, memory, real)[:, -1]
+
+
+class DropsForEver(_Model):
+    def train(self, mode=True):
+        return super().train(True)
+
+
+class DropsNothing(_Model):
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__(source_words, target_words, d, h, d_ff, layers, 0.0)
+
+
+EncoderDecoder = Check(
+    reference=reference.EncoderDecoder,
+    drive=_run,
+    cases=[
+        _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),
+        _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3),
+        _model("2 layers, no padding, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, dtype=torch.float64),
+        _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1),
+    ],
+    misconceptions=[
+        Misconception(
+            "the decoder reads the embeddings", ReadsTheEmbeddings,
+            "What the decoder reads is what has gone through all encoder layers. Does your loop hand its result on, and is it returned?",
+        ),
+        Misconception(
+            "the decoder reads the first encoder layer", ReadsTheFirstLayer,
+            "The memory is the output of the *last* encoder layer: return after the loop, not in it.",
+        ),
+        Misconception(
+            "decoder layer i reads encoder layer i", ReadsTheLayerBeside,
+            "The picture in the paper shows the two stacks side by side, but the arrow starts at the top of the encoder: every decoder layer "
+            "reads the output of the last encoder layer.",
+        ),
+        Misconception(
+            "the decoder reads the encoder from the top down", ReadsTheEncoderBackwards,
+            "Every decoder layer reads the same memory, the output of the last encoder layer.",
+        ),
+        Misconception(
+            "only the first decoder layer reads the memory", MemoryForTheFirstLayerAlone,
+            "Every decoder layer has a cross-attention of its own, and each reads the memory.",
+        ),
+        Misconception(
+            "all encoder layers share their parameters", EncoderShared,
+            "`[layer] * layers` is one layer in a list several times. Each layer needs parameters of its own: make a new one each time, or "
+            "`copy.deepcopy` it.",
+        ),
+        Misconception(
+            "all decoder layers share their parameters", DecoderShared,
+            "`[layer] * layers` is one layer in a list several times. Each layer needs parameters of its own: make a new one each time, or "
+            "`copy.deepcopy` it.",
+        ),
+        Misconception(
+            "the layers of both stacks share their parameters", AllShared,
+            "A list that holds one layer several times has one set of parameters. Make a new layer each time.",
+        ),
+        Misconception(
+            "encoder layers that all read the embeddings", EncoderNotStacked,
+            "Each layer reads the one before: x = layer(x). Here only the last one counts.",
+        ),
+        Misconception(
+            "decoder layers that all read the embeddings", DecoderNotStacked,
+            "Each layer reads the one before: x = layer(x, …). Here only the last one counts.",
+        ),
+        Misconception(
+            "embeddings without the factor √d", WithoutScale,
+            "The entries of an embedding are small. Times √d they are as large as the positions that are added (section 3.4 of the paper).",
+        ),
+        Misconception(
+            "the positions multiplied by √d too", PositionsScaledToo, "Only the embedding is multiplied by √d. Then the positions are added.",
+        ),
+        Misconception(
+            "embeddings divided by √d", EmbeddingDividedByRoot, "The embeddings are *multiplied* by √d. It is scores that are divided.",
+        ),
+        Misconception(
+            "no positions", WithoutPositions,
+            "Attention doesn't know the order of its tokens. Add `sinusoidal_positions` to both embeddings.",
+        ),
+        Misconception(
+            "no positions in the target", PositionsInSourceOnly, "Both sequences get positions, each counted from 0.",
+        ),
+        Misconception(
+            "no positions in the source", PositionsInTargetOnly, "Both sequences get positions, each counted from 0.",
+        ),
+        Misconception("positions that start at 1", PositionsFromOne, "The first token stands at position 0."),
+        Misconception(
+            "sines and cosines in two halves", PositionsInHalves,
+            "In this course they alternate: sin, cos, sin, cos. `sinusoidal_positions` of unit 05 gives them.",
+        ),
+        Misconception(
+            "one embedding for both vocabularies", OneEmbedding,
+            "Token 7 of the source and token 7 of the target are different words: two vocabularies, two embeddings.",
+        ),
+        Misconception(
+            "no causal mask", WithoutCausalMask,
+            "The decoder gets the whole target at once. Without the mask each position reads the word it should predict.",
+        ),
+        Misconception(
+            "the own token hidden", OwnTokenHidden, "Token i sees tokens 0 … i, itself included: `tril()`, without −1.",
+        ),
+        Misconception("a look at the next token", SeesOneAhead, "Token i sees tokens 0 … i and none after: `tril()`, without +1."),
+        Misconception(
+            "cross-attention masked causally", MemoryMaskedCausally,
+            "The source is known as a whole. In cross-attention only its padding is hidden.",
+        ),
+        Misconception(
+            "a causal mask in the encoder", EncoderMaskedCausally, "The source is known as a whole: in the encoder only padding is hidden.",
+        ),
+        Misconception(
+            "padding read by both", PaddingReadByBoth,
+            "Source tokens equal to PAD are no words. Hide them as keys, in the encoder and in cross-attention: `real[:, None]`.",
+        ),
+        Misconception(
+            "padding read by the encoder", PaddingReadByEncoder,
+            "Padding is hidden in cross-attention, but the words of the source read it in the encoder. Hide it as a key there too.",
+        ),
+        Misconception(
+            "padding read by the decoder", PaddingReadByDecoder,
+            "Padding is hidden in the encoder, but its rows are still there, and cross-attention reads them. Hide them there too.",
+        ),
+        Misconception(
+            "a softmax at the end", WithSoftmax, "The model returns logits. The loss takes the softmax itself, and greedy search needs none.",
+        ),
+        Misconception(
+            "a log-softmax at the end", WithLogSoftmax, "The model returns logits, as they come out of `head`.",
+        ),
+        Misconception("no head", WithoutHead, "The last step is `head`: from d features to a score for each word of the target."),
+        Misconception(
+            "logits of the last position only", LastTokenAlone,
+            "In training every position is asked for its next token: return the logits of all of them, (b, n, target_words).",
+        ),
+        Misconception(
+            "dropout that never stops", DropsForEver,
+            "After `model.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+        ),
+        Misconception(
+            "no dropout", DropsNothing, "Hand `dropout` on to the layers, and drop after the positions have been added (section 5.4).",
+        ),
+    ],
+    within=ROUNDING,
+    forbids=FORBIDDEN,
+)  # fmt: skip
+
+which_connects_where = Check(
+    reference=reference.which_connects_where,
+    cases=[given("your choice")],
+    drive=choice,
+    misconceptions=[
+        Misconception(
+            "each decoder layer reads the encoder layer beside it", lambda: "a",
+            "So the picture in the paper is often read. But its arrow starts at the top of the encoder, after all its layers.",
+        ),
+        Misconception(
+            "only the first decoder layer reads the memory", lambda: "c",
+            "Cross-attention is a part of every decoder layer. The second layer knows more of the target, and can ask better questions.",
+        ),
+        Misconception(
+            "only the last decoder layer reads the memory", lambda: "d",
+            "Cross-attention is a part of every decoder layer: what the first one reads, the later ones can work with.",
+        ),
+        Misconception(
+            "the decoder reads all encoder layers", lambda: "e",
+            "That would be possible, and has been tried. In the model of 2017 only the output of the last encoder layer is read.",
+        ),
+    ],
+)  # fmt: skip

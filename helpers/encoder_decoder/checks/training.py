@@ -1,0 +1,414 @@
+"""Checks of teacher forcing, of exact match, and of a small training run whose steps are counted and whose strings were never seen."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.driving import call, unpack
+
+from .. import tasks
+from .. import training as reference
+from ..model import END, PAD, START, EncoderDecoder
+
+__all__ = ["train_reversal"]
+
+# ------------------------------------------------------------------------------------------------------ teacher forcing
+
+
+def _forced(answer: Callable, target: Tensor) -> tuple:
+    """Inputs and labels. What the decoder reads where nothing is asked (the label is PAD) makes no difference."""
+    inputs, labels = unpack(call(answer, target), "inputs", "labels")
+    if isinstance(inputs, Tensor) and isinstance(labels, Tensor) and inputs.shape == labels.shape:
+        inputs = inputs.masked_fill(labels == PAD, PAD)
+    return inputs, labels
+
+
+def _targets(b: int, n: int, shortest: int = 1) -> Drawn:
+    """At least one row is full, and, where `shortest` allows it, one is as short as that."""
+
+    def draw(generator: Generator) -> Tensor:
+        tokens = tasks.strings(b, n, 20, generator, shortest)
+        tokens[0] = torch.randint(3, 23, (n,), generator=generator)
+        tokens[1, shortest:] = PAD
+        return tokens
+
+    return Drawn(draw)
+
+
+def _ended(target: Tensor) -> Tensor:
+    return reference.teacher_forcing(target)[1]
+
+
+def _started(target: Tensor) -> Tensor:
+    return torch.cat([torch.full_like(target[:, :1], START), target], dim=1)
+
+
+def _column(target: Tensor, token: int) -> Tensor:
+    return torch.full_like(target[:, :1], token)
+
+
+def without_end(target):
+    return _started(target), torch.cat([target, _column(target, PAD)], dim=1)
+
+
+def two_ahead(target):
+    return _started(target), torch.cat([_ended(target)[:, 1:], _column(target, PAD)], dim=1)
+
+
+def only_the_target(target):
+    labels = _ended(target)
+    return torch.cat([target, _column(target, PAD)], dim=1), labels
+
+
+def end_at_the_edge(target):
+    return _started(target), torch.cat([target, _column(target, END)], dim=1)
+
+
+def start_marked_with_end(target):
+    return torch.cat([_column(target, END), target], dim=1), _ended(target)
+
+
+def padding_ignored_by_number(target):
+    labels = _ended(target)
+    return _started(target), labels.masked_fill(labels == PAD, -100)
+
+
+def start_in_the_labels(target):
+    return _started(target), _started(target)
+
+
+def swapped(target):
+    return _ended(target), _started(target)
+
+
+def ends_everywhere(target):
+    labels = _ended(target)
+    return _started(target), labels.masked_fill(labels == PAD, END)
+
+
+teacher_forcing = Check(
+    reference=reference.teacher_forcing,
+    drive=_forced,
+    cases=[
+        given("3 targets of up to 6 tokens", _targets(3, 6)), given("4 targets of up to 5 tokens", _targets(4, 5, shortest=2)),
+        given("no padding, n = 4", _targets(2, 4, shortest=4)),
+    ],
+    within=(0.0, 0.0),
+    misconceptions=[
+        Misconception(
+            "teacher forcing without a shift", lambda target: (_ended(target), _ended(target)),
+            "The decoder is given the very token that it is asked for. It will learn to copy its input, and has nothing to copy when it writes "
+            "by itself. Its inputs begin with START, so that they stand one place later than the labels.",
+        ),
+        Misconception(
+            "START in the labels too", start_in_the_labels,
+            "Inputs and labels are the same: the decoder copies. A label is the token *after* its input.",
+        ),
+        Misconception(
+            "inputs and labels swapped", swapped, "The inputs begin with START. The labels end with END.",
+        ),
+        Misconception(
+            "shifted twice", two_ahead,
+            "START in front of the inputs is the shift already. Labels are simply the target, and END.",
+        ),
+        Misconception(
+            "no START in the inputs", only_the_target,
+            "The decoder reads the target as it is, so it is asked for the token that it is given. Put START in front.",
+        ),
+        Misconception(
+            "no END in the labels", without_end, "Behind the last word comes END. A decoder that never had to say it doesn't know when to stop.",
+        ),
+        Misconception(
+            "END behind the padding", end_at_the_edge,
+            "Rows have different lengths: END follows the last word of each row, and the padding follows END.",
+        ),
+        Misconception(
+            "END instead of all the padding", ends_everywhere, "One END is enough. Behind it comes PAD, which the loss ignores.",
+        ),
+        Misconception(
+            "END as the start token", start_marked_with_end, "The inputs begin with START here: 1. (In unit 03 one token served for both edges.)",
+        ),
+        Misconception(
+            "padding marked with −100", padding_ignored_by_number,
+            "Padding stays PAD here. The loss gets `ignore_index=PAD`.",
+        ),
+    ],
+)  # fmt: skip
+
+# ---------------------------------------------------------------------------------------------------------- exact match
+
+
+KINDS = "0134334462424435536640552666"  # no two kinds are equally many, so that no two slips give the same share
+
+
+def _exam(label: str, b: int, n: int, width: int) -> Case:
+    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token off."""
+
+    def written(target: Tensor, generator: Generator) -> Tensor:
+        litter = torch.randint(3, 23, (b, width), generator=generator)
+        rows = torch.cat([_ended(target), torch.full((b, width), PAD)], dim=1)[:, :width]
+        lengths = (target != PAD).sum(dim=1).tolist()
+        for row, (found, length, kind) in enumerate(zip(rows, lengths, KINDS[:b], strict=True)):
+            if kind == "1":  # right, then litter
+                found[length + 1 :] = litter[row, length + 1 :]
+            elif kind == "2":  # the last token wrong
+                found[length - 1] = 23
+            elif kind == "3":  # it doesn't end
+                found[length:] = litter[row, length:]
+            elif kind == "4":  # it ends too early
+                found[length - 1 :] = PAD
+                found[length - 1] = END
+            elif kind == "5":  # something else altogether
+                found[:length] = 24
+            elif kind == "6":  # the same tokens, turned round by one place
+                found[:length] = found[:length].roll(1)
+        return rows
+
+    def draw(_: Callable, generator: Generator) -> tuple[Tensor, Tensor]:
+        target = tasks.strings(b, n, 20, generator, shortest=2)
+        return written(target, generator), target
+
+    return Case(label, draw)
+
+
+def _rows(written: Tensor, target: Tensor) -> list[tuple[list[int], list[int]]]:
+    """For each row: what is written, and the target with END."""
+    right = [row[: row.index(END) + 1] for row in _ended(target).tolist()]
+    return list(zip(written.tolist(), right, strict=True))
+
+
+def _until_end(row: list[int]) -> list[int]:
+    return row[: row.index(END) + 1] if END in row else row
+
+
+def _share(rows: list[bool]) -> float:
+    return sum(rows) / len(rows)
+
+
+def share_of_tokens(written, target):
+    hits = [mine == theirs for row, right in _rows(written, target) for mine, theirs in zip(row, right, strict=False)]
+    return _share(hits)
+
+
+def litter_counts(written, target):
+    return _share([[t for t in row if t != PAD] == right for row, right in _rows(written, target)])
+
+
+def end_not_needed(written, target):
+    return _share([row[: len(right) - 1] == right[:-1] for row, right in _rows(written, target)])
+
+
+def as_far_as_written(written, target):
+    return _share([right[: len(_until_end(row)) - 1] == _until_end(row)[:-1] for row, right in _rows(written, target)])
+
+
+def number_of_hits(written, target):
+    return float(sum(_until_end(row) == right for row, right in _rows(written, target)))
+
+
+def any_order(written, target):
+    return _share([sorted(_until_end(row)) == sorted(right) for row, right in _rows(written, target)])
+
+
+def share_of_errors(written, target):
+    return _share([_until_end(row) != right for row, right in _rows(written, target)])
+
+
+def all_or_nothing(written, target):
+    return float(all(_until_end(row) == right for row, right in _rows(written, target)))
+
+
+def same_length(written, target):
+    return _share([len(_until_end(row)) == len(right) for row, right in _rows(written, target)])
+
+
+exact_match = Check(
+    reference=reference.exact_match,
+    cases=[
+        _exam("28 strings, written wider than the targets", 28, 7, 10), _exam("17 strings of up to 5 tokens", 17, 5, 7),
+        _exam("one string, and it is right", 1, 6, 8),
+    ],
+    within=(1e-6, 1e-6),
+    misconceptions=[
+        Misconception(
+            "the share of right tokens", share_of_tokens,
+            "A string counts as right if *all* of it is right. With 95 % of the tokens right, only 60 % of strings of ten tokens are.",
+        ),
+        Misconception(
+            "what stands behind END compared too", litter_counts, "END ends a string. What a decoder writes behind it is nobody's business.",
+        ),
+        Misconception(
+            "END not asked for", end_not_needed,
+            "A string that goes on where it should end is wrong: END at the right place is a part of the answer.",
+        ),
+        Misconception(
+            "compared only as far as it was written", as_far_as_written, "A string that ends too early is wrong, though all that it says is right.",
+        ),
+        Misconception("the number instead of the share", number_of_hits, "Divide by the number of strings."),
+        Misconception("the order left out", any_order, "The same tokens in another order are another string."),
+        Misconception("the share of wrong strings", share_of_errors, "The share of the strings that are *right* is asked for."),
+        Misconception("all or nothing", all_or_nothing, "Each string counts for itself: what share of them is right?"),
+        Misconception("lengths compared only", same_length, "The tokens must be the same, not only their number."),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------- training
+
+STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
+ENOUGH = 0.7  # of the unseen strings
+
+
+def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
+    """What came of the training, in words: the losses, and what the model writes for strings it has seen and for others."""
+    targets = sources.flip(-1)
+    model, losses = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
+    model.eval()
+    seen, new = _writes(model, sources[0]), _writes(model, unseen)
+    count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
+    return _fall([float(loss) for loss in losses]), f"seen strings {seen}", f"unseen strings {new}", count
+
+
+def _fall(losses: list[float]) -> str:
+    last = sum(losses[-10:]) / max(1, len(losses[-10:]))
+    return "the loss comes near 0" if last < 0.4 else "the loss gets stuck" if last < 1.5 else "the loss stays"
+
+
+def _writes(model: nn.Module, source: Tensor) -> str:
+    """What the model does with these strings when it writes by itself, always taking the likeliest token."""
+    real, right = source != PAD, _ended(source.flip(-1))
+    with torch.no_grad():
+        memory, tokens = model.encode(source, real), torch.full((len(source), 1), START)
+        for _ in range(right.shape[1]):
+            logits = model.decode(tokens, memory, real)
+            tokens = torch.cat([tokens, logits[:, -1:].argmax(dim=-1)], dim=1)
+    found, n = tokens[:, 1:], source.shape[1]
+    kinds = {
+        "come out backwards": (found, right),
+        "come out as they went in": (found[:, :n], source),
+        "come out backwards, but without an end": (found[:, :n], right[:, :n]),
+        "come out backwards, but their first token is missing": (found[:, : n - 1], right[:, 1:n]),
+    }
+    shares = {kind: (mine == theirs).all(dim=1).float().mean().item() for kind, (mine, theirs) in kinds.items()}
+    return next((kind for kind, share in shares.items() if share >= ENOUGH), "come out as something else")
+
+
+def splitting() -> tuple[Tensor, Tensor]:
+    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5."""
+    drawn = torch.randint(3, LETTERS + 3, (2 * STEPS * BATCH, LENGTH), generator=Generator().manual_seed(6))
+    kept = drawn.sum(dim=1) % 5 == 0
+    return drawn[~kept][: STEPS * BATCH].view(STEPS, BATCH, LENGTH), drawn[kept][:100]
+
+
+def _fit(sources, targets, words, *, force=reference.teacher_forcing, batches=None, updates=True, loud=False):
+    """The reference's training with one thing changed."""
+    torch.manual_seed(0)
+    model = EncoderDecoder(words, words, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
+    if loud:
+        for embedding in (model.source_embedding, model.target_embedding):
+            nn.init.normal_(embedding.weight)
+    optimiser, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
+    for step in range(len(sources)) if batches is None else batches:
+        inputs, labels = force(targets[step])
+        loss = F.cross_entropy(model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=PAD)
+        optimiser.zero_grad()
+        loss.backward()
+        if updates:
+            optimiser.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def trained_as_it_should_be(sources, targets, words):
+    return _fit(sources, targets, words)
+
+
+def trained_to_copy(sources, targets, words):
+    return _fit(sources, sources, words)
+
+
+def trained_without_shift(sources, targets, words):
+    return _fit(sources, targets, words, force=lambda target: (_ended(target), _ended(target)))
+
+
+def trained_two_ahead(sources, targets, words):
+    return _fit(sources, targets, words, force=two_ahead)
+
+
+def trained_without_end(sources, targets, words):
+    return _fit(sources, targets, words, force=without_end)
+
+
+def trained_without_updates(sources, targets, words):
+    return _fit(sources, targets, words, updates=False)
+
+
+def trained_on_one_batch(sources, targets, words):
+    return _fit(sources, targets, words, batches=[0] * len(sources))
+
+
+def trained_on_half(sources, targets, words):
+    model, losses = _fit(sources, targets, words)
+    return model, losses[::2]
+
+
+def trained_with_loud_embeddings(sources, targets, words):
+    return _fit(sources, targets, words, loud=True)
+
+
+_train = Check(
+    exercise="train_reversal",
+    reference=trained_as_it_should_be,
+    drive=_trained,
+    compare=False,
+    properties=[
+        Property("a loss for each batch", lambda told, *_: told[3] == "one loss a batch", "Return one loss for each batch."),
+        Property("the loss comes near 0", lambda told, *_: told[0] == "the loss comes near 0", "The loss doesn't come near 0."),
+        Property(
+            "strings of the training come out backwards", lambda told, *_: told[1] == "seen strings come out backwards",
+            "Writing by itself, your model doesn't turn round the strings that it was trained with.",
+        ),
+        Property(
+            "strings it has never seen come out backwards", lambda told, *_: told[2] == "unseen strings come out backwards",
+            "Writing by itself, your model doesn't turn round strings that it has never seen.",
+        ),
+    ],
+    cases=[given(f"{STEPS} batches of {BATCH} strings of {LENGTH} tokens", *splitting())],
+    misconceptions=[
+        Misconception(
+            "teacher forcing without a shift", trained_without_shift,
+            "The loss goes to 0 because the decoder is shown what it should say. By itself it can't write a single string. The inputs begin "
+            "with START: at each position the decoder knows what came *before* the label.",
+        ),
+        Misconception(
+            "shifted twice", trained_two_ahead,
+            "The decoder learned to leave out the first token. START in front of the inputs is the shift; the labels are the target and END.",
+        ),
+        Misconception(
+            "trained without an end", trained_without_end, "The labels never said END, so the decoder doesn't know when to stop.",
+        ),
+        Misconception(
+            "trained to copy", trained_to_copy, "Source and target are the same in your training. What should come out stands in `targets`.",
+        ),
+        Misconception(
+            "one batch again and again", trained_on_one_batch,
+            "Your model knows the strings of one batch by heart and no others. Take a new batch in every step.",
+        ),
+        Misconception(
+            "no step of the optimiser", trained_without_updates, "The loss stays where it began, near ln(11) = 2.4. Who changes the weights?",
+        ),
+        Misconception(
+            "losses of some batches only", trained_on_half, "Return a loss for every batch: a list as long as `sources`.",
+        ),
+        Misconception(
+            "embeddings that drown the positions", trained_with_loud_embeddings,
+            "`nn.Embedding` starts with numbers of size 1; times √d they are of size 6, beside positions of size 1. To reverse is all about "
+            "positions. Start the embeddings with a standard deviation of d^(−½), as section 6.4 says.",
+        ),
+    ],
+)  # fmt: skip
+
+train_reversal = CheckGroup("train_reversal", teacher_forcing, exact_match, _train)

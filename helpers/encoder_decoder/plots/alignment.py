@@ -1,0 +1,121 @@
+"""Pictures of training and of what it leads to: curves, and the alignment that cross-attention has learned."""
+
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.animation import FuncAnimation
+from torch import Tensor
+
+from helpers.parallelization.plots.schedules import _without_downloads
+from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+
+from .. import tasks
+from ..alignment import cross_attention
+from ..decoding import greedy_decode, steps_of
+from ..model import START
+from ..training import Trained, accuracy
+
+__all__ = ["alignment_film", "alignment_maps", "reversal_learned", "training_curves"]
+
+
+@waits_for("EncoderDecoder", "train_reversal")
+def reversal_learned(train_reversal: Callable, letters: int = 8, n: int = 5, steps: int = 250) -> None:
+    """Trains your model on strings of n letters; the loss, some strings that it has never seen, and its cross-attention on one."""
+    strings = torch.randint(3, letters + 3, (3 * steps * 64, n), generator=torch.Generator().manual_seed(0))
+    new = strings.sum(dim=1) % 7 == 0
+    sources, unseen = strings[~new][: steps * 64].view(steps, 64, n), strings[new][:200]
+    model, losses = train_reversal(sources, sources.flip(-1), letters + 3)
+    share = accuracy(model, unseen, unseen.flip(-1))
+    print(f"{share:.0%} of {len(unseen)} strings that it has never seen come out backwards, letter for letter.")
+    source, inputs = unseen[0], torch.cat([torch.tensor([START]), unseen[0].flip(0)])
+    names = ["abcdefghijklmnop"[token - 3] for token in source.tolist()]
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3), width_ratios=[1.6, 1])
+    axes[0].plot([float(loss) for loss in losses], color=QUERY)
+    axes[0].set(xlabel="batch", ylabel="loss", ylim=(0, None), title="teacher-forced loss")
+    heatmap(
+        axes[1],
+        cross_attention(model, source, inputs)[-1].mean(dim=0),
+        "cross-attention, mean of the heads",
+        columns="source",
+        rows="writes",
+        vmin=0,
+        vmax=1,
+    )
+    axes[1].set_xticks(range(n), names)
+    axes[1].set_yticks(range(n + 1), [*names[::-1], "<end>"])
+    plt.show()
+
+
+def training_curves(trained: Trained) -> None:
+    """Loss of every batch, and exact match on held-out pairs when the model writes by itself."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 2.6))
+    axes[0].plot(trained.losses, color=QUERY)
+    axes[0].set(xlabel="batch", ylabel="loss", yscale="log", title="teacher-forced loss")
+    steps, shares = zip(*trained.matches, strict=True)
+    axes[1].plot(steps, [100 * share for share in shares], "o-", color=KEY)
+    axes[1].set(xlabel="batch", ylabel="right sentences (%)", ylim=(0, 103), title="held out, written greedily")
+    plt.show()
+
+
+def _said(trained: Trained, sentence: str) -> tuple[Tensor, Tensor, list[str]]:
+    """Source tokens, the decoder's inputs, and the words that it writes."""
+    source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)
+    encode, step = steps_of(trained.model)
+    written = greedy_decode(encode, step, source, 12)[0]
+    words = [*tasks.words(written, tasks.ESPERANTO), "<end>"]
+    inputs = torch.cat([torch.tensor([START]), written[: len(words) - 1]])
+    return source[0], inputs, words
+
+
+def alignment_maps(trained: Trained, sentence: str) -> None:
+    """One map a decoder layer: what is written down the side, the source along the top."""
+    source, inputs, words = _said(trained, sentence)
+    weights = cross_attention(trained.model, source, inputs).mean(dim=1)
+    figure, axes = plt.subplots(1, len(weights), figsize=(4.6 * len(weights), 3.6), squeeze=False)
+    for layer, (axis, grid) in enumerate(zip(axes[0], weights, strict=True), start=1):
+        heatmap(axis, grid, f"decoder layer {layer}", vmin=0, vmax=1)
+        axis.set_xticks(range(len(source)), sentence.split(), rotation=45)
+        axis.set_yticks(range(len(words)), words)
+    plt.show()
+
+
+def alignment_film(trained: Trained, sentence: str, layer: int = -1) -> None:
+    """The same word by word, with a player: line widths are the weights of the cross-attention."""
+    from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
+
+    source, inputs, words = _said(trained, sentence)
+    weights = cross_attention(trained.model, source, inputs)[layer].mean(dim=0)  # (n, m)
+    display(HTML(_film(weights, sentence.split(), words)))
+
+
+def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
+    figure, axis = plt.subplots(figsize=(8.5, 2.6), dpi=92, layout="none")
+    figure.subplots_adjust(left=0.02, right=0.98, top=0.98, bottom=0.02)
+    width = max(len(source), len(words))
+    above = [(place + 0.5) * width / len(source) for place in range(len(source))]
+    below = [(place + 0.5) * width / len(words) for place in range(len(words))]
+
+    def frame(now: int) -> None:
+        axis.clear()
+        axis.axis("off")
+        axis.set(xlim=(0, width), ylim=(-0.25, 1.25))
+        for place, word in enumerate(source):
+            shade = float(weights[now, place])
+            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=KEY if shade > 0.3 else OUTPUT)
+            axis.plot([above[place], below[now]], [1.0, 0.12], color=KEY, lw=0.3 + 7 * shade, alpha=0.15 + 0.8 * shade)
+        for place, word in enumerate(words[: now + 1]):
+            axis.text(
+                below[place],
+                -0.05,
+                word,
+                ha="center",
+                fontsize=11,
+                weight="bold" if place == now else "normal",
+                color=QUERY,
+            )
+
+    film = FuncAnimation(figure, frame, frames=range(len(words)), interval=900)
+    html = film.to_jshtml(default_mode="once")
+    plt.close(figure)
+    return _without_downloads(html)

@@ -1,0 +1,294 @@
+"""The references of unit 06 against PyTorch's own layers in float64, forward and backward; what decoding reads is counted."""
+
+import itertools
+import random
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from helpers import check, plots
+from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
+from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
+
+torch.manual_seed(0)
+
+
+def randn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def tokens(b, n, words=11):
+    return torch.randint(3, words, (b, n))
+
+
+def padded(b, m):
+    """Which of m tokens are real, in each of b sequences."""
+    return torch.arange(m) < torch.tensor([m, *range(1, b)])[:, None]
+
+
+def same_gradients(ours: nn.Module, theirs: nn.Module, mine, expected):
+    """Outputs, and the gradients of a fixed sum by every parameter, under our names."""
+    torch.testing.assert_close(mine, expected)
+    weights = torch.linspace(-1, 1, mine.numel(), dtype=mine.dtype).view(mine.shape)
+    ours.zero_grad(), theirs.zero_grad()
+    (mine * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for parameter in theirs.parameters():
+        parameter.data = parameter.grad
+    for name, wanted in layers.from_pytorch(theirs).items():
+        torch.testing.assert_close(ours.get_parameter(name).grad, wanted)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_encoder_layer_is_pytorchs_forward_and_backward(masked):
+    theirs = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True, dtype=torch.float64)
+    ours = layers.EncoderLayer(12, 3, 20, dropout=0.0).double()
+    ours.load_state_dict(layers.from_pytorch(theirs))
+    x, real = randn(3, 5, 12), padded(3, 5)
+    expected = theirs(x, src_key_padding_mask=~real if masked else None)
+    same_gradients(ours, theirs, ours(x, real[:, None] if masked else None), expected)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_decoder_layer_is_pytorchs_forward_and_backward(masked):
+    theirs = nn.TransformerDecoderLayer(12, 3, 20, dropout=0.0, batch_first=True, dtype=torch.float64)
+    ours = layers.DecoderLayer(12, 3, 20, dropout=0.0).double()
+    ours.load_state_dict(layers.from_pytorch(theirs))
+    x, memory, real, mask = randn(3, 4, 12), randn(3, 7, 12), padded(3, 7), layers.causal_mask(4)
+    expected = theirs(x, memory, tgt_mask=~mask if masked else None, memory_key_padding_mask=~real if masked else None)
+    same_gradients(ours, theirs, ours(x, memory, *((mask, real[:, None]) if masked else ())), expected)
+
+
+def test_model_is_nn_transformer_between_embedding_and_head():
+    sizes = {
+        "d_model": 8,
+        "nhead": 2,
+        "dim_feedforward": 12,
+        "dropout": 0.0,
+        "batch_first": True,
+        "dtype": torch.float64,
+    }
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**sizes), 3, enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**sizes), 3)
+    theirs = nn.Transformer(**sizes, custom_encoder=encoder, custom_decoder=decoder)
+    ours = EncoderDecoder(11, 9, d=8, h=2, d_ff=12, layers=3, dropout=0.0).double()
+    for mine, other in itertools.chain(zip(ours.encoder, encoder.layers), zip(ours.decoder, decoder.layers)):
+        for parameter in other.parameters():
+            nn.init.normal_(parameter, std=0.5)  # PyTorch's stacks start as copies of one layer
+        mine.load_state_dict(layers.from_pytorch(other))
+    source, target, real = tokens(3, 6), tokens(3, 5, 9), padded(3, 6)
+    source = source.masked_fill(~real, PAD)
+    x, y = ours.embed(source, ours.source_embedding), ours.embed(target, ours.target_embedding)
+    hidden = {"src_key_padding_mask": ~real, "memory_key_padding_mask": ~real}
+    expected = ours.head(theirs(x, y, tgt_mask=~layers.causal_mask(5), **hidden))
+    torch.testing.assert_close(ours(source, target), expected)
+
+
+def test_layers_share_no_parameter():
+    model = EncoderDecoder(11, 9, d=8, h=2, d_ff=12, layers=3)
+    assert len({p.data_ptr() for p in model.parameters()}) == len(list(model.state_dict()))
+    assert not torch.equal(model.decoder[0].linear1.weight, model.decoder[1].linear1.weight)
+
+
+def test_padding_of_source_and_target_changes_nothing():
+    model, source, target = EncoderDecoder(11, 11, 8, 2, 12, 2).double().eval(), tokens(1, 4), tokens(1, 3)
+    longer = [torch.cat([t, torch.zeros(1, 3, dtype=torch.long)], dim=1) for t in (source, target)]
+    torch.testing.assert_close(model(*longer)[:, :3], model(source, target))
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+class Counted:
+    """Counts the calls of a module, and the tokens (batch times length) that go through it."""
+
+    def __init__(self, module):
+        self.calls = self.tokens = 0
+        module.register_forward_pre_hook(self.see)
+
+    def see(self, _, inputs):
+        self.calls, self.tokens = self.calls + 1, self.tokens + inputs[0].shape[0] * inputs[0].shape[1]
+
+
+def test_greedy_with_a_cache_is_greedy_without_and_nothing_is_computed_twice():
+    model, source = EncoderDecoder(11, 11, 8, 2, 12, 2).double().eval(), tokens(3, 6)
+    source[1, 4:] = PAD
+    with torch.no_grad():
+        model.head.bias[END] = -1e9  # it never ends by itself
+        written, real = torch.full((3, 1), START), source != PAD
+        for _ in range(7):
+            following = model.decode(written, model.encode(source, real), real)[:, -1:].argmax(-1)
+            written = torch.cat([written, following], dim=1)
+    embedding = Counted(model.source_embedding)
+    own = [Counted(layer.self_attn.w_q) for layer in model.decoder]
+    memory = [Counted(layer.cross_attn.w_k) for layer in model.decoder]
+    found = decoding.greedy_decode(*decoding.steps_of(model), source, 7)
+    assert [part.tokens for part in memory] == [3 * 6] * 2  # each source token once
+    assert torch.equal(found, written[:, 1:])
+    assert embedding.calls == 1
+    assert [part.tokens for part in own] == [3 * 7] * 2  # each written token once
+
+
+def test_next_log_probs_are_those_of_the_model_and_each_call_reads_one_token():
+    model, source = EncoderDecoder(11, 11, 8, 2, 12, 2).double().eval(), tokens(1, 5)
+    prefixes = [
+        torch.tensor([[START]]),
+        torch.tensor([[START, 4], [START, 7]]),
+        torch.tensor([[START, 7, 5], [START, 4, 4]]),
+    ]
+    with torch.no_grad():
+        expected = [model(source.expand(len(p), -1), p)[:, -1].log_softmax(-1) for p in prefixes]
+    asked = Counted(model.decoder[0].self_attn.w_q)
+    ask = decoding.next_log_probs_of(model, source[0])
+    for prefix, wanted in zip(prefixes, expected):
+        torch.testing.assert_close(ask(prefix), wanted)
+    assert asked.tokens == 1 + 2 + 2
+
+
+def table(seed, v=4, longest=4):
+    """Log-probabilities after every prefix, drawn."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = {}
+
+    def after(prefixes):
+        for row in prefixes.tolist():
+            drawn.setdefault(tuple(row), torch.randn(v, generator=generator, dtype=torch.float64).log_softmax(0))
+        return torch.stack([drawn[tuple(row)] for row in prefixes.tolist()])
+
+    return after
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_beam_of_one_is_greedy_and_a_wide_one_is_exhaustive_where_nothing_ends(seed):
+    after, words = table(seed), (0, 1, 3)
+
+    def endless(prefixes):
+        log_p = after(prefixes).clone()
+        log_p[:, END] = -1e9
+        return log_p
+
+    greedy = [START]
+    for _ in range(4):
+        greedy.append(int(endless(torch.tensor([greedy]))[0].argmax()))
+    assert decoding.beam_search(endless, 1, 4)[0] == greedy[1:]
+
+    def total(sentence):
+        whole = [START, *sentence]
+        return sum(float(endless(torch.tensor([whole[: i + 1]]))[0, token]) for i, token in enumerate(sentence))
+
+    best = max(itertools.product(words, repeat=4), key=total)
+    found, score = decoding.beam_search(endless, 200, 4)
+    assert tuple(found) == best and score == pytest.approx(total(best) / 1.5**0.6)
+
+
+def test_length_penalty_is_wus():
+    assert decoding.length_penalty(1, 0.6) == 1 and decoding.length_penalty(7, 1.0) == 2
+
+
+# ------------------------------------------------------------------------------------------------- training and its tasks
+
+
+def test_exact_match_counts_whole_strings_up_to_end():
+    target = torch.tensor([[5, 6, 0], [7, 0, 0], [8, 9, 4]])
+    written = torch.tensor([[5, 6, END, 9], [7, 9, END, 0], [8, 9, 4, END]])
+    assert training.exact_match(written, target) == pytest.approx(2 / 3)
+    assert training.exact_match(torch.tensor([[5, 6, 6]]), target[:1]) == 0
+
+
+def test_reversed_strings():
+    assert tasks.reversed_strings(torch.tensor([[5, 6, 7, 0], [4, 0, 0, 0]])).tolist() == [[7, 6, 5, 0], [4, 0, 0, 0]]
+
+
+def test_translations_keep_their_words():
+    chance = random.Random(0)
+    for pair in (tasks.pair(chance) for _ in range(300)):
+        assert set(pair.english) <= set(tasks.ENGLISH) and set(pair.esperanto) <= set(tasks.ESPERANTO)
+        assert len(pair.english) <= tasks.LONGEST and len(pair.sources) == len(pair.esperanto)
+        for word, places in zip(pair.esperanto, pair.sources):
+            english = pair.english[places[0]]
+            assert (word == "la") == (english == "the")
+            assert word.endswith("n") <= (places[0] > pair.sources[-1][0])  # the object stands behind the verb
+
+
+def test_a_known_translation():
+    chance = random.Random(0)
+    found = {pair.english: pair.esperanto for pair in (tasks.pair(chance) for _ in range(20000))}
+    known = {
+        english: found[english] for english in found if english[:3] == ("the", "old", "cats") and english[3] == "saw"
+    }
+    assert known and all(
+        esperanto[:3] == ("la", "katoj", "maljunaj") and esperanto[-1] == "vidis" for esperanto in known.values()
+    )
+
+
+@pytest.mark.parametrize(("n", "m", "d"), [(5, 7, 8), (3, 3, 4), (9, 2, 12)])
+def test_costs_are_what_torch_counts(n, m, d):
+    encoder, decoder = layers.EncoderLayer(d, 2, 4 * d), layers.DecoderLayer(d, 2, 4 * d)
+    with FlopCounterMode(display=False) as counter:
+        decoder(
+            torch.randn(1, n, d),
+            encoder(torch.randn(1, m, d), torch.ones(m, m, dtype=torch.bool)),
+            layers.causal_mask(n),
+        )
+    assert sum(map(sum, cost.enc_dec_cost(n, m, d).values())) == counter.get_total_flops()
+    alone = [layers.EncoderLayer(d, 2, 4 * d) for _ in range(2)]
+    with FlopCounterMode(display=False) as counter:
+        alone[1](alone[0](torch.randn(1, n + m, d), layers.causal_mask(n + m)), layers.causal_mask(n + m))
+    assert sum(cost.decoder_alone_cost(n, m, d)) == counter.get_total_flops()
+
+
+def test_alignment_rows_sum_to_one_and_skip_padding():
+    model, source = EncoderDecoder(11, 11, 8, 2, 12, 2), tokens(1, 6)[0]
+    source[4:] = PAD
+    weights = alignment.cross_attention(model, source, torch.tensor([START, 5, 6]))
+    assert weights.shape == (2, 2, 3, 6) and not weights[..., 4:].any()
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 3))
+
+
+def test_pytorchs_own_attention_in_disguise_is_found():
+    class Disguised(layers.EncoderLayer):
+        def forward(self, x, mask=None):
+            nn.functional.multi_head_attention_forward(
+                *[x.transpose(0, 1)] * 3, x.shape[-1], 1, torch.zeros(3 * x.shape[-1], x.shape[-1], dtype=x.dtype), None, None, None, False,
+                0.0, torch.zeros(x.shape[-1], x.shape[-1], dtype=x.dtype), None)  # fmt: skip
+            return super().forward(x, mask)
+
+    score = check.EncoderLayer(Disguised, points=3)
+    assert score == 0 and score.diagnosis == "forbidden function"
+
+
+def small() -> training.Trained:
+    model = EncoderDecoder(len(tasks.ENGLISH), len(tasks.ESPERANTO), 8, 1, 8, 1)
+    return training.Trained(model, [2.0, 1.0], [(1, 0.0), (2, 0.5)])
+
+
+PICTURES = [
+    plots.enc_dec_layers,
+    lambda: plots.enc_dec_masks(["the", "cat"], ["<start>", "la"]),
+    lambda: plots.enc_dec_terms(cost.enc_dec_cost, 8, (4, 16)),
+    lambda: plots.training_curves(small()),
+    lambda: plots.alignment_maps(small(), "the cat saw a dog"),
+    lambda: plots.beam_of_a_tree(lambda ask, k, longest, alpha: decoding.beam_search(ask, k, longest, alpha)),
+    lambda: plots.beam_of_a_translation(decoding.beam_search, small(), "the cat saw a dog", k=2),
+    lambda: plots.reversal_learned(training.train_reversal, letters=3, n=2, steps=10),
+]
+
+
+@pytest.mark.parametrize("draw", PICTURES)
+def test_pictures_draw(draw, monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    draw()
+    assert plt.get_fignums()
+    plt.close("all")
+
+
+def test_pictures_wait_for_their_exercises(capsys):
+    def unsolved(*_):
+        raise NotImplementedError
+
+    for draw in (plots.beam_of_a_tree, plots.reversal_learned, lambda answer: plots.enc_dec_terms(answer, 8, (4,))):
+        draw(unsolved)
+    assert capsys.readouterr().out.count("This picture needs your answer") == 3
