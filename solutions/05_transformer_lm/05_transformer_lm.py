@@ -817,7 +817,7 @@ check.generate(next_token_probabilities, generate, points=3, cases=hidden.genera
 plots.story_samples(next_token_probabilities, generate)
 
 # %% [markdown]
-# **What you should see.** The untrained model throws words about. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# **What you should see.** The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
 #
 # **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
 # second mention of a first name, to the token after the first mention (Olsson et al., 2022).
