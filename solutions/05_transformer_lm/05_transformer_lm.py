@@ -826,8 +826,7 @@ plots.story_samples(next_token_probabilities, generate)
 plots.trained_heads()
 
 # %% [markdown]
-# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells every token what came before it: look for a map with a
-# bright line just under the diagonal. If all scores are small, your model is still on its
+# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
 # plateau. Then the surname of the second mention is a guess between two, and this is what the loss is missing.
 #
 # ### 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
