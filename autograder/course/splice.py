@@ -10,6 +10,7 @@ import dis
 import inspect
 import textwrap
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -17,7 +18,7 @@ from typing import Any
 
 import torch
 
-CONSTANTS = (int, float, complex, str, bytes, bool, type(None), tuple, torch.dtype)
+CONSTANTS = (int, float, complex, str, bytes, bool, type(None), torch.dtype)
 
 NO_PLACE = ("RESUME", "COPY_FREE_VARS", "MAKE_CELL")
 """Instructions that open a function and come from no part of its body."""
@@ -67,45 +68,62 @@ class _Carrier:
         self.names[id(function)] = name
         own = getattr(function, "__name__", name)
         bound = {own: name} if own.isidentifier() else {}
-        replaced = {
-            used: self._replacement(function, used, value)
-            for used, value in _uses(function).items()
-            if used not in bound
-        }
-        tree = _Rename(bound | {k: v for k, v in replaced.items() if isinstance(v, str)},
-                       {k: v for k, v in replaced.items() if isinstance(v, ast.expr)}).visit(tree)  # fmt: skip
-        return ast.unparse(ast.fix_missing_locations(tree))
+        replaced, parts = {}, {}
+        for used, value in _uses(function).items():
+            if used in bound:
+                continue
+            if isinstance(value, ModuleType) and _is_ours(value.__name__):
+                parts |= {
+                    (used, part): self._replacement(function, part, getattr(value, part)) for part in _parts(tree, used)
+                }
+            else:
+                replaced[used] = self._replacement(function, used, value)
+        return ast.unparse(ast.fix_missing_locations(_Rename(bound | replaced, parts).visit(tree)))
 
     def _replacement(self, function: Any, used: str, value: Any) -> str | ast.expr:
         """What stands for a global or closed-over name in the notebook: a name, or a constant."""
         if isinstance(value, ModuleType):
             return self._module(used, value)
-        if type(value).__name__ == "constexpr":  # Triton's word for a constant that kernels may see
-            value = value.value
-        if type(value) in CONSTANTS:
-            return ast.parse(repr(value), mode="eval").body
         value = _written(value)
-        if getattr(value, "__module__", None) == function.__module__ and (
-            inspect.isfunction(value) or inspect.isclass(value)
-        ):
+        if (inspect.isfunction(value) or inspect.isclass(value)) and _is_ours(value.__module__ or "", function):
             return self._companion(used, value)
         if hasattr(value, "__module__") and _importable(value):
             self.imports.add(
                 f"from {value.__module__} import {value.__name__}" + (f" as {used}" * (used != value.__name__))
             )
             return used
+        return self._constant(function, used, value)
+
+    def _constant(self, function: Any, used: str, value: Any) -> ast.expr:
+        """A value written in the place of its name: a plain one, several of them, or a dataclass of ours."""
+        if type(value).__name__ == "constexpr":  # Triton's word for a constant that kernels may see
+            value = value.value
+        if isinstance(value, (tuple, list)):
+            kind = ast.Tuple if isinstance(value, tuple) else ast.List
+            return kind([self._written_out(function, used, part) for part in value], ast.Load())
+        if type(value) in CONSTANTS:
+            return ast.parse(repr(value), mode="eval").body
+        if is_dataclass(value) and _is_ours(type(value).__module__, function):
+            made = self._companion(type(value).__name__, type(value))
+            given = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+            named = [ast.keyword(name, self._written_out(function, used, part)) for name, part in given.items()]
+            return ast.Call(ast.Name(made, ast.Load()), [], named)
         raise SpliceError(f"{_label(function)} uses '{used}', a {type(value).__name__}, which a notebook does not have")
 
+    def _written_out(self, function: Any, used: str, value: Any) -> ast.expr:
+        found = self._replacement(function, getattr(value, "__name__", used).strip("<>"), value)
+        return ast.Name(found, ast.Load()) if isinstance(found, str) else found
+
     def _module(self, used: str, module: ModuleType) -> str:
-        if module.__name__.split(".")[0] in ("helpers", "autograder"):
-            raise SpliceError(f"'{self.target}' uses the course's own module {module.__name__}, which is no student's")
         self.imports.add(f"import {module.__name__}" + (f" as {used}" * (used != module.__name__)))
         return used
 
     def _companion(self, used: str, value: Any) -> str:
-        """A function of the same module comes along once, under a name that no exercise has."""
+        """A function or class of ours comes along once, under a name that no exercise has."""
         if id(value) not in self.names:
             name = f"_{used.strip('_')}_for_{self.target}"
+            while name in self.names.values():
+                name += "_"
             self.names[id(value)] = name
             source = self.carry(value, name)
             self.pieces[name] = source
@@ -113,24 +131,42 @@ class _Carrier:
 
 
 class _Rename(ast.NodeTransformer):
-    """Renames global names and puts constants in the place of others; a function's own locals stay."""
+    """Renames global names and puts constants in the place of others; a function's own locals stay.
 
-    def __init__(self, names: dict[str, str], constants: dict[str, ast.expr]) -> None:
-        self.names, self.constants = names, constants
+    parts: what stands for an attribute of a module of ours, (module's name, attribute) → name or constant."""
+
+    def __init__(self, names: dict[str, str | ast.expr], parts: dict[tuple[str, str], str | ast.expr]) -> None:
+        self.names, self.parts = names, parts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        if node.id in self.constants and isinstance(node.ctx, ast.Load):
-            return self.constants[node.id]
-        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+        found = self.names.get(node.id, node.id)
+        if isinstance(found, str):
+            return ast.Name(found, node.ctx)
+        return found if isinstance(node.ctx, ast.Load) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        found = self.parts.get((node.value.id, node.attr)) if isinstance(node.value, ast.Name) else None
+        if found is None:
+            return self.generic_visit(node)
+        return ast.Name(found, node.ctx) if isinstance(found, str) else found
+
+
+def _parts(tree: ast.AST, used: str) -> set[str]:
+    """The attributes of the name `used` that stand in a tree."""
+    return {node.attr for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == used}  # fmt: skip
+
+
+def _is_ours(module: str, function: Any = None) -> bool:
+    """Whether a module is the course's, or that of `function`: what it defines is carried over, not imported."""
+    return module.split(".")[0] in ("helpers", "autograder") or module == getattr(function, "__module__", None)
 
 
 def _written(value: Any) -> Any:
-    """The function as its author wrote it: a kernel's is inside what `@triton.jit` made of it (its source keeps the decorator)."""
-    return (
-        value.fn
-        if type(value).__module__.split(".")[0] == "triton" and inspect.isfunction(getattr(value, "fn", None))
-        else value
-    )
+    """The function as its author wrote it: inside what a decorator made of it (its source keeps the decorator)."""
+    if type(value).__module__.split(".")[0] == "triton" and inspect.isfunction(getattr(value, "fn", None)):
+        return value.fn
+    return inspect.unwrap(value) if inspect.isfunction(value) and _is_ours(value.__module__ or "") else value
 
 
 def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
@@ -200,20 +236,24 @@ def _parameters(code: CodeType) -> list[str]:
 def _uses(function: Any) -> dict[str, Any]:
     """The global and closed-over names that a function (or a class's methods) uses, with their values."""
     if inspect.isclass(function):
-        methods = [member for member in vars(function).values() if inspect.isfunction(member)]
+        methods = [found for member in vars(function).values() if inspect.isfunction(found := _unwrapped(member))]
+        methods = [method for method in methods if method.__code__.co_filename == inspect.getsourcefile(function)]
         uses = {used: value for method in methods for used, value in _uses(method).items() if used != "__class__"}
         module = vars(inspect.getmodule(function))
-        bases = {
-            node.id
-            for base in _definition(function, "_").bases
-            for node in ast.walk(base)
-            if isinstance(node, ast.Name)
-        }
-        return uses | {used: module[used] for used in bases if used in module}
+        tree = _definition(function, "_")
+        outside = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]  # fields of a dataclass
+        parts = [*tree.bases, *tree.decorator_list, *outside]
+        named = {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
+        return uses | {used: module[used] for used in named if used in module}
     closed = inspect.getclosurevars(function).nonlocals
     known = function.__globals__
     used = {used: known[used] for used in _global_names(function) if used in known}
     return {**used, **closed}
+
+
+def _unwrapped(member: Any) -> Any:
+    """The function inside a property, or a static or class method."""
+    return getattr(member, "fget", None) or getattr(member, "__func__", member)
 
 
 def _global_names(function: FunctionType) -> set[str]:
