@@ -14,6 +14,7 @@ from .guard import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
 from .trial import Trial
+from .unseen import without_words
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 FRESH = 3  # failing cases that are drawn again
@@ -120,7 +121,8 @@ def _shows(mark: Mark, seen: Observation) -> bool:
 
 
 def _same_outcome(check: Subject, wrong: Misconception, trial: Trial) -> bool:
-    return _same(check, trial.seen, _outcome(check, wrong, trial.seen.args, trial), trial)
+    other = _outcome(check, wrong, trial.seen.args, trial)
+    return _same(check, trial.seen, without_words(other) if other and trial.hidden else other, trial)
 
 
 def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
