@@ -105,7 +105,9 @@ def _by_guard(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
         error = trial.seen.error
         for wrong in check.misconceptions:
             if error and error.kind in CERTAIN and wrong.raises == error.kind:
-                return wrong.name, f"This looks like: {wrong.name}. {error.message} {wrong.hint}"
+                return wrong.name, " ".join(
+                    filter(None, (f"This looks like: {wrong.name}.", error.message, wrong.hint))
+                )
     return None
 
 
