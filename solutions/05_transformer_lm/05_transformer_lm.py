@@ -817,7 +817,7 @@ check.generate(next_token_probabilities, generate, points=3, cases=hidden.genera
 plots.story_samples(next_token_probabilities, generate)
 
 # %% [markdown]
-# **What you should see.** The untrained model throws words about. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# **What you should see.** The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
 #
 # **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
 # second mention of a first name, to the token after the first mention (Olsson et al., 2022).
@@ -826,8 +826,7 @@ plots.story_samples(next_token_probabilities, generate)
 plots.trained_heads()
 
 # %% [markdown]
-# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells every token what came before it: look for a map with a
-# bright line just under the diagonal. If all scores are small, your model is still on its
+# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
 # plateau. Then the surname of the second mention is a guess between two, and this is what the loss is missing.
 #
 # ### 5.17 The other objective: BERT  ●●○ · 20 min · 2 points

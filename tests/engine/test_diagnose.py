@@ -120,6 +120,16 @@ def test_of_errors_the_message_is_compared_too():
     assert check(turned)(lambda q, k, v: v @ q @ k, points=3).diagnosis is None
 
 
+def test_a_slip_that_stops_with_an_error_is_named_with_hidden_cases_too():
+    """Of a hidden case the message of an error is not kept: its kind is compared, and the shown cases carry the evidence."""
+    turned = Misconception("no transpose", lambda q, k, v: torch.softmax(q @ k, -1) @ v, "…", raises="RuntimeError")
+    hidden = [sized(n=6, m=2, d=5, d_v=3)]
+    assert (
+        check(turned)(lambda q, k, v: torch.softmax(q @ k, -1) @ v, points=3, cases=hidden).diagnosis == "no transpose"
+    )
+    assert check(turned)(lambda q, k, v: v @ q @ k, points=3, cases=hidden).diagnosis is None
+
+
 def test_a_way_back_that_raises_gives_a_card():
     def in_place(q, k, v):
         weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
