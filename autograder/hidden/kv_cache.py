@@ -20,7 +20,7 @@ from helpers.kv_cache.checks.quantized_cache import cached_rows
 from helpers.kv_cache.checks.ragged import random_prompts, real_tokens
 from helpers.kv_cache.checks.sliding_cache import window_case
 
-redundant_projections = [sized(n=37, layers=5), sized(n=2, layers=2)]
+redundant_projections = [sized(n=37, layers=5), sized(n=2, layers=3)]
 what_to_store = []
 new_operations = []
 KVCache = [

@@ -5,6 +5,7 @@ The functions of one exercise are scored apart from one another, so one call sho
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,11 +53,11 @@ def sweep_exercise(exercise: Exercise) -> Swept:
 
 
 def constants(reference: Callable) -> dict[str, Callable]:
-    """Functions that ignore what they are given, or all but its form."""
+    """Functions that ignore what they are given, or all but its form. (A copy goes to the reference: it may train what it gets.)"""
     fixed = {words: (lambda *_, value=value, **__: value) for words, value in VALUES.items()}
     return fixed | {
-        "zeros of the right form": lambda *args: _filled(reference(*args), 0),
-        "ones of the right form": lambda *args: _filled(reference(*args), 1),
+        "zeros of the right form": lambda *args: _filled(reference(*deepcopy(args)), 0),
+        "ones of the right form": lambda *args: _filled(reference(*deepcopy(args)), 1),
         "the first input": lambda *args: args[0] if args else None,
         "the last input": lambda *args: args[-1] if args else None,
         "the mean of the inputs": lambda *args: _mean(args),

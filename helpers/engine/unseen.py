@@ -79,11 +79,12 @@ def what_kind(seen: Observation, expected: Any, right: bool) -> str:
 
 
 def says_nothing(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
-    """Whether an answer gives one number everywhere, or always hands back the same one of its inputs, where the right one does
-    not: a case that it gets right is chance."""
+    """Whether an answer, which is wrong somewhere, gives one number everywhere, or always hands back the same one of its inputs,
+    where the right one does not: a case that it gets right is chance."""
     if len(outputs) < 2:
         return False
-    constant = len(_values(outputs)) == 1 and len(_values(expected)) > 1
+    unknown = all(one is None for one in expected)  # properties decide
+    constant = len(_values(outputs)) == 1 and (unknown or len(_values(expected)) > 1)
     places = range(min(map(len, inputs)))
     return constant or any(
         all(same(output, args[place]) for output, args in zip(outputs, inputs, strict=True))

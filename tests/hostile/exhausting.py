@@ -116,7 +116,7 @@ import threading
 def burn():
     while True: pass
 for _ in range(8): threading.Thread(target=burn, daemon=True).start()
-while True: pass""", "longer than"),
+while True: pass""", "the cell ran"),
     cell("raises_cpu_limit", "lifts the limit of processor time and goes on", """
 import resource, signal
 signal.signal(signal.SIGXCPU, signal.SIG_IGN)

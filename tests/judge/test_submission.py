@@ -68,7 +68,7 @@ def test_the_released_notebook_gets_nothing(kernels, course):
 
 
 def test_a_misconception_is_still_named(kernels, notebook):
-    cell(notebook, "softmax").source = "def softmax(x, dim):\n    return x.exp() / x.exp().sum()"
+    cell(notebook, "softmax").source = "def softmax(x, dim):\n    return x.exp() / x.exp().sum(dim, keepdim=True)"
     judged(notebook, UNIT, LIMITS, kernels)
     assert results(notebook)["softmax"].diagnosis not in (None, "not attempted")
 
@@ -136,7 +136,7 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 gradients [(2, 2)]"),
-    ("def softmax(x): return x.exp()", "kept 4 on the way back ['mul'"),
+    ("def softmax(x): return x.exp()", "kept 4 on the way back ['detach', 'mul'"),
     ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
@@ -268,9 +268,9 @@ def test_no_script_is_left_in_what_a_student_shows(script):
     assert "application/javascript" not in cleaned({"application/javascript": "alert(1)", "text/plain": "x"})
     assert cleaned({"application/javascript": "alert(1)"}) == {"text/plain": "(not shown: application/javascript)"}
     assert cleaned({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
-    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace("<a>", "").replace(
-        "</a>", ""
-    ).replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
+    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace(
+        '<a rel="noopener noreferrer">', ""
+    ).replace("</a>", "").replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
     assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})
 
 
