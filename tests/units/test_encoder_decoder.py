@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import check, plots
 from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
+from helpers.encoder_decoder.checks import training as training_check
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
 
 torch.manual_seed(0)
@@ -258,6 +259,81 @@ def test_pytorchs_own_attention_in_disguise_is_found():
 
     score = check.EncoderLayer(Disguised, points=3)
     assert score == 0 and score.diagnosis == "forbidden function"
+
+
+# ------------------------------------------------------------------ trained with a slip, a model behaves as the check says it does
+
+
+class LooksAhead(EncoderDecoder):
+    def decode(self, target, memory, real):
+        x = self.embed(target, self.target_embedding)
+        for layer in self.decoder:
+            x = layer(x, memory, None, real[:, None])
+        return self.head(x)
+
+
+def unshifted(target):
+    labels = training.teacher_forcing(target)[1]
+    return labels, labels
+
+
+def fit(
+    sources,
+    targets,
+    words,
+    *,
+    force=training.teacher_forcing,
+    model=EncoderDecoder,
+    batches=None,
+    updates=True,
+    loud=False,
+):
+    torch.manual_seed(1)
+    model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
+    if loud:
+        for embedding in (model.source_embedding, model.target_embedding):
+            nn.init.normal_(embedding.weight)
+    optimiser, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
+    for step in range(len(sources)) if batches is None else batches:
+        inputs, labels = force(targets[step])
+        loss = nn.functional.cross_entropy(
+            model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=PAD
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        if updates:
+            optimiser.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+def halved(sources, targets, words):
+    model, losses = fit(sources, targets, words)
+    return model, losses[::2]
+
+
+TRAININGS = {
+    "trained_as_it_should_be": fit,
+    "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
+    "trained_without_shift": lambda *given: fit(*given, force=unshifted),
+    "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
+    "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
+    "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
+    "trained_without_updates": lambda *given: fit(*given, updates=False),
+    "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
+    "trained_on_half": halved,
+    "trained_with_loud_embeddings": lambda *given: fit(*given, loud=True),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_what_a_slip_in_training_leads_to(name):
+    data = training_check.splitting()
+    told, claimed = (training_check._trained(f, *data) for f in (TRAININGS[name], getattr(training_check, name)))
+    if name == "trained_with_a_look_ahead":  # what it writes is chance; that it sees what it should not is certain
+        assert told[4] == claimed[4] == "the decoder sees later tokens"
+    else:
+        assert told == claimed
 
 
 def small() -> training.Trained:
