@@ -136,7 +136,7 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 gradients [(2, 2)]"),
-    ("def softmax(x): return x.exp()", "kept 4 on the way back ['mul'"),
+    ("def softmax(x): return x.exp()", "kept 4 on the way back ['detach', 'mul'] 0 4"),
     ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
@@ -162,7 +162,7 @@ words"""
 ])  # fmt: skip
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
     said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "modified": (), "gradients": (torch.ones(2),),
-            "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
+            "forbidden": (), "away": False, "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip
     assert observation((torch.ones(2),), {}, said).error is None
     assert observation((torch.ones(2),), {}, said | {field: value}).error.kind == "BorderError"
