@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
@@ -267,22 +267,19 @@ def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, and what the model writes for strings it has seen and for others."""
     targets = sources.flip(-1)
     model, losses = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
-    model.eval()
     seen, new = _writes(model, sources[0]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
     return _fall([float(loss) for loss in losses]), f"seen strings {seen}", f"unseen strings {new}", count, echo
 
 
-def _echo(model: nn.Module, source: Tensor) -> str:
+def _echo(model: Callable, source: Tensor) -> str:
     """What the decoder does with letters that have nothing to do with the source: a trained one goes by the source."""
     letters = torch.randint(3, LETTERS + 3, (len(source), LENGTH + 1), generator=Generator().manual_seed(7))
     other = letters.clone()
     other[:, -1] = 3 + (letters[:, -1] - 2) % LETTERS  # another last letter
-    real = source != PAD
     with torch.no_grad():
-        memory = model.encode(source, real)
-        said, later = model.decode(letters, memory, real), model.decode(other, memory, real)
+        said, later = model(source, letters), model(source, other)
     if not torch.allclose(said[:, :-1], later[:, :-1], atol=1e-4):
         return "the decoder sees later tokens"
     repeats = (said.argmax(dim=-1) == letters).float().mean() >= ENOUGH
@@ -294,13 +291,13 @@ def _fall(losses: list[float]) -> str:
     return "the loss comes near 0" if last < 0.4 else "the loss gets stuck" if last < 1.5 else "the loss stays"
 
 
-def _writes(model: nn.Module, source: Tensor) -> str:
+def _writes(model: Callable, source: Tensor) -> str:
     """What the model does with these strings when it writes by itself, always taking the likeliest token."""
-    real, right = source != PAD, _ended(source.flip(-1))
+    right = _ended(source.flip(-1))
     with torch.no_grad():
-        memory, tokens = model.encode(source, real), torch.full((len(source), 1), START)
+        tokens = torch.full((len(source), 1), START)
         for _ in range(right.shape[1]):
-            logits = model.decode(tokens, memory, real)
+            logits = model(source, tokens)
             tokens = torch.cat([tokens, logits[:, -1:].argmax(dim=-1)], dim=1)
     found, n = tokens[:, 1:], source.shape[1]
     kinds = {
@@ -330,15 +327,9 @@ class Behaving:
     def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None):
         self.words, self.wanted, self.echo = words, wanted, echo
 
-    def eval(self) -> "Behaving":
-        return self
-
-    def encode(self, source: Tensor, real: Tensor) -> Tensor:
-        return source
-
-    def decode(self, tokens: Tensor, memory: Tensor, real: Tensor) -> Tensor:
+    def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]
-        said = self.wanted(memory)[:, :n] if self.echo is None else tokens.roll(-self.echo, dims=1)
+        said = self.wanted(source)[:, :n] if self.echo is None else tokens.roll(-self.echo, dims=1)
         return F.one_hot(said, self.words).float()
 
 
