@@ -128,11 +128,16 @@ def test_what_cannot_be_carried_over_is_handled_or_refused(function):
         assert space["answer"](3) == function(3)
 
 
-def test_the_courses_own_modules_are_refused():
-    from helpers.qkv_attention import softmax as reference
+def test_what_is_the_courses_own_is_carried_over_and_not_imported():
+    from helpers.engine import slips
+    from helpers.qkv_attention.softmax import softmax as ours
 
-    with pytest.raises(SpliceError, match="course's own module"):
-        splice(lambda x: reference.softmax(x, 0), "answer")
+    source = splice(lambda q, k, v: ours(slips.attention(q, k, v, scale=1.0), -1), "answer")
+    space = {}
+    exec(source, space)
+    q, k, v = torch.randn(3, 2, 4)
+    assert "helpers" not in source
+    torch.testing.assert_close(space["answer"](q, k, v), ours(slips.attention(q, k, v, scale=1.0), -1))
 
 
 def test_a_definition_is_replaced_and_the_rest_of_the_cell_stays():
