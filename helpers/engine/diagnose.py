@@ -6,6 +6,7 @@ Three kinds of evidence, each looked for only where the stronger one before it f
 3. where all values are right: its mark stands on the way to every output that was too dear.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from .trial import Trial
 from .unseen import without_words
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
+NAME = re.compile("`[^`]*`")
 FRESH = 3  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
@@ -145,7 +147,10 @@ def _same(check: Subject, mine: Observation, other: Observation | None, trial: T
 
 
 def _same_error(mine: StudentError | None, other: StudentError | None) -> bool:
-    return bool(mine and other) and (mine.kind, mine.message) == (other.kind, other.message)
+    """Of one kind and in the same words. What stands in backticks is a name, and everybody gives their own."""
+    if not (mine and other) or mine.kind != other.kind:
+        return False
+    return NAME.sub("``", mine.message) == NAME.sub("``", other.message)
 
 
 def _same_gradients(check: Subject, mine: Observation, other: Observation) -> bool:

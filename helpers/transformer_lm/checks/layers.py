@@ -467,7 +467,7 @@ transformer_block = Check(
         ),
         Misconception(
             "no residuals", _both(lambda x, f, norm: f(norm(x)), lambda x, f, norm: norm(f(x))),
-            "Each layer's output is added to what it read: x + …",
+            "Each layer's output is added to what it read, and does not take its place.",
         ),
         Misconception(
             "the first input added again", _around_the_first_input,

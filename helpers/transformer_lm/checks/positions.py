@@ -103,7 +103,7 @@ sinusoidal_positions = Check(
         ),
         Misconception(
             "cosine before sine", lambda n, d, base: _interleaved(_angles(n, d, base), torch.cos, torch.sin),
-            "Even columns are sines, odd ones cosines. Row 0 reads 0, 1, 0, 1, …",
+            "Even columns are sines, odd ones cosines. Row 0 begins with 0, 1, 0, 1.",
         ),
         Misconception(
             "an angle of its own for every column", _every_column,
