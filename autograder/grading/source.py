@@ -203,6 +203,7 @@ def _reached(names: Iterable[str], known: dict) -> Iterator[tuple[ast.AST | None
             continue
         done.add(name)
         statement, lines = known[name]
+        own = _own_names(statement)
         if statement is None:
             yield None, lines[0].strip()[:200] if lines else ""
             continue
@@ -210,9 +211,20 @@ def _reached(names: Iterable[str], known: dict) -> Iterator[tuple[ast.AST | None
             number = getattr(node, "lineno", 0)
             yield node, lines[number - 1].strip()[:200] if 0 < number <= len(lines) else ""
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                waiting.append(node.id)
+                if node.id not in own or known.get(node.id, (True,))[0] is not None:
+                    waiting.append(node.id)
             elif isinstance(node, ast.alias) and node.name != name:
                 waiting.append(node.name)
+
+
+def _own_names(statement: ast.AST | None) -> set[str]:
+    """The inputs and the names that a function assigns: a cell beside it that can't be read (`x =`) says nothing about them."""
+    if not isinstance(statement, ast.FunctionDef):
+        return set()
+    inputs = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}
+    return inputs | {
+        node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
 
 
 def _walk(node: ast.AST, known: dict) -> Iterator[ast.AST]:
