@@ -8,15 +8,15 @@ from conftest import ROOT
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "autograder/judge/README.md"]
 FILE = re.compile(r"`([\w./*-]+(?:\.py|\.md|\.toml|\.yml|/))`")  # what says by its form that it is a file or a folder
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
-MADE = ("autograder/class", ".venv")  # there once somebody has handed in, or installed
+MADE = ("autograder/class", ".venv", "submitted/")  # there once somebody has handed in, or installed
 
 
 def _is_there(name: str, page: str) -> bool:
-    """A path from the page's folder or the root; a bare file name anywhere; `*` for a part of it."""
+    """A path from the page's folder, the root or the autograder's; a bare file name anywhere; `*` for a part of it."""
     if name.startswith(MADE):
         return True
-    here = (ROOT / page).parent
-    found = any(any(folder.glob(name.rstrip("/"))) for folder in (here, ROOT))
+    folders = (ROOT / page).parent, ROOT, ROOT / "autograder", ROOT / "autograder" / "class"
+    found = any(any(folder.glob(name.rstrip("/"))) for folder in folders)
     return found or ("/" not in name.rstrip("/") and any(ROOT.glob(f"[ahst]*/**/{name.rstrip('/')}")))
 
 

@@ -14,7 +14,7 @@ from autograder.errors import BAD_INPUT, CourseError
 POINTS = 8.0
 SEED = secrets.randbits(32)  # fresh in every run, one for all: then a check remembers what its misconceptions do
 
-RAISED = re.compile(r"stopped with an error\. (\w+)")
+RAISED = re.compile(r"stopped with an error(?:\. | \()(\w+)")  # in full, and of a hidden case
 WRONG_SHAPE = ("RuntimeError", "ValueError")
 """What PyTorch raises where shapes don't fit: a wrong answer may do so on some inputs, as a student's does. Whatever else a
 misconception raises is a slip in its own code, unless it says so (`raises=`)."""
@@ -107,7 +107,7 @@ def _crash(exercise: Exercise, name: str, scores: list[Any]) -> str:
     notes = [item.note for score in scores for item in _items(score) if item.counts]
     kinds = {match[1] for note in notes if (match := RAISED.search(note))} - _declared(exercise, name)
     if slips := sorted(kinds.difference(WRONG_SHAPE)):
-        note = next(note for note in notes if f"error. {slips[0]}" in note)
+        note = next((note for note in notes if f"error. {slips[0]}" in note), f"error. {slips[0]}")
         text = " ".join(note.split("error. ", 1)[1].split())
         return f"raises {text}: mend it, or declare it with raises="
     if kinds and all(RAISED.search(note) for note in notes):
