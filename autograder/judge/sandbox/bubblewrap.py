@@ -1,4 +1,4 @@
-"""The second sandbox: bubblewrap around a cold kernel, with the same walls as in sandbox.py. Slower to start by two
+"""The second sandbox: bubblewrap around a cold kernel, with the same walls as in namespaces.py. Slower to start by two
 seconds, but an audited tool builds the walls, and nothing was forked: a kernel that wants a GPU can have one.
 
 As root, bubblewrap leaves all capabilities unless told otherwise; here three are left, with which the kernel's first
