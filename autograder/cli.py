@@ -167,6 +167,7 @@ def prove(
     hostile: Annotated[
         bool, typer.Option("--hostile", help="Try the hostile and broken notebooks instead, and say what came of each.")
     ] = False,
+    stock: Annotated[bool, typer.Option("--stock", help="With --hostile: through nbgrader's own `autograde`.")] = False,
     constants: Annotated[
         bool, typer.Option("--constants", help="Try answers that look at nothing instead: none may earn a point.")
     ] = False,
@@ -180,7 +181,7 @@ def prove(
     from autograder.proofs import prove as proving
 
     if hostile:
-        _prove_hostile(_choose(sandbox), as_json)
+        _prove_hostile(_choose(sandbox), stock, as_json)
     course = find_course()
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
@@ -258,15 +259,16 @@ def _written(paths: list[Path], then: str) -> None:
     out.print(f"`{then}` says what is left to fill in.", soft_wrap=True)
 
 
-def _prove_hostile(sandbox: str, as_json: bool) -> None:
+def _prove_hostile(sandbox: str, stock: bool, as_json: bool) -> None:
     from dataclasses import asdict
 
     from autograder import tables
     from autograder.proofs.hostile import run_hostile, totals
+    from autograder.proofs.hostile_stock import run_through_nbgrader
 
     rows = []
     with _progress() as progress:
-        for row in progress.track(run_hostile(sandbox), description="Trying"):
+        for row in progress.track((run_through_nbgrader if stock else run_hostile)(sandbox), description="Trying"):
             rows.append(row)
     if as_json:
         found = [asdict(row) | {"held": row.held} for row in rows]

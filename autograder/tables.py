@@ -144,7 +144,8 @@ def attempt_table(tried) -> Table:
 
 
 def _ran(played) -> str:
-    return f"{played.cells} cells run, {played.pictures} pictures drawn"
+    pictures = f"{played.pictures} picture{'s' * (played.pictures != 1)}"
+    return f"{played.cells} cell{'s' * (played.cells != 1)} run, {pictures} drawn"
 
 
 def hostile_table(rows: list, total: dict[str, int]) -> Table:

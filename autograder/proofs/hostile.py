@@ -62,14 +62,14 @@ class Row:
 def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers: int = 2) -> Iterator[Row]:
     """The rows of the table, in its order; `names` picks some. Raises SandboxError where the sandbox does not work."""
     chosen = [(kind, one) for kind, one in notebooks_of_all_kinds() if not names or one.name in names]
-    with _class() as course, _listeners() as places, _canary():
+    with a_class() as course, listeners() as places, canary():
         kernels = Kernels(sandbox, memory=MEMORY)
         try:
             handed_in = [_hand_in(course, kind, one, places) for kind, one in chosen]
-            before = _fingerprint(course)
+            before = fingerprint(course)
             with ThreadPoolExecutor(workers) as pool:
                 for row in pool.map(lambda one: _judged(one, kernels), handed_in):
-                    changed = _fingerprint(course) != before
+                    changed = fingerprint(course) != before
                     yield Row(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
         finally:
             kernels.close()
@@ -95,7 +95,7 @@ def notebooks_of_all_kinds() -> list[tuple[str, Any]]:
 
 
 @contextmanager
-def _class() -> Iterator[Course]:
+def a_class() -> Iterator[Course]:
     """A throw-away course with the small unit, registered in a gradebook of its own."""
     with TemporaryDirectory(prefix="attn-hostile-") as folder:
         course = Course(Path(folder).resolve())
@@ -139,7 +139,7 @@ def _hand_in(course: Course, kind: str, one: Any, places: dict[str, str]) -> tup
 
 
 @contextmanager
-def _listeners() -> Iterator[dict[str, str]]:
+def listeners() -> Iterator[dict[str, str]]:
     """A server on loopback and one on an abstract Unix socket, for notebooks that look for one."""
     with socket.socket() as server, socket.socket(socket.AF_UNIX) as abstract:
         server.bind(("127.0.0.1", 0))
@@ -150,7 +150,7 @@ def _listeners() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def _canary() -> Iterator[None]:
+def canary() -> Iterator[None]:
     os.environ["ATTN_CANARY"] = CANARY
     try:
         yield
@@ -158,10 +158,10 @@ def _canary() -> Iterator[None]:
         del os.environ["ATTN_CANARY"]
 
 
-def _fingerprint(course: Course) -> str:
-    """A hash of every file of the course."""
+def fingerprint(course: Course, *folders: str) -> str:
+    """A hash of every file of the course, or of these folders of it."""
     digest = hashlib.sha256()
-    for path in sorted(course.root.rglob("*")):
+    for path in sorted(path for folder in folders or ("",) for path in (course.root / folder).rglob("*")):
         if path.is_file():
             digest.update(str(path).encode() + path.read_bytes())
     return digest.hexdigest()
