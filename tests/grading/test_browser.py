@@ -3,8 +3,11 @@ request leaves for where they point to. Needs Chromium on the PATH; skipped wher
 
 import re
 import shutil
+import socket
 import subprocess
+import sys
 import threading
+import time
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
+from nbgrader.api import Gradebook
 from rich.progress import Progress
 from test_untrusted import HANDLERS, MARKDOWN
 
@@ -139,6 +143,43 @@ def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_p
     page.write_text(body)
     dom, asked = _opened(page, proxy)
     assert asked == [] and "RAN" not in _title(dom) and f"row {len(HANDLERS + MARKDOWN) - 1}" in dom
+
+
+@pytest.fixture
+def formgrader(graded):
+    """The address of formgrader in a Jupyter server that runs in the course's folder, and its token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=tell",
+         "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"],
+        cwd=graded.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        _wait_for(port)
+        yield f"http://127.0.0.1:{port}/formgrader", "token=tell"
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(300):
+        with socket.socket() as door:
+            if door.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    raise TimeoutError("the Jupyter server didn't start in a minute")
+
+
+def test_the_living_formgrader_runs_nothing_and_asks_for_nothing(graded, formgrader, proxy):
+    address, token = formgrader
+    with Gradebook(graded.gradebook) as gradebook:
+        submission = gradebook.find_submission_notebook(UNIT, UNIT, "eve").id
+    dom, asked = _opened(f"{address}/submissions/{submission}/?{token}", proxy)
+    assert asked == [] and "RAN" not in _title(dom) and f"row {len(HANDLERS + MARKDOWN) - 1}" in dom
+    assert "Submission #1" in dom  # the page itself, and no page about an error
 
 
 def test_nothing_but_the_notebook_reaches_the_folders_that_formgrader_serves(graded):
