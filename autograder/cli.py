@@ -171,6 +171,9 @@ def prove(
     constants: Annotated[
         bool, typer.Option("--constants", help="Try answers that look at nothing instead: none may earn a point.")
     ] = False,
+    mutants: Annotated[
+        bool, typer.Option("--mutants", help="Try small changes of right answers instead: none may earn all points.")
+    ] = False,
     sandbox: Sandbox = None,
 ) -> None:
     """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
@@ -185,6 +188,8 @@ def prove(
     course = find_course()
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
+    if mutants:
+        _prove_mutants(course, course.chosen(units or []), only, as_json)
     proofs = proving.prove(course, course.chosen(units or []), only)
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
     if as_json:
@@ -293,6 +298,22 @@ def _prove_constants(course, units: list[str], as_json: bool) -> None:
             out.print(f"[red]✗[/] {_escaped(line)}", soft_wrap=True, highlight=False)
         out.print(f"{tried} constant answers to {len(swept)} exercises: {len(earned)} earned points.")
     raise typer.Exit(1 if earned else 0)
+
+
+def _prove_mutants(course, units: list[str], only: str | None, as_json: bool) -> None:
+    from autograder.proofs.survivors import as_json as plain
+    from autograder.proofs.survivors import complaints, survey, totals
+
+    tried = {}
+    for name, one in survey(course, units, only):
+        tried[name] = one
+        for line in [] if as_json else complaints(one):
+            out.print(f"[red]✗[/] {name}: {_escaped(line)}", soft_wrap=True, highlight=False)
+    if as_json:
+        typer.echo(json.dumps(plain(tried), indent=1, ensure_ascii=False))
+    else:
+        out.print(", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in totals(tried).items()))
+    raise typer.Exit(1 if any(map(complaints, tried.values())) else 0)
 
 
 def _choose(sandbox: str | None) -> str:

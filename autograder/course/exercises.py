@@ -43,7 +43,7 @@ class Exercise:
 
     def hidden_cases(self) -> Any:
         """More cases, as the check's `cases=` takes them; None where there is no such list."""
-        return getattr(_module("hidden", self.unit), self.id, None)
+        return getattr(companion("hidden", self.unit), self.id, None)
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
         """Every misconception: its name, and the answers to call the check with."""
@@ -51,7 +51,7 @@ class Exercise:
 
     def alternatives(self) -> dict[str, tuple[Callable, ...]]:
         """Every right answer in another style, by the style's name."""
-        found = getattr(_module("alternatives", self.unit), self.id, {})
+        found = getattr(companion("alternatives", self.unit), self.id, {})
         return {style: answers if isinstance(answers, tuple) else (answers,) for style, answers in found.items()}
 
     def references(self) -> tuple[Callable, ...]:
@@ -129,6 +129,6 @@ def _call(node: ast.Call) -> Call:
     return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 
 
-def _module(package: str, unit: str) -> ModuleType | None:
-    """`autograder.hidden.qkv_attention`, or None where the unit has none."""
+def companion(package: str, unit: str) -> ModuleType | None:
+    """A unit's module in a folder of `autograder`: `autograder.hidden.qkv_attention`; None where the unit has none."""
     return load(f"autograder.{package}.{room(unit)}")

@@ -133,7 +133,7 @@ class Check:
 
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation:
         """`observe`, which remembers what misconceptions do: a proof of the check meets the same inputs hundreds of times."""
-        key = _key(answer, args, gradient) if self.is_misconception(answer) else None
+        key = call_key(answer, args, gradient) if self.is_misconception(answer) else None
         if key is None:
             return self.observe(answer, args, gradient)
         if key not in self.known:
@@ -198,7 +198,7 @@ def _generators(seed: int | None, count: int) -> list[Generator]:
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
 
 
-def _key(function: Callable, args: tuple, gradient: bool) -> tuple | None:
+def call_key(function: Callable, args: tuple, gradient: bool) -> tuple | None:
     """The same for the same function and inputs; None for inputs that can't be told apart by their values."""
     leaves, structure = tree_flatten(args)
     if not all(isinstance(leaf, (Tensor, int, float, str, NoneType)) for leaf in leaves):
