@@ -335,6 +335,15 @@ def halved(sources, targets, words):
     return model, losses[::2]
 
 
+def measured_afterwards(sources, targets, words):
+    model, _ = fit(sources, targets, words)
+    forced = [training.teacher_forcing(target) for target in targets]
+    with torch.no_grad():
+        found = [model(source, inputs).flatten(0, 1) for source, (inputs, _) in zip(sources, forced)]
+    losses = [nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=PAD) for logits, (_, labels) in zip(found, forced)]
+    return model, losses
+
+
 TRAININGS = {
     "trained_as_it_should_be": fit,
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
@@ -342,6 +351,7 @@ TRAININGS = {
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
     "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
     "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
+    "trained_then_measured": measured_afterwards,
     "trained_without_updates": lambda *given: fit(*given, updates=False),
     "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
     "trained_on_half": halved,
