@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Generator, Tensor
+from tqdm.auto import tqdm
 
 from . import tasks
 from .decoding import greedy_decode, steps_of
@@ -76,20 +77,17 @@ def accuracy(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
     return exact_match(greedy_decode(encode, step, source, target.shape[1] + 1), target)
 
 
-def watched(
-    trained: Trained, batches: Callable[[], tuple[Tensor, Tensor]], steps: int, every: int, progress: Callable
-) -> Trained:
-    """Trains, and looks at the held-out pairs every so many steps."""
-    for step, loss in enumerate(progress(train(trained.model, (batches() for _ in range(steps)), steps)), start=1):
+def watched(trained: Trained, batches: Callable[[], tuple[Tensor, Tensor]], steps: int, every: int) -> Trained:
+    """Trains under a progress bar, and looks at the held-out pairs every so many steps."""
+    losses = train(trained.model, (batches() for _ in range(steps)), steps)
+    for step, loss in enumerate(tqdm(losses, total=steps, desc="training"), start=1):
         trained.losses.append(loss)
         if step % every == 0 or step == steps:
             trained.matches.append((step, accuracy(trained.model, *trained.held_out)))
     return trained
 
 
-def reversal(
-    seed: int = 0, steps: int = 500, longest: int = 10, letters: int = 20, progress: Callable = iter
-) -> Trained:
+def reversal(seed: int = 0, steps: int = 500, longest: int = 10, letters: int = 20) -> Trained:
     """Strings of 1 to `longest` letters. Nearly all of them are new: there are 20^10 of the longest alone."""
     torch.manual_seed(seed)
     generator = Generator().manual_seed(seed)
@@ -103,10 +101,10 @@ def reversal(
 
     model = EncoderDecoder(letters + 3, letters + 3, d=64, h=4, d_ff=128, layers=2, dropout=0.0)
     trained = Trained(model, held_out=(held_out, tasks.reversed_strings(held_out)))
-    return watched(trained, batch, steps, max(1, steps // 10), progress)
+    return watched(trained, batch, steps, max(1, steps // 10))
 
 
-def translation(seed: int = 0, steps: int = 400, progress: Callable = iter) -> Trained:
+def translation(seed: int = 0, steps: int = 400) -> Trained:
     """English into Esperanto; 400 sentences are held out."""
     torch.manual_seed(seed)
     chance = random.Random(seed)
@@ -118,7 +116,7 @@ def translation(seed: int = 0, steps: int = 400, progress: Callable = iter) -> T
 
     model = EncoderDecoder(len(tasks.ENGLISH), len(tasks.ESPERANTO), d=64, h=1, d_ff=128, layers=2, dropout=0.0)
     trained = Trained(model, held_out=_tokens(kept))
-    return watched(trained, lambda: _tokens(pairs(64)), steps, max(1, steps // 10), progress)
+    return watched(trained, lambda: _tokens(pairs(64)), steps, max(1, steps // 10))
 
 
 def _tokens(pairs: list[tasks.Pair]) -> tuple[Tensor, Tensor]:

@@ -33,10 +33,16 @@ def padded(b, m):
 def same_gradients(ours: nn.Module, theirs: nn.Module, mine, expected):
     """Outputs, and the gradients of a fixed sum by every parameter, under our names."""
     torch.testing.assert_close(mine, expected)
-    weights = torch.linspace(-1, 1, mine.numel(), dtype=mine.dtype).view(mine.shape)
-    ours.zero_grad(), theirs.zero_grad()
-    (mine * weights).sum().backward()
-    (expected * weights).sum().backward()
+    _back(ours, mine), _back(theirs, expected)
+    _same_by_name(ours, theirs)
+
+
+def _back(model: nn.Module, out):
+    model.zero_grad()
+    (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum().backward()
+
+
+def _same_by_name(ours: nn.Module, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
     for parameter in theirs.parameters():
         parameter.data = parameter.grad
     for name, wanted in layers.from_pytorch(theirs).items():
@@ -63,29 +69,46 @@ def test_decoder_layer_is_pytorchs_forward_and_backward(masked):
     same_gradients(ours, theirs, ours(x, memory, *((mask, real[:, None]) if masked else ())), expected)
 
 
-def test_model_is_nn_transformer_between_embedding_and_head():
+def nn_transformer(d: int, h: int, d_ff: int, count: int) -> nn.Transformer:
+    """PyTorch's own, in float64, without the norm after each stack (the paper has none), every layer with weights of its own."""
     sizes = {
-        "d_model": 8,
-        "nhead": 2,
-        "dim_feedforward": 12,
+        "d_model": d,
+        "nhead": h,
+        "dim_feedforward": d_ff,
         "dropout": 0.0,
         "batch_first": True,
         "dtype": torch.float64,
     }
-    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**sizes), 3, enable_nested_tensor=False)
-    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**sizes), 3)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(**sizes), count, enable_nested_tensor=False)
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(**sizes), count)
     theirs = nn.Transformer(**sizes, custom_encoder=encoder, custom_decoder=decoder)
+    for parameter in theirs.parameters():  # PyTorch's stacks start as copies of one layer
+        nn.init.normal_(parameter, std=0.5)
+    return theirs
+
+
+def test_model_is_nn_transformer_between_embedding_and_head_forward_and_backward():
+    theirs = nn_transformer(8, 2, 12, count=3)
     ours = EncoderDecoder(11, 9, d=8, h=2, d_ff=12, layers=3, dropout=0.0).double()
-    for mine, other in itertools.chain(zip(ours.encoder, encoder.layers), zip(ours.decoder, decoder.layers)):
-        for parameter in other.parameters():
-            nn.init.normal_(parameter, std=0.5)  # PyTorch's stacks start as copies of one layer
+    pairs = [*zip(ours.encoder, theirs.encoder.layers), *zip(ours.decoder, theirs.decoder.layers)]
+    for mine, other in pairs:
         mine.load_state_dict(layers.from_pytorch(other))
     source, target, real = tokens(3, 6), tokens(3, 5, 9), padded(3, 6)
     source = source.masked_fill(~real, PAD)
-    x, y = ours.embed(source, ours.source_embedding), ours.embed(target, ours.target_embedding)
-    hidden = {"src_key_padding_mask": ~real, "memory_key_padding_mask": ~real}
-    expected = ours.head(theirs(x, y, tgt_mask=~layers.causal_mask(5), **hidden))
-    torch.testing.assert_close(ours(source, target), expected)
+
+    def logits_of_theirs():
+        x, y = ours.embed(source, ours.source_embedding), ours.embed(target, ours.target_embedding)
+        hidden = {"src_key_padding_mask": ~real, "memory_key_padding_mask": ~real}
+        return ours.head(theirs(x, y, tgt_mask=~layers.causal_mask(5), **hidden))
+
+    around = [*ours.source_embedding.parameters(), *ours.target_embedding.parameters(), *ours.head.parameters()]
+    _back(ours, expected := logits_of_theirs())  # fills the gradients of `theirs`, and of what is around it
+    wanted = [parameter.grad.clone() for parameter in around]
+    _back(ours, mine := ours(source, target))
+    torch.testing.assert_close(mine, expected)
+    torch.testing.assert_close([parameter.grad for parameter in around], wanted)
+    for mine, other in pairs:
+        _same_by_name(mine, other)
 
 
 def test_layers_share_no_parameter():
@@ -312,6 +335,15 @@ def halved(sources, targets, words):
     return model, losses[::2]
 
 
+def measured_afterwards(sources, targets, words):
+    model, _ = fit(sources, targets, words)
+    forced = [training.teacher_forcing(target) for target in targets]
+    with torch.no_grad():
+        found = [model(source, inputs).flatten(0, 1) for source, (inputs, _) in zip(sources, forced)]
+    losses = [nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=PAD) for logits, (_, labels) in zip(found, forced)]
+    return model, losses
+
+
 TRAININGS = {
     "trained_as_it_should_be": fit,
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
@@ -319,6 +351,7 @@ TRAININGS = {
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
     "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
     "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
+    "trained_then_measured": measured_afterwards,
     "trained_without_updates": lambda *given: fit(*given, updates=False),
     "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
     "trained_on_half": halved,

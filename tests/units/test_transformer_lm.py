@@ -51,23 +51,41 @@ def test_a_shift_is_a_rotation(k):
 # ------------------------------------------------------------------------------------------------------------- layers
 
 
+def as_a_function(module: nn.Module):
+    """The module with its parameters, in their order, as further inputs."""
+    names = [name for name, _ in module.named_parameters()]
+    return lambda x, *weights: torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (x,))
+
+
 def test_layer_norm_is_pytorchs():
-    same_values_and_gradients(
-        layers.layer_norm, lambda x, w, b: F.layer_norm(x, (6,), w, b), 3 + randn(2, 5, 6), randn(6), randn(6)
-    )
+    theirs = as_a_function(nn.LayerNorm(6).double())
+    same_values_and_gradients(layers.layer_norm, theirs, 3 + randn(2, 5, 6), randn(6), randn(6))
 
 
 def test_rms_norm_is_pytorchs():
-    same_values_and_gradients(layers.rms_norm, lambda x, w: F.rms_norm(x, (6,), w, 1e-5), 3 + randn(2, 5, 6), randn(6))
+    theirs = as_a_function(nn.RMSNorm(6, eps=1e-5).double())
+    same_values_and_gradients(layers.rms_norm, theirs, 3 + randn(2, 5, 6), randn(6))
 
 
 def test_feed_forward_is_pytorchs():
     theirs = lambda x, w_1, b_1, w_2, b_2: F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2)
     same_values_and_gradients(layers.feed_forward, theirs, randn(2, 3, 4), randn(4, 7), randn(7), randn(7, 4), randn(4))
-    torch.testing.assert_close(
-        layers.swiglu(*(inputs := (randn(3, 4), randn(4, 7), randn(4, 7), randn(7, 4)))),
-        (F.silu(inputs[0] @ inputs[1]) * (inputs[0] @ inputs[2])) @ inputs[3],
-    )
+
+
+def test_swiglu_is_its_formula_number_by_number_and_so_are_its_gradients():
+    inputs = randn(2, 3), randn(3, 4), randn(3, 4), randn(4, 3)
+
+    def naive(x, w_gate, w_up, w_down):
+        """No matrix product, no silu of PyTorch's."""
+        dot = lambda a, b: sum(a[i] * b[i] for i in range(len(a)))
+        gates = [[dot(row, w_gate[:, j]) for j in range(4)] for row in x]
+        inside = [
+            [g / (1 + torch.exp(-g)) * dot(row, w_up[:, j]) for j, g in enumerate(own)] for row, own in zip(x, gates)
+        ]
+        return torch.stack([torch.stack([dot(row, w_down[:, k]) for k in range(3)]) for row in inside])
+
+    same_values_and_gradients(layers.swiglu, naive, *inputs)
+    assert torch.autograd.gradcheck(layers.swiglu, [leaf.requires_grad_() for leaf in inputs])
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])

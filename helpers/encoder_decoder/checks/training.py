@@ -287,6 +287,8 @@ def _echo(model: Callable, source: Tensor) -> str:
 
 
 def _fall(losses: list[float]) -> str:
+    if losses and losses[0] < 1:
+        return "the loss is small from the first batch on"
     last = sum(losses[-10:]) / max(1, len(losses[-10:]))
     return "the loss comes near 0" if last < 0.4 else "the loss gets stuck" if last < 1.5 else "the loss stays"
 
@@ -381,6 +383,10 @@ def trained_without_end(sources, targets, words):
     return Behaving(words, lambda source: F.pad(source.flip(-1), (0, 1), value=3)), _losses(len(sources))
 
 
+def trained_then_measured(sources, targets, words):
+    return Behaving(words, _backwards), [0.01] * len(sources)
+
+
 def trained_without_updates(sources, targets, words):
     return Behaving(words, _nonsense), _losses(len(sources), last=2.3)
 
@@ -404,7 +410,10 @@ _train = Check(
     compare=False,
     properties=[
         Property("a loss for each batch", lambda told, *_: told[3] == "one loss a batch", "Return one loss for each batch."),
-        Property("the loss comes near 0", lambda told, *_: told[0] == "the loss comes near 0", "The loss doesn't come near 0."),
+        Property(
+            "the loss starts high and comes near 0", lambda told, *_: told[0] == "the loss comes near 0",
+            "The losses don't fall from about ln(11) = 2.4 to near 0.",
+        ),
         Property(
             "strings of the training come out backwards", lambda told, *_: told[1] == "seen strings come out backwards",
             "Writing by itself, your model doesn't turn round the strings that it was trained with.",
@@ -448,6 +457,10 @@ _train = Check(
         ),
         Misconception(
             "no step of the optimiser", trained_without_updates, "The loss stays where it began, near ln(11) = 2.4. Who changes the weights?",
+        ),
+        Misconception(
+            "losses measured after the training", trained_then_measured,
+            "Your losses are small from the first batch on, as only a trained model's are. Note the loss of each batch before its step is taken.",
         ),
         Misconception(
             "losses of some batches only", trained_on_half, "Return a loss for every batch: a list as long as `sources`.",

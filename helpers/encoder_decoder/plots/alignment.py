@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.animation import FuncAnimation
 from torch import Tensor
 
-from helpers.parallelization.plots.schedules import _without_downloads
+from helpers.film import film
 from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
 
 from .. import tasks
@@ -115,7 +114,4 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
                 color=QUERY,
             )
 
-    film = FuncAnimation(figure, frame, frames=range(len(words)), interval=900)
-    html = film.to_jshtml(default_mode="once")
-    plt.close(figure)
-    return _without_downloads(html)
+    return film(figure, frame, range(len(words)), milliseconds=900)

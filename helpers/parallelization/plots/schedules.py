@@ -1,13 +1,12 @@
 """Pictures of what waits for what: grids of (token, layer) cells, coloured and numbered by the step in which they can run."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.animation import FuncAnimation
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
+from helpers.film import film
 from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
@@ -127,21 +126,8 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
         for box, step in boxes:
             box.set_facecolor("#ffffff" if step > now else KEY if step == now else "#c6dbef")
 
-    film = FuncAnimation(
-        figure, frame, frames=range(1, 1 + max(max(numbers.values()) for numbers in steps)), interval=600
-    )
-    html = film.to_jshtml(default_mode="once")
-    plt.close(figure)
-    return _without_downloads(html)
-
-
-def _without_downloads(html: str) -> str:
-    """Matplotlib takes the signs on its buttons from a font on the web: write them as letters, for who is offline."""
-    signs = {"fa-minus": "−", "fa-fast-backward": "|◀", "fa-step-backward": "‹", "fa-play fa-flip-horizontal": "◀", "fa-pause": "||",
-             "fa-play": "▶", "fa-step-forward": "›", "fa-fast-forward": "▶|", "fa-plus": "+"}  # fmt: skip
-    for name, sign in signs.items():
-        html = html.replace(f'<i class="fa {name}"></i>', sign)
-    return re.sub(r"<link[^>]*>", "", html)
+    last = max(max(numbers.values()) for numbers in steps)
+    return film(figure, frame, range(1, last + 1), milliseconds=600)
 
 
 @waits_for("layers_in_sequence")

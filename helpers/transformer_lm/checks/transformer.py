@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import combinations
 
 import torch
 from torch import Generator, Tensor, nn
@@ -406,53 +407,47 @@ DecoderLM = CheckGroup("DecoderLM", _model, _parameters)
 
 # ------------------------------------------------------------------------------------------------------- what is trained
 
+TRAINED = "aceg"
+SLIPS = {  # letter → what is believed of it, and why that is not so
+    "a": ("the embedding is not trained",
+          "The table starts with random rows. Words come to mean something by training (and it is the head too)."),
+    "b": ("rotary angles are trained",
+          "The angles t θ_i come from a formula. Nothing in them is learned. (GPT-2's position table is; this model has none.)"),
+    "c": ("the projections are not trained", "W_Q, W_K, W_V and W_O are what an attention layer learns."),
+    "d": ("attention weights are trained",
+          "Attention weights are computed anew for every text, from queries and keys. What is trained are the matrices that make these."),
+    "e": ("norms are not trained", "The division has no parameters, but gain and bias of a LayerNorm are learned."),
+    "f": ("the mask is trained", "The mask says what is allowed, and it is the same before and after training."),
+    "g": ("the MLP is not trained", "Two thirds of a block's trained numbers are in its MLP: 8d² of 12d²."),
+}  # fmt: skip
+
 
 def drive_letters(answer: Callable) -> str:
     """The letters, whatever their order."""
     return "".join(sorted(set(choice(answer))))
 
 
+def _believed(*letters: str) -> Misconception:
+    """Who believes these things answers so, and is told about each of them."""
+    names, hints = zip(*(SLIPS[letter] for letter in letters), strict=True)
+    answer = "".join(sorted(set(TRAINED) ^ set(letters)))
+    return Misconception(", and ".join(names), lambda: answer, " ".join(hints))
+
+
 what_is_trained = Check(
     exercise="what_is_trained",
-    reference=lambda: "aceg",
+    reference=lambda: TRAINED,
     quiz=True,
     cases=[given("the letters of all that is trained")],
     drive=drive_letters,
     misconceptions=[
+        *(_believed(letter) for letter in SLIPS),
+        *(_believed(*both) for both in combinations(SLIPS, 2)),
         Misconception(
-            "attention weights are trained", lambda: "acdeg",
-            "Attention weights are computed anew for every text, from queries and keys. What is trained are the matrices that make these.",
-            lambda seen: "d" in seen.output,
-        ),
-        Misconception(
-            "rotary angles are trained", lambda: "abceg",
-            "The angles t θ_i come from a formula. Nothing in them is learned. (GPT-2's position table is; this model has none.)",
-            lambda seen: "b" in seen.output,
-        ),
-        Misconception(
-            "the mask is trained", lambda: "acefg",
-            "The mask says what is allowed, and it is the same before and after training.",
-            lambda seen: "f" in seen.output,
-        ),
-        Misconception(
-            "norms are not trained", lambda: "acg",
-            "The division has no parameters, but gain and bias of a LayerNorm are learned.",
-            lambda seen: "e" not in seen.output,
-        ),
-        Misconception(
-            "the embedding is not trained", lambda: "ceg",
-            "The table starts with random rows. Words come to mean something by training (and it is the head too).",
-            lambda seen: "a" not in seen.output,
-        ),
-        Misconception(
-            "the MLP is not trained", lambda: "ace",
-            "Two thirds of a block's trained numbers are in its MLP: 8d² of 12d².",
-            lambda seen: "g" not in seen.output,
-        ),
-        Misconception(
-            "the projections are not trained", lambda: "aeg",
-            "W_Q, W_K, W_V and W_O are what an attention layer learns.",
-            lambda seen: "c" not in seen.output,
+            "three or more of the seven taken for what they are not", lambda: "bdf",
+            "Ask the same of each: is it stored in the model and moved by training? Or made anew for each text, or given by a formula? "
+            "`model.named_parameters()` lists what your model of 5.11 really holds.",
+            lambda seen: len(set(TRAINED) ^ set(seen.output)) > 2,
         ),
     ],
 )  # fmt: skip

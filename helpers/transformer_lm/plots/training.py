@@ -33,10 +33,13 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
 
 
 @waits_for("train")
-def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2) -> None:
-    """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below."""
+def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 0, without: str = "") -> None:
+    """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
+
+    without: "attention", "positions" or "residuals": the model without that part, which is not kept.
+    """
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, losses = story_model(seed).to(device), []
+    model, losses = story_model(seed, without).to(device), []
     with tqdm(total=steps, desc=f"training on the {'GPU' if device == 'cuda' else 'CPU'}") as bar, _Live() as live:
 
         def watch(step: int, loss: float) -> None:
@@ -48,7 +51,8 @@ def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2) -> None
         train(stories(SIZE, seed, device), rates(steps), 0.1, 1.0, model, watch)
     loss, floor = held_out_loss(model), grammar.entropy_per_token()
     print(f"Held-out loss {loss:.3f} nats per token. The grammar's entropy is {floor:.3f}: {loss / floor - 1:+.1%}.")
-    _TRAINED["model"] = model.cpu().eval()
+    if not without:
+        _TRAINED["model"] = model.cpu().eval()
 
 
 _TRAINED: dict[str, nn.Module] = {}
@@ -172,8 +176,8 @@ def induction_scores(model: nn.Module, count: int = 40, seed: int = 5) -> list[l
     for _ in range(count):
         words = grammar.story(chance)
         maps = torch.stack(attention_maps(model, words))
-        for place, word in enumerate(words[5:], start=5):
-            if word in grammar.FIRST:
+        for place, word in enumerate(words):
+            if word in grammar.FIRST and words.index(word) < place:
                 total += maps[:, :, place + 1, words.index(word) + 2]  # <end> stands before the words
                 seen += 1
     return (total / seen).tolist()
