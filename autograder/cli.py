@@ -195,7 +195,7 @@ def prove(
     if as_json:
         typer.echo(json.dumps(proving.as_json(proofs), indent=1, ensure_ascii=False))
     else:
-        out.print(tables.proofs_table(proofs))
+        out.print(tables.proofs_table(proofs, proving.totals(proofs)))
         for miss in misses:
             out.print(f"[red]✗[/] {_escaped(miss)}", soft_wrap=True, highlight=False)
     raise typer.Exit(1 if misses else 0)
@@ -318,7 +318,7 @@ def _prove_mutants(course, units: list[str], only: str | None, as_json: bool) ->
 
 def _choose(sandbox: str | None) -> str:
     """Where student code runs from here on; nbgrader_config.py reads it, so that every step agrees."""
-    from autograder.judge.kernels import BUBBLEWRAP, NAMESPACES, NONE
+    from autograder.judge.exam import BUBBLEWRAP, NAMESPACES, NONE
 
     chosen = sandbox or os.environ.get("ATTN_SANDBOX", NAMESPACES)
     if chosen not in (NAMESPACES, BUBBLEWRAP, NONE):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from autograder.cores import cores
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -100,8 +102,6 @@ def _answers(command: list[str]) -> bool:
 
 
 def _resources(folder: Path) -> list[Finding]:
-    from autograder.grading.fleet import cores
-
     memory, free = _memory(), shutil.disk_usage(folder).free / 2**30
     return [
         Finding("cores", str(cores())),

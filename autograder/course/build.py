@@ -3,14 +3,15 @@
 The release is nbgrader's own (`generate_assignment` in a throw-away course); build only makes what goes in and writes
 what comes out, so what students get is what nbgrader will grade."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import jupytext
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import sections, stock
+from autograder.course import sections
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
 
@@ -32,21 +33,21 @@ def solution_notebook(source: Path) -> NotebookNode:
 
 def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     """Every file that a build of the units makes, by its path below the course folder."""
-    made = {}
+    made, read = {}, cache(solution_notebook)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(solution_notebook(course.source(unit)), copy.solved(unit))
+            notebooks.write(read(course.source(unit)), copy.solved(unit))
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}
-    return made | _index(course)
+    return made | _index(course, read)
 
 
-def _index(course: Course) -> dict[Path, bytes]:
+def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
     """Where every exercise stands, for `helpers`: what students install knows the numbers of sections from nowhere else."""
     if not (course.root / sections.INDEX).parent.is_dir():
         return {}
-    return {sections.INDEX: sections.index_text(course, solution_notebook).encode()}
+    return {sections.INDEX: sections.index_text(course, read).encode()}
 
 
 def build(course: Course, units: Iterable[str]) -> list[Path]:
@@ -74,8 +75,10 @@ def orphans(course: Course) -> list[Path]:
 
 
 def _release(course: Course, unit: str) -> None:
+    from autograder.course import stock  # here, for it brings nbgrader along: whoever only reads sources needs none
+
     try:
-        stock.generate_assignment(course, unit)
+        stock.release(course, unit)
     except stock.StepFailed as error:
         raise CourseError(f"{course.source(unit).relative_to(course.root)}: {error}") from error
 

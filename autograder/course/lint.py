@@ -4,7 +4,8 @@ import ast
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -21,15 +22,20 @@ TO_FILL_IN = re.compile(r"TO FILL IN (?P<exercise>\w+): (?P<what>[^|\"]*)")
 CROSS_REFERENCE = re.compile(r"(?<!, )\b(?:[Ss]ections?|[Ee]xercises?) (\d+\.\d+)\b(?!\.\d)")
 """A section of the course. After a comma, as in "(Vaswani et al., 2017, section 3.2)", it is a paper's."""
 ALTERNATIVES = 2
+Read = Callable[[Path], NotebookNode]
+"""The notebook of a source, which is made once."""
 
 
 def lint(course: Course, units: list[str]) -> list[str]:
     """The problems of the units, in the order in which they stand in the sources."""
-    syllabus = course.syllabus()
+    syllabus, read = (
+        course.syllabus(),
+        cache(build.solution_notebook),
+    )  # a text that speaks of another unit's section reads it
     problems = []
     for unit in units:
         source = course.source(unit).relative_to(course.root)
-        problems += [f"{source}: {problem}" for problem in _unit(course, unit, syllabus)]
+        problems += [f"{source}: {problem}" for problem in _unit(course, unit, syllabus, read)]
         problems += _helpers(course, unit)
         problems += [
             f"{_short(path, course)}:{line}: to fill in: {what}" for path, line, _, what in to_fill_in(course, unit)
@@ -48,13 +54,13 @@ def to_fill_in(course: Course, unit: str) -> list[tuple[Path, int, str, str]]:
     return found
 
 
-def _unit(course: Course, unit: str, syllabus: dict) -> Iterator[str]:
+def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str]:
     unreadable = list(headers.problems(course.source(unit).read_text(encoding="utf-8")))
     yield from unreadable
     if unreadable:  # what else is amiss may follow from these
         return
     try:
-        notebook = build.solution_notebook(course.source(unit))
+        notebook = read(course.source(unit))
     except CourseError as error:
         yield str(error)
         return
@@ -68,7 +74,7 @@ def _unit(course: Course, unit: str, syllabus: dict) -> Iterator[str]:
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
-    yield from _cross_references(course, notebook)
+    yield from _cross_references(course, notebook, read)
 
 
 def _ids(notebook: NotebookNode) -> Iterator[str]:
@@ -215,12 +221,12 @@ def _compared(what: str, here: set[str], wanted: set[str], where: str) -> Iterat
         yield f"{what} {name} is not in the syllabus: add it to {where} in syllabus.toml"
 
 
-def _cross_references(course: Course, notebook: NotebookNode) -> Iterator[str]:
+def _cross_references(course: Course, notebook: NotebookNode, read: Read) -> Iterator[str]:
     """Sections that the text sends its reader to. Those of units that aren't written yet can't be known."""
     written = {str(int(unit[:2])) for unit in course.units()}
     mentioned = {number for cell in notebook.cells for number in CROSS_REFERENCE.findall(cell.source)}
     if mentioned:
-        there = {s.number for u in course.units() for s in sections.sections(build.solution_notebook(course.source(u)))}
+        there = {s.number for u in course.units() for s in sections.sections(read(course.source(u)))}
         for number in sorted(mentioned - there):
             if number.split(".")[0] in written:
                 yield f"the text speaks of section {number}, and no heading has that number"

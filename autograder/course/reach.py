@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from autograder.course.paths import PACKAGES, SYLLABUS
-from autograder.judge.judge import Exam
+from autograder.judge.exam import Exam
 
 HELPERS = PACKAGES / "helpers"
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit

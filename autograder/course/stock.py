@@ -47,6 +47,13 @@ def open_gradebook(course: Course) -> Iterator[Gradebook]:
         yield gradebook
 
 
+def release(course: Course, unit: str) -> None:
+    """Writes the release of a unit, and nothing into a gradebook (as `nbgrader generate_assignment --no-db`)."""
+    config = settings(course)
+    config.SaveCells.enabled, config.GenerateAssignment.no_database = False, True
+    _run(course, GenerateAssignment, config, unit)
+
+
 def generate_assignment(course: Course, unit: str, release: str | None = None) -> None:
     """Writes the release of a unit and its cells into the gradebook. `release`: another folder for the release."""
     config = settings(course)

@@ -10,8 +10,7 @@ from traitlets import Integer, Unicode
 
 from autograder.grading.store import Store, key
 from autograder.grading.verdict import judged
-from autograder.judge.judge import Limits
-from autograder.judge.kernels import NAMESPACES
+from autograder.judge.exam import NAMESPACES, Limits
 from autograder.notebooks import STAMP
 
 

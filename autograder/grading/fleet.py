@@ -2,7 +2,6 @@
 
 Workers never see the gradebook or the store: a notebook goes in, the same notebook with outputs comes back."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 import dask
 from nbformat import NotebookNode
 
+from autograder.cores import cores
 from autograder.errors import CourseError
 from autograder.grading.store import grader_version
 from autograder.grading.verdict import judged
@@ -37,11 +37,6 @@ class Verdict:
     key: str
     notebook: NotebookNode | None
     problem: str = ""
-
-
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def judge_all(

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from nbgrader.utils import parse_utc
-
 from autograder import limited, notebooks, sizes
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
@@ -157,6 +155,10 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     """When it was handed in, as timestamp.txt says, or "" and a note."""
     if TIMESTAMP not in kinds:
         return "", []
+    from nbgrader.utils import (
+        parse_utc,
+    )  # here, for nbgrader takes a second to import, and `attn mark` needs none of it
+
     try:
         if kinds[TIMESTAMP]:
             raise Rejected(f"{TIMESTAMP} is {kinds[TIMESTAMP]}")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
-from autograder.judge.submission import SPARE
+from autograder.judge.exam import SPARE
 
 
 def note_pictures(notebook: NotebookNode, original: NotebookNode) -> None:

@@ -15,7 +15,7 @@ from nbformat import NotebookNode, from_dict
 from autograder import notebooks
 from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
-from autograder.judge.judge import Limits
+from autograder.judge.exam import Limits
 
 GRADER = ("helpers", "autograder/hidden", "autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py",
           *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "reading", "mend", "pictures")))  # fmt: skip

@@ -4,44 +4,15 @@ This is the only door to a student's code. Behind it the student's cells run in 
 in another (see submission.py); nothing outside this folder depends on how."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.judge.kernels import NAMESPACES, Kernels, kernels
+from autograder.judge.exam import Exam, Limits
+from autograder.judge.kernels import Kernels, kernels
 from autograder.judge.submission import judge_split
 
-
-@dataclass(frozen=True)
-class Limits:
-    """What a submission may use, where it runs, and the seed of the inputs that the checks draw; the same for the whole
-    class."""
-
-    cell_seconds: int = 60
-    notebook_seconds: int = 600
-    seed: int = 20_617
-    sandbox: str = NAMESPACES
-
-
-@dataclass(frozen=True)
-class Exam:
-    """What the kernels of one unit see of the course that the notebook belongs to.
-
-    shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may read too.
-    preload: modules that a student's kernel has imported before its first cell.
-    quiet: modules whose functions do nothing there, because others do it elsewhere (checks) or nobody looks (pictures).
-    out_of_reach: packages whose functions refuse to be called there.
-    """
-
-    unit: str
-    shown: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    tests: tuple[str, ...] = ()
-    preload: tuple[str, ...] = ()
-    quiet: tuple[str, ...] = ()
-    out_of_reach: tuple[str, ...] = ()
-
+__all__ = ["Exam", "Limits", "Written", "judge"]
 
 Written = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By exercise and function, what was found in the source of an answer: "names" that the exercise forbids, whether something in it

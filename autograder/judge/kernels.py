@@ -7,12 +7,12 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
+from autograder.judge.exam import BUBBLEWRAP, NAMESPACES, NONE
 from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SandboxError, Walls
 from autograder.judge.warm import JUDGE, STUDENT, Warm
 from autograder.judge.wire import BorderError, read
 
-NAMESPACES, BUBBLEWRAP, NONE = "namespaces", "bubblewrap", "none"
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
 
 

@@ -11,7 +11,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import notebooks
-from helpers.engine.mime import MIME
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ def settle(cell: NotebookNode) -> None:
 
 def read_score(cell: NotebookNode) -> dict | None:
     """The score that a check put into a test cell's output, if it is one: a finite number within the cell's points."""
+    from helpers.engine.mime import MIME  # here, for it brings torch along
+
     for output in cell.outputs:
         if output.output_type == "execute_result":
             found = output.data.get(MIME)

@@ -19,6 +19,7 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
+from autograder.judge.exam import SPARE
 from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernels import Kernels, patience
 from autograder.judge.plain import plain_outputs
@@ -26,8 +27,6 @@ from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.warm import JUDGE, STUDENT
 from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
 
-SPARE = "attention_course_picture"
-"""The entry in a cell's metadata that says that it need not run."""
 TRIES = 4  # kernels for one notebook
 CELL_BYTES = 8 << 20  # that a cell may send home
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"

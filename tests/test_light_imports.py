@@ -1,0 +1,74 @@
+"""Commands import what they need and no more. Counted in modules, not in seconds: the same on every machine."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+HEAVY = {
+    "torch",
+    "triton",
+    "nbgrader",
+    "dask",
+    "distributed",
+    "pandas",
+    "IPython",
+    "matplotlib",
+    "sqlalchemy",
+    "nbconvert",
+    "rfc3987_syntax",
+}
+
+
+def heavy_after(*lines: str) -> set[str]:
+    """The heavy packages that a fresh process has in memory after these lines."""
+    code = "\n".join(
+        [*lines, "import json, sys", "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"]
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return HEAVY & set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def of_command(*arguments: str) -> set[str]:
+    """The same, after an `attn` command."""
+    return heavy_after(
+        "from typer.testing import CliRunner",
+        "from autograder.cli import app",
+        f"done = CliRunner().invoke(app, {list(arguments)!r})",
+        "assert done.exit_code in (0, 2), done.output",
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "needs"),
+    [
+        ("autograder.cli", set()),
+        ("autograder.tables", set()),
+        ("autograder.doctor", set()),
+        ("autograder.course.lint", set()),
+        ("autograder.course.build", set()),
+        ("autograder.course.exercises", set()),
+        ("autograder.course.reach", set()),
+        ("autograder.grading.intake", {"nbconvert"}),
+        ("autograder.grading.door", {"nbgrader", "nbconvert", "sqlalchemy"}),
+    ],
+)
+def test_a_module_brings_no_more_along(module, needs):
+    assert heavy_after(f"import {module}") == needs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needs"),
+    [
+        (["--help"], set()),
+        (["grade", "--help"], set()),
+        (["lint", "no-such-unit"], set()),
+        (["lint", "00"], {"torch", "triton"}),  # lint looks at the checks
+        (["doctor"], {"torch"}),
+        (["build", "--check", "00"], {"nbgrader", "nbconvert", "sqlalchemy"}),  # the release is nbgrader's own
+    ],
+)
+def test_a_command_brings_no_more_along(arguments, needs):
+    assert of_command(*arguments) <= needs
