@@ -340,7 +340,10 @@ def measured_afterwards(sources, targets, words):
     forced = [training.teacher_forcing(target) for target in targets]
     with torch.no_grad():
         found = [model(source, inputs).flatten(0, 1) for source, (inputs, _) in zip(sources, forced)]
-    losses = [nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=PAD) for logits, (_, labels) in zip(found, forced)]
+    losses = [
+        nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=PAD)
+        for logits, (_, labels) in zip(found, forced)
+    ]
     return model, losses
 
 
