@@ -2,6 +2,7 @@
 folder and into the gradebook must be what `attn grade` gives."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,8 +52,7 @@ def _autograde(course: Course, sandbox: str) -> dict[str, str]:
         cwd=course.root, capture_output=True, text=True, errors="replace",
         env=os.environ | {"PATH": paths, "PYTHONPATH": str(PACKAGES)},
     )  # fmt: skip
-    lines = [line.split("ERROR | ", 1)[-1] for line in done.stderr.splitlines()]
-    return dict(line.split(" was rejected: ", 1) for line in lines if " was rejected: " in line)
+    return dict(re.findall(r"ERROR\] (\S+) was rejected: (.*)", done.stderr))
 
 
 def _row(course: Course, kind: str, one: Any, said: dict[str, str], recorded: float | None) -> tuple:
