@@ -10,8 +10,6 @@ classroom = root / "autograder" / "class"
 classroom.mkdir(parents=True, exist_ok=True)  # SQLite makes the gradebook, but not the folder it lies in
 sys.path.insert(0, str(root))  # the grading steps below are this checkout's, wherever the command was installed from
 
-from autograder.grading.door import install as install_door  # noqa: E402
-
 c = get_config()  # noqa: F821 (nbgrader defines it)
 
 c.CourseDirectory.root = str(root)
@@ -34,7 +32,10 @@ c.ClearMarkScheme.enforce_metadata = False
 
 # Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
 # this nbgrader has no setting: see door.py); then nbgrader's own steps, with ours in the place of its Execute.
-install_door()
+if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, and needs no nbgrader
+    from autograder.grading.door import install as install_door
+
+    install_door()
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",

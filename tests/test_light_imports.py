@@ -52,6 +52,7 @@ def of_command(*arguments: str) -> set[str]:
         ("autograder.course.exercises", set()),
         ("autograder.course.reach", set()),
         ("autograder.grading.intake", {"nbconvert"}),
+        ("autograder.grading.mark", {"nbconvert"}),
         ("autograder.grading.door", {"nbgrader", "nbconvert", "sqlalchemy"}),
     ],
 )
@@ -72,3 +73,8 @@ def test_a_module_brings_no_more_along(module, needs):
 )
 def test_a_command_brings_no_more_along(arguments, needs):
     assert of_command(*arguments) <= needs
+
+
+def test_marking_a_notebook_needs_neither_nbgrader_nor_dask():
+    released = "notebooks/00_start_here/00_start_here.ipynb"
+    assert of_command("mark", released) <= {"torch", "triton", "IPython", "nbconvert", "matplotlib"}

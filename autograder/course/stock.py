@@ -18,24 +18,15 @@ from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
-from traitlets.config.loader import PyFileConfigLoader
 
 from autograder import notebooks
-from autograder.course.paths import CONFIG, STAGED, Course
+from autograder.course.paths import STAGED, Course
+from autograder.course.settings import settings
 from autograder.errors import CourseError
 
 
 class StepFailed(CourseError):
     """A step of nbgrader refused a notebook."""
-
-
-def settings(course: Course) -> Config:
-    """What nbgrader_config.py of the course sets."""
-    path_before = list(sys.path)
-    try:
-        return PyFileConfigLoader(CONFIG, path=str(course.root)).load_config()
-    finally:
-        sys.path[:] = path_before
 
 
 @contextmanager

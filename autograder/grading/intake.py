@@ -181,12 +181,16 @@ def stage(course: Course, submission: Submission, hand_in: HandIn, units: dict[s
     """Puts the notebook, made ready, and the time into the staging folder. Adds to the notes; raises Rejected."""
     target = course.taken_in(submission.student, submission.unit)
     unstage(course, submission)
-    file = _chosen(hand_in, submission, units)
-    original = course.solved(submission.unit).read_text(encoding="utf-8")
-    made = _within_limits(reading.readable, file.data, submission.unit, original, units)
+    text = made_ready(course, submission.unit, _chosen(hand_in, submission, units).data, units)
     if hand_in.time:
         write_whole(target.parent / TIMESTAMP, hand_in.time + "\n")
-    write_whole(target, made["notebook"])
+    write_whole(target, text)
+
+
+def made_ready(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
+    """The text of a handed-in notebook that can be graded. Raises Rejected."""
+    original = course.solved(unit).read_text(encoding="utf-8")
+    return _within_limits(reading.readable, data, unit, original, units or units_of(course))["notebook"]
 
 
 def unstage(course: Course, submission: Submission) -> None:

@@ -1,19 +1,19 @@
-"""One notebook graded without touching the gradebook: the whole path of `attn grade`, in a throw-away course."""
+"""One notebook graded without touching the gradebook: the way of `attn grade` from intake to the judge, and no further. Nothing is
+recorded, so it needs no nbgrader."""
 
 from pathlib import Path
 
-from rich.progress import Progress
+from nbformat import NotebookNode
 
-from autograder import notebooks
+from autograder import limited, notebooks
 from autograder.course.exercises import solved
-from autograder.course.paths import Course, temporary_course
+from autograder.course.paths import Course
+from autograder.course.reach import exam
+from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import grade, intake, record
+from autograder.grading import intake
 from autograder.grading.reading import Rejected
-from autograder.grading.triage import Submission
-from autograder.judge.outputs import Result
-
-STUDENT = "student"
+from autograder.judge import outputs
 
 
 def mark(course: Course, path: Path) -> dict:
@@ -21,18 +21,17 @@ def mark(course: Course, path: Path) -> dict:
 
     A written answer's score is None, and not part of "score"; its points are part of "max".
     """
+    limited.prepare("autograder.grading.reading", "autograder.grading.source")  # another process imports them meanwhile
+    from autograder.grading.verdict import judged, kernels
+
     data, unit = _read(course, path)
-    with temporary_course(course, [unit]) as copy:
-        target = copy.submission(STUDENT, unit)
-        target.parent.mkdir(parents=True)
-        target.write_bytes(data)
-        outcome = grade.grade(copy, [unit], grade.Settings(workers=1), Progress(disable=True))
-        submission = Submission(STUDENT, unit, target)
-        problem = {**outcome.rejected, **outcome.failed}.get(submission)
-        if problem:
-            raise CourseError(f"{path} can't be graded: {problem}.")
-        total = record.scores(copy, unit)[STUDENT]
-        return _marks(unit, total, _items(solved(copy, unit), outcome.results[submission]))
+    original, allowed = solved(course, unit), limits(course)
+    kernels(allowed.sandbox).prepare(exam(unit))
+    notebook = _ready(course, path, data, unit)
+    put_back(notebook, original)
+    items = _items(original, judged(notebook, unit, allowed))
+    earned = sum(item["score"] or 0 for item in items.values())
+    return {"unit": unit, "score": earned, "max": sum(item["max"] for item in items.values()), "items": items}
 
 
 def _read(course: Course, path: Path) -> tuple[bytes, str]:
@@ -48,9 +47,26 @@ def _read(course: Course, path: Path) -> tuple[bytes, str]:
     return data, unit
 
 
-def _items(original, results: list[Result]) -> dict[str, dict]:
+def _ready(course: Course, path: Path, data: bytes, unit: str) -> NotebookNode:
+    """The notebook as intake would stage it."""
+    try:
+        return notebooks.parse(intake.made_ready(course, unit, data))
+    except Rejected as reason:
+        raise CourseError(f"{path} can't be graded: {reason}.") from None
+
+
+def put_back(notebook: NotebookNode, original: NotebookNode) -> None:
+    """Locked cells say again what the course says there: nbgrader does it from its gradebook (OverwriteCells)."""
+    ours = notebooks.by_id(original)
+    for cell in notebook.cells:
+        name, ours_to_say = notebooks.grade_id(cell), notebooks.flag(cell, "grade") or notebooks.flag(cell, "locked")
+        if name in ours and ours_to_say and not notebooks.flag(cell, "solution"):
+            cell.source = ours[name].source
+
+
+def _items(original: NotebookNode, judged: NotebookNode) -> dict[str, dict]:
     """The exercises in the order in which they stand in the notebook."""
-    found = {result.exercise: result for result in results}
+    found = {result.exercise: result for result in map(outputs.result, notebooks.tests(judged))}
     items = {}
     for cell in original.cells:
         if notebooks.is_test(cell):
@@ -61,7 +77,3 @@ def _items(original, results: list[Result]) -> dict[str, dict]:
             items[notebooks.grade_id(cell)] = {"score": None, "max": notebooks.points(cell), "diagnosis": None,
                                                "message": "marked by a person"}  # fmt: skip
     return items
-
-
-def _marks(unit: str, total: dict, items: dict[str, dict]) -> dict:
-    return {"unit": unit, "score": total["score"], "max": total["max_score"], "items": items}

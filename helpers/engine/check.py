@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from types import NoneType
+from types import FunctionType, NoneType
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from .unseen import anew, drawn, says_nothing, what_kind, without_words
 
 __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
 
-MOST_KNOWN = 2_000  # outcomes of misconceptions that a check remembers
+MOST_KNOWN = 2_000  # outcomes that a check remembers
 LEAVES_INPUTS = "leaves its inputs unchanged"
 
 
@@ -60,7 +60,7 @@ class Check:
         )
         self.properties, self.behaviours, self.forbids = tuple(properties), tuple(behaviours), tuple(forbids)
         self.compare, self.within, self.drive, self.view, self.quiz = compare, within, drive, view, quiz
-        self.known: dict[tuple, Observation] = {}  # what misconceptions do, for inputs that came before
+        self.known: dict[tuple, Any] = {}  # what our own answers do, and what is right, for inputs that came before
 
     @quiet()
     def __call__(
@@ -132,14 +132,20 @@ class Check:
         return any(answer is misconception.function for misconception in self.misconceptions)
 
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation:
-        """`observe`, which remembers what misconceptions do: a proof of the check meets the same inputs hundreds of times."""
-        key = call_key(answer, args, gradient) if self.is_misconception(answer) else None
+        """`observe`, which remembers what the course's own answers do."""
+        if answer is self.reference or self.is_misconception(answer):
+            return self._once(answer, args, gradient, lambda: self.observe(answer, args, gradient))
+        return self.observe(answer, args, gradient)
+
+    def _once(self, what: Any, args: tuple, gradient: bool, find: Callable[[], Any]) -> Any:
+        """What `find()` gives, found once for the same inputs: a proof of the check meets them hundreds of times."""
+        key = call_key(what, args, gradient)
         if key is None:
-            return self.observe(answer, args, gradient)
+            return find()
         if key not in self.known:
             if len(self.known) > MOST_KNOWN:
                 self.known.clear()
-            self.known[key] = self.observe(answer, args, gradient)
+            self.known[key] = find()
         return self.known[key]
 
     # --------------------------------------------------------------------------------------------------------- one trial
@@ -148,7 +154,7 @@ class Check:
         args = case.draw(self.reference, generator)
         seen = self.recall(student, args, case.gradient)
         seen = without_words(seen) if hidden else seen
-        expected = self.expected(args) if self.compare else None
+        expected = self._once("expected", args, False, lambda: self.expected(args)) if self.compare else None
         wrong = self._wrong(seen, expected, case)
         dear = "" if wrong else self._dear(seen, case)
         if hidden and wrong and (seen.error or self.compare):
@@ -170,7 +176,7 @@ class Check:
         lead = "The values are right, but"
         if seen.backward_error:
             return f"{lead} their gradient can't be taken: the way back stopped with an error. {seen.backward_error}"
-        right = self.observe(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
+        right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
         mine = seen.gradients or (None,) * len(right)
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
             if got is None:
@@ -198,12 +204,12 @@ def _generators(seed: int | None, count: int) -> list[Generator]:
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
 
 
-def call_key(function: Callable, args: tuple, gradient: bool) -> tuple | None:
-    """The same for the same function and inputs; None for inputs that can't be told apart by their values."""
+def call_key(what: Any, args: tuple, gradient: bool) -> tuple | None:
+    """The same for the same function (or word) and inputs; None for inputs that can't be told apart by their values."""
     leaves, structure = tree_flatten(args)
-    if not all(isinstance(leaf, (Tensor, int, float, str, NoneType)) for leaf in leaves):
+    if not all(isinstance(leaf, (Tensor, int, float, str, NoneType, FunctionType, torch.dtype)) for leaf in leaves):
         return None
-    return function, gradient, str(structure), *map(_plain, leaves)
+    return what, gradient, str(structure), *map(_plain, leaves)
 
 
 def _plain(leaf: Any) -> tuple:

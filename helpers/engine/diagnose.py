@@ -98,7 +98,7 @@ def _marked(check: Subject, failed: list[Trial], kind: str) -> Misconception | N
 
 def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
     """Whether the right answer shows the mark too."""
-    return any(_shows(mark, check.observe(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
+    return any(_shows(mark, check.recall(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
 def _by_guard(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:

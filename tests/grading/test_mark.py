@@ -74,19 +74,52 @@ def _units():
 
 
 @pytest.mark.parametrize("unit", _units())
-def test_the_solution_of_a_real_unit_has_full_marks(real_course, unit):
+def test_the_solution_of_a_real_unit_has_full_marks_and_the_release_none(real_course, unit):
     from autograder.grading.mark import mark
 
-    items = mark(real_course, real_course.solved(unit))["items"]
-    lost = {name: item for name, item in items.items() if item["score"] not in (None, item["max"])}
-    assert lost == {}
-
-
-@pytest.mark.parametrize("unit", _units())
-def test_the_release_of_a_real_unit_has_none(real_course, unit):
-    from autograder.grading.mark import mark
-
-    items = [
-        item for item in mark(real_course, real_course.released(unit))["items"].values() if item["score"] is not None
-    ]
+    solved, released = (
+        mark(real_course, path)["items"] for path in (real_course.solved(unit), real_course.released(unit))
+    )
+    assert {name: item for name, item in solved.items() if item["score"] not in (None, item["max"])} == {}
+    items = [item for item in released.values() if item["score"] is not None]
     assert items and {(item["score"], item["diagnosis"]) for item in items} == {(0, "not attempted")}
+
+
+def test_a_mark_is_the_grade(course):
+    """Every student of the small class by `attn grade` with nbgrader's steps, and by `attn mark` without them."""
+    from rich.progress import Progress
+
+    from autograder.errors import CourseError
+    from autograder.grading import record
+    from autograder.grading.grade import Settings, grade
+    from autograder.grading.mark import mark
+    from autograder.proofs.sample_class import small_class
+
+    small_class(course, 0)
+    outcome = grade(course, [UNIT], Settings(workers=1), Progress(disable=True))
+    totals = record.scores(course, UNIT)
+    assert len(outcome.results) > 10 and len(outcome.rejected) == 1
+    for submission, results in outcome.results.items():
+        (path,) = submission.path.parent.iterdir()
+        marks = mark(course, path)
+        graded = {one.exercise: (one.score, one.points, one.diagnosis, one.message) for one in results}
+        marked = {name: tuple(item.values()) for name, item in marks["items"].items() if item["score"] is not None}
+        assert marked == graded, submission.student
+        total = totals[submission.student]
+        assert (marks["score"], marks["max"]) == (total["score"], total["max_score"]), submission.student
+    for submission in outcome.rejected:
+        with pytest.raises(CourseError, match="not a notebook, or one cut off"):
+            mark(course, submission.path)
+
+
+def test_the_limits_are_those_that_nbgrader_reads(course):
+    from autograder.course.settings import limits
+    from autograder.grading.grade import limits as of_nbgrader
+
+    assert limits(course) == of_nbgrader(course)
+    config = course.root / "nbgrader_config.py"
+    text = config.read_text()
+    config.write_text(text + "\nc.Execute.timeout = 7\nc.JudgedExecute.sandbox = 'none'\n")
+    assert limits(course) == of_nbgrader(course) and limits(course).cell_seconds == 7
+    config.write_text(text.replace("c.Execute.timeout = 60", "").replace("c.JudgedExecute.notebook_timeout = 600", ""))
+    assert limits(course) == of_nbgrader(course)

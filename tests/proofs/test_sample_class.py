@@ -147,31 +147,6 @@ def test_a_definition_is_replaced_and_the_rest_of_the_cell_stays():
     assert replace_definition("x = 1", "a", "def a(): ...").endswith("\n\n\ndef a(): ...")
 
 
-def _answers():
-    """Every misconception and alternative of the real course, by exercise."""
-    from conftest import ROOT
-
-    from autograder.course.paths import Course
-
-    course = Course(ROOT)
-    for unit in course.units():
-        if course.solved(unit).is_file():
-            for exercise in exercises(course, unit):
-                yield pytest.param(exercise, id=exercise.id)
-
-
-def _unless_reference(answer, reference, name):
-    return answer if answer is reference else _spliced(answer, name)
-
-
-@pytest.mark.parametrize("exercise", _answers())
-def test_every_wrong_answer_of_the_course_can_be_spliced_and_keeps_its_diagnosis(exercise):
-    for name, answers in [*exercise.wrong_answers(), *exercise.alternatives().items()]:
-        moved = tuple(map(_unless_reference, answers, exercise.references(), exercise.answers))
-        original, spliced = (exercise.check(*which, points=4, seed=5) for which in (answers, moved))
-        assert (float(spliced), spliced.diagnosis) == (float(original), original.diagnosis), name
-
-
 # ------------------------------------------------------------------------------------------------------------ the class
 
 

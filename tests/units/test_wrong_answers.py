@@ -1,5 +1,6 @@
 """The checks are tested too: every known wrong answer loses points and is named, on the visible cases already; every right
-answer in another style gets all points, on the hidden cases too. `attn prove` shows the same as a table; here over several seeds."""
+answer in another style gets all points, on the hidden cases too. Once as the function stands in the course, and once, with another
+seed, as source in a notebook's cell: that is what a sample class hands in. `attn prove` shows the first as a table."""
 
 import importlib
 import tomllib
@@ -7,13 +8,13 @@ import tomllib
 import pytest
 from conftest import ROOT
 
+from autograder.course.splice import splice
 from helpers import check
 
 SOLUTIONS = ROOT / "solutions"
 SYLLABUS = tomllib.loads((SOLUTIONS / "syllabus.toml").read_text(encoding="utf-8"))
 UNITS = [unit for unit in SYLLABUS if (SOLUTIONS / unit).is_dir()]
 EXERCISES = [(unit, name) for unit in UNITS for kind in ("auto", "quiz") for name in SYLLABUS[unit][kind]]
-SEEDS = range(2)
 
 every_exercise = pytest.mark.parametrize(("unit", "name"), EXERCISES, ids=[name for _, name in EXERCISES])
 
@@ -22,27 +23,50 @@ def of_unit(package: str, unit: str, name: str):
     return getattr(importlib.import_module(f"autograder.{package}.{unit[3:]}"), name)
 
 
+def as_written(answers, exercise):
+    return answers
+
+
+def as_in_a_notebook(answers, exercise):
+    """The answers made from their source alone; the references among them stay what they are."""
+    parts = getattr(exercise, "parts", {exercise.exercise: exercise}).values()
+    return tuple(
+        answer if answer is part.reference else _spliced(answer, part.exercise)
+        for answer, part in zip(answers, parts, strict=True)
+    )
+
+
+def _spliced(answer, name: str):
+    space = {}
+    exec(splice(answer, name), space)
+    return space[name]
+
+
+in_both_forms = pytest.mark.parametrize(
+    ("form", "seed"), [(as_written, 0), (as_in_a_notebook, 1)], ids=["", "in a notebook"]
+)
+
+
+@in_both_forms
 @every_exercise
-def test_wrong_answers_lose_points_and_are_named(unit, name):
+def test_wrong_answers_lose_points_and_are_named(unit, name, form, seed):
     exercise = getattr(check, name)
-    for seed in SEEDS:
-        for wrong, answers in exercise.wrong_answers():
-            score = exercise(*answers, points=4, seed=seed)
-            assert not score.full, f"seed {seed}: «{wrong}» gets all points"
-            assert score.diagnosis == wrong, f"seed {seed}: «{wrong}» is taken for «{score.diagnosis}»"
+    for wrong, answers in exercise.wrong_answers():
+        score = exercise(*form(answers, exercise), points=4, seed=seed)
+        assert not score.full, f"«{wrong}» gets all points"
+        assert score.diagnosis == wrong, f"«{wrong}» is taken for «{score.diagnosis}»"
 
 
+@in_both_forms
 @every_exercise
-def test_right_answers_in_other_styles_get_all_points(unit, name):
+def test_right_answers_in_other_styles_get_all_points(unit, name, form, seed):
     exercise, hidden = getattr(check, name), of_unit("hidden", unit, name)
     alternatives = of_unit("alternatives", unit, name)
     assert len(alternatives) >= 2
-    for seed in SEEDS:
-        for style, answers in alternatives.items():
-            score = exercise(
-                *(answers if isinstance(answers, tuple) else (answers,)), points=4, cases=hidden, seed=seed
-            )
-            assert score.full, f"seed {seed}: «{style}»: {score}"
+    for style, answers in alternatives.items():
+        answers = answers if isinstance(answers, tuple) else (answers,)
+        score = exercise(*form(answers, exercise), points=4, cases=hidden, seed=seed)
+        assert score.full, f"«{style}»: {score}"
 
 
 @every_exercise
