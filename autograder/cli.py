@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.mistyped import OneLineGroup
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
+app = typer.Typer(cls=OneLineGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich",
                   help="Build, grade and inspect the attention course: the one you are in.")  # fmt: skip
 new = typer.Typer(
     no_args_is_help=True, help="Write all the files of a new exercise or unit; `attn try` then says what to fill in."
@@ -88,40 +89,75 @@ def grade(
     ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
     sandbox: Sandbox = None,
+    unit: Annotated[
+        list[str] | None, typer.Option("--unit", help="The same as a UNIT without the option (repeat for more).")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong; no bar, no table.")] = False,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the whole table of scores there too.")
+    ] = None,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
-    Only new or changed work is judged; a run that was broken off goes on where it stopped.
+    A class of more than 30 students is shown unit by unit; every student's line is then in autograder/class/scores.txt. Only new or changed work is judged; a run that was broken off goes on where it stopped.
 
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
-    from autograder import tables
     from autograder.grading import record
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
-    from autograder.proofs import sample_class
 
     course = find_course()
-    chosen = course.chosen(units or [])
+    chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
-    with _progress() as progress:
+    with _progress(hidden=quiet) as progress:
         outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
-    kinds = sample_class.kinds(course)
-    out.print(tables.scores_table(rows, outcome, kinds))
-    if kinds and (card := tables.a_card(outcome)):
-        out.print("What a student reads:", card)
-    if outcome.misconceptions():
-        out.print(tables.misconceptions_table(outcome))
-    for line in tables.remarks(rows, outcome):
-        out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    _show_grades(course, outcome, rows, as_json, quiet, table)
+    raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+
+
+def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: Path | None) -> None:
+    """What came of grading: scores, an example of a card, misconceptions, and what needs somebody's attention."""
+    from autograder import scores, tables
+    from autograder.proofs.sample_class import kinds
+
+    made_to_show = kinds(course)
+    file = file or (course.classroom / "scores.txt" if scores.is_large(outcome) else None)
+    if file:
+        _write(file, scores.as_text(rows, outcome, made_to_show))
+    if as_json:
+        typer.echo(json.dumps(scores.as_json(rows, outcome), indent=1, ensure_ascii=False))
+    elif not quiet:
+        large = scores.is_large(outcome)
+        out.print(scores.units_table(rows, outcome) if large
+                  else scores.scores_table(rows, outcome, made_to_show, out.width))  # fmt: skip
+        if made_to_show and (card := tables.a_card(outcome)):
+            out.print("What a student reads:", card)
+        if outcome.misconceptions():
+            out.print(tables.misconceptions_table(outcome))
+    if not as_json:
+        for line in tables.remarks(rows, outcome, only_problems=quiet):
+            out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     for line in outcome.strays:
         err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True)
-    out.print(tables.summary(outcome), soft_wrap=True)
-    if outcome.feedback:
-        out.print(f"Feedback pages: {course.feedback}", soft_wrap=True, highlight=False)
-    raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+    if not (as_json or quiet):
+        out.print(tables.summary(outcome), soft_wrap=True)
+        if file:
+            out.print(f"Every student's scores: {_escaped(file)}", soft_wrap=True, highlight=False)
+        if outcome.feedback:
+            out.print(f"Feedback pages: {course.feedback}", soft_wrap=True, highlight=False)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CourseError(
+            f"The grades are recorded, but {file} can't be written: {error.strerror}.", BAD_INPUT
+        ) from None
 
 
 @app.command()
@@ -388,7 +424,6 @@ def _escaped(text: object) -> str:
     return escape(printable(text))
 
 
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=err
-    )
+def _progress(hidden: bool = False) -> Progress:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=err, disable=hidden)

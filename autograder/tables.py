@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
@@ -18,32 +17,6 @@ MOST_ROWS = 25
 SHORT = {"misconceptions": "miscon-\nceptions", "alternatives": "alter-\nnatives"}  # 80 columns must do
 
 
-def scores_table(rows: dict[str, dict], outcome: Outcome, kinds: dict[str, str]) -> Table:
-    """One row per student and one column per unit: the points in the gradebook, – where there are none.
-
-    rows: unit → `record.scores` of it. kinds: what each student of a sample class is there to show.
-    """
-    table = Table(
-        title="Scores",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        caption="✎ written answers to mark in formgrader   – not graded, see below",
-    )
-    table.add_column("student", no_wrap=True)
-    for unit in rows:
-        most = max((row["max_score"] for row in rows[unit].values()), default=0)
-        table.add_column(f"{unit[:2]}\n/ {most:g}", justify="right", no_wrap=True)
-    if kinds:
-        table.add_column("made to show", overflow="fold")
-    by_student: dict[str, dict] = {}
-    for submission in outcome.submissions:
-        by_student.setdefault(submission.student, {})[submission.unit] = submission
-    for student, handed_in in sorted(by_student.items()):
-        points = (_points(rows[unit].get(student), handed_in.get(unit), outcome) for unit in rows)
-        table.add_row(escape(printable(student)), *points, *([escape(kinds.get(student, ""))] if kinds else []))
-    return table
-
-
 def a_card(outcome: Outcome) -> Panel | None:
     """What one student reads who made a mistake with a name; None where nobody did."""
     for submission, results in outcome.results.items():
@@ -54,15 +27,9 @@ def a_card(outcome: Outcome) -> Panel | None:
     return None
 
 
-def _points(row: dict | None, submission, outcome: Outcome) -> str:
-    if submission is None or row is None or submission in outcome.failed:
-        return "–"
-    pen = "✎" if row["needs_manual_grade"] else ""
-    return f"{row['score']:g}{pen}"
-
-
-def remarks(rows: dict[str, dict], outcome: Outcome) -> list[str]:
-    """One line for each submission that was rejected, could not be graded, or had to be repaired. `rows` as above."""
+def remarks(rows: dict[str, dict], outcome: Outcome, only_problems: bool = False) -> list[str]:
+    """One line for each submission that was rejected or could not be graded, and for each repair and note. rows: unit →
+    `record.scores` of it."""
     lines = []
     for submission in outcome.submissions:
         who = f"{submission.student} {submission.unit[:2]}"
@@ -70,6 +37,8 @@ def remarks(rows: dict[str, dict], outcome: Outcome) -> list[str]:
         for word, reasons in (("rejected", outcome.rejected), ("not graded", outcome.failed)):
             if submission in reasons:
                 lines.append(f"{who} {word}: {reasons[submission]}{stands}")
+        if only_problems:
+            continue
         lines += [f"{who} repaired: {repair}" for repair in outcome.repairs.get(submission, ())]
         lines += [f"{who}: {note}" for note in outcome.notes.get(submission, ())]
     return lines

@@ -12,7 +12,8 @@ from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.grading import grade, intake, record
 from autograder.grading.store import Store
-from autograder.tables import remarks, scores_table
+from autograder.scores import scores_table
+from autograder.tables import remarks
 
 WEAK = "bea"
 TEXT = "spoilt \x1b[31m on purpose"
