@@ -34,12 +34,12 @@ def scores_table(rows: Rows, outcome: Outcome, kinds: dict[str, str], width: int
         units = units[1:]
         table = _table(rows, units, outcome, kinds)
     if left_out := [unit[:2] for unit in rows if unit not in units]:
-        table.caption = f"{SIGNS}\nleft out, for {width} columns have no room for them: {', '.join(left_out)}"
+        table.caption = f"{SIGNS}\nleft out, for {width} columns have no room for them: {left_out[0]}–{left_out[-1]}"
     return table
 
 
 def _table(rows: Rows, units: list[str], outcome: Outcome, kinds: dict[str, str]) -> Table:
-    table = Table(title="Scores", box=SIMPLE_HEAD, pad_edge=False, caption=SIGNS)
+    table = Table(title="Scores", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption=SIGNS)
     table.add_column("student", no_wrap=True)
     for unit in units:
         table.add_column(f"{unit[:2]}\n/ {_most(rows[unit]):g}", justify="right", no_wrap=True)
@@ -59,7 +59,7 @@ def _needs(table: Table) -> int:
 
 def units_table(rows: Rows, outcome: Outcome) -> Table:
     """One row per unit: how many were graded, and how the points are spread."""
-    table = Table(title="Scores by unit", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title="Scores by unit", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.add_column("unit", no_wrap=True)
     for name in ("handed\nin", "graded", "rejected", "to\nmark ✎", "of", "mean", "median", "least", "most"):
         table.add_column(name, justify="right", no_wrap=True)
