@@ -46,7 +46,7 @@ lint: setup
 
 test: lint
 	@$(BIN)/attn build --check
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 lab: setup
 	@$(BIN)/jupyter lab

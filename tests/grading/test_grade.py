@@ -21,7 +21,8 @@ from autograder.grading.mend import mend as repair
 from autograder.grading.store import Store, key
 from autograder.grading.verdict import judged
 from autograder.judge.judge import Limits
-from autograder.judge.outputs import MIME, read_score, result, settle
+from autograder.judge.outputs import read_score, result, settle
+from helpers.engine.mime import MIME
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
 
