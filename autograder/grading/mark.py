@@ -22,7 +22,8 @@ def mark(course: Course, path: Path) -> dict:
     A written answer's score is None, and not part of "score"; its points are part of "max".
     """
     limited.prepare("autograder.grading.reading", "autograder.grading.source")  # another process imports them meanwhile
-    from autograder.grading.verdict import judged, kernels
+    from autograder.grading.verdict import judged
+    from autograder.judge.kernels import kernels
 
     data, unit = _read(course, path)
     original, allowed = solved(course, unit), limits(course)

@@ -8,11 +8,8 @@ from autograder import limited
 from autograder.course.reach import exam, room
 from autograder.grading import source
 from autograder.judge.judge import Limits, judge
-from autograder.judge.kernels import Kernels, kernels
+from autograder.judge.kernels import Kernels
 from helpers import rooms
-
-__all__ = ["judged", "kernels"]
-
 
 def judged(notebook: NotebookNode, unit: str, limits: Limits, within: Kernels | None = None) -> NotebookNode:
     """A sanitised notebook of the unit with the outputs of all its code cells."""
