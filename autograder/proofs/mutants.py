@@ -92,45 +92,58 @@ AGAIN = "first_output_again"  # a function that whoever runs a mutant provides: 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one statement. kind: what was done; source: the whole statement as it is now."""
+    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole as it is."""
 
     kind: str
+    before: str
+    after: str
     original: str
     source: str
 
+    @property
+    def change(self) -> str:
+        """What was done, in one line."""
+        return f"{self.before or '(nothing)'} → {self.after or '(nothing)'}"
+
     @cached_property
-    def diff(self) -> tuple[str, str]:
-        """The lines that were there and those that stand there now, each as one line."""
-        lines = list(difflib.ndiff(self.original.splitlines(), self.source.splitlines()))
-        old, new = (" ⏎ ".join(line[2:].strip() for line in lines if line.startswith(mark)) for mark in ("- ", "+ "))
-        return old, new
+    def line(self) -> str:
+        """The first line that is different, as it stands now; "" where lines were only taken away."""
+        lines = difflib.ndiff(self.original.splitlines(), self.source.splitlines())
+        return next((line[2:].strip() for line in lines if line.startswith("+ ")), "")
 
     def __str__(self) -> str:
-        return f"{self.diff[0] or '(nothing)'}  →  {self.diff[1] or '(nothing)'}"
+        return self.change + (f"   in: {self.line}" if self.line and self.line != self.after else "")
 
 
 def mutants(source: str) -> Iterator[Mutant]:
     """Every change of a statement (a function, a class, an assignment), no two alike."""
     tree = ast.parse(source).body[0]
     original, known = ast.unparse(tree), {ast.unparse(tree)}
-    for kind, new in _changed(tree):
+    for kind, before, after, new in _changed(tree):
         if new not in known:
             known.add(new)
-            yield Mutant(kind, original, new)
+            yield Mutant(kind, before, after, original, new)
     if isinstance(tree, ast.FunctionDef) and _tensors(tree):
-        yield Mutant("kept between calls", original, f"{original}\n{tree.name} = {AGAIN}({tree.name})")
+        again = f"{tree.name} = {AGAIN}({tree.name})"
+        yield Mutant("kept between calls", "", again, original, f"{original}\n{again}")
 
 
-def _changed(tree: ast.stmt) -> Iterator[tuple[str, str]]:
+def _changed(tree: ast.stmt) -> Iterator[tuple[str, str, str, str]]:
     for place in _places(tree, _Scope(tree)):
         for kind, node in _other_nodes(place):
-            with_it = place.put(node)
-            yield kind, ast.unparse(tree)
-            place.put(with_it)
-    for kind, change in _other_bodies(tree):
+            before, after = _brief(place.node), _brief(node)
+            old = place.put(node)
+            yield kind, before, after, ast.unparse(tree)
+            place.put(old)
+    for kind, before, change in _other_bodies(tree):
         changed = copy.deepcopy(tree)
         if change(changed):
-            yield kind, ast.unparse(ast.fix_missing_locations(changed))
+            yield kind, before, "", ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _brief(node: ast.AST) -> str:
+    """A node in one line: of a statement with a body its head."""
+    return ast.unparse(node).split("\n")[0]
 
 
 @dataclass
@@ -401,32 +414,38 @@ _MAKERS: dict[type, Callable] = {
 # ----------------------------------------------------------------------------------------------------------- other bodies
 
 
-def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, Callable[[ast.stmt], bool]]]:
-    """Changes of whole statements, each as a function that makes it in a copy and says whether it could."""
-    bodies = [
-        (i, field)
-        for i, node in enumerate(ast.walk(tree))
-        for field in ("body", "orelse")
-        if isinstance(getattr(node, field, None), list)
-    ]
+def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt], bool]]]:
+    """Changes of whole statements: the kind, what stood there, and a function that makes the change in a copy."""
     nodes = list(ast.walk(tree))
-    for i, field in bodies:
-        for j, statement in enumerate(getattr(nodes[i], field)):
-            if _droppable(statement):
-                yield "statement dropped", lambda new, i=i, field=field, j=j: _drop(list(ast.walk(new))[i], field, j)
     for i, node in enumerate(nodes):
+        for field in ("body", "orelse"):
+            body = getattr(node, field, None)
+            for j, statement in enumerate(body if isinstance(body, list) else []):
+                if _droppable(statement):
+                    yield (
+                        "statement dropped",
+                        _brief(statement),
+                        lambda new, i=i, field=field, j=j: _drop(_node(new, i), field, j),
+                    )
         if isinstance(node, ast.For):
-            yield "one pass of a loop", lambda new, i=i: list(ast.walk(new))[i].body.append(ast.Break()) is None
-        if isinstance(node, ast.FunctionDef) and node.name != "__init__":
-            for j, statement in enumerate(node.body):
-                if _starts_empty(statement):
-                    yield "kept between calls", lambda new, i=i, j=j: _into_default(list(ast.walk(new))[i], j)
-    if isinstance(tree, ast.ClassDef):
-        for i, node in enumerate(nodes):
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                for j, statement in enumerate(node.body):
-                    if _starts_empty(statement, of_self=True):
-                        yield "kept between objects", lambda new, i=i, j=j: _into_class(new, list(ast.walk(new))[i], j)
+            yield "one pass of a loop", _brief(node), lambda new, i=i: not _node(new, i).body.append(ast.Break())
+        if isinstance(node, ast.FunctionDef):
+            yield from _kept(tree, node, i)
+
+
+def _node(tree: ast.AST, place: int) -> ast.AST:
+    return list(ast.walk(tree))[place]
+
+
+def _kept(tree: ast.stmt, function: ast.FunctionDef, i: int) -> Iterator[tuple[str, str, Callable]]:
+    """Lists that are begun once, and not anew in every call or object."""
+    in_init = function.name == "__init__" and isinstance(tree, ast.ClassDef)
+    for j, statement in enumerate(function.body):
+        if _starts_empty(statement, of_self=in_init):
+            if in_init:
+                yield "kept between objects", _brief(statement), lambda new, j=j: _into_class(new, _node(new, i), j)
+            else:
+                yield "kept between calls", _brief(statement), lambda new, j=j: _into_default(_node(new, i), j)
 
 
 def _droppable(statement: ast.stmt) -> bool:

@@ -121,10 +121,10 @@ def complaints(tried: Tried) -> list[str]:
 
 
 def _reason(reasons: dict, mutant: Mutant) -> str:
-    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the changed line as it stands now,
-    or a pattern of "before  →  after"."""
+    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"), the line
+    as it stands then, or a pattern of both."""
     found = (reason for key, reason in reasons.items()
-             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key == mutant.diff[1]))  # fmt: skip
+             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line)))  # fmt: skip
     return next(found, "")
 
 

@@ -11,6 +11,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import NoneType
 from typing import Any
 
@@ -32,6 +33,8 @@ from .unseen import anew, drawn, says_nothing, what_kind, without_words
 __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
 
 MOST_KNOWN = 2_000  # outcomes of misconceptions that a check remembers
+AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
+KEPT = "The first call was right. Is something kept from one call to the next?"
 LEAVES_INPUTS = "leaves its inputs unchanged"
 
 
@@ -78,7 +81,9 @@ class Check:
                 if trial.seen.error and trial.seen.error.kind == "NotImplementedError":
                     return not_attempted(self.exercise, points)
                 tried[place] = trial
-        trials = [tried[place] for place in range(len(all_cases))]
+            if places and places.start == 0 and (again := self._again(student, tried[0])):
+                tried[len(all_cases)] = again
+        trials = [tried[place] for place in sorted(tried)]
         items = [*self.items(trials), *_misuse_items(trials)]
         if all(item.passed for item in items if item.counts):
             return Score(float(points), exercise=self.exercise, points=points, items=tuple(items))
@@ -154,6 +159,18 @@ class Check:
         if hidden and wrong and (seen.error or self.compare):
             wrong = what_kind(seen, expected, right=not seen.error and not self.difference(seen, expected))
         return Trial(case, seen, expected, wrong, dear, generator, hidden)
+
+    def _again(self, student: Callable, first: Trial) -> Trial | None:
+        """The first case once more, with other numbers of the same sizes; None where that is right too, or can't be asked."""
+        before = call_key(student, first.seen.args, first.case.gradient)
+        if before is None or not first.passed:
+            return None
+        args = first.case.draw(self.reference, first.generator)
+        if call_key(student, args, first.case.gradient) == before:
+            return None
+        case = replace(first.case, label=AGAIN, draw=lambda *_: args)
+        trial = self._try(student, case, first.generator)
+        return None if trial.passed else replace(trial, wrong=f"{trial.note} {KEPT}", dear="")
 
     def _wrong(self, seen: Observation, expected: Any, case: Case) -> str:
         if seen.error:
