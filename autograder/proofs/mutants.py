@@ -9,6 +9,7 @@ on a machine with one device, `.contiguous()` and `strict=` (they change no valu
 """
 
 import ast
+import contextlib
 import copy
 import difflib
 from collections.abc import Callable, Iterator
@@ -173,6 +174,7 @@ class _Scope:
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
         self.types = {a.arg: _type(a.annotation) for f in functions for a in f.args.args if a.arg != "self"}
         stored = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        self.axes = {a.arg: _axes(a.annotation) for f in functions for a in f.args.args}
         self.bound = self.types.keys() | {node.id for node in stored}
         self.inputs = {name for f in functions if isinstance(f, ast.FunctionDef) for name in _tensors(f)}
         groups = [
@@ -186,6 +188,16 @@ class _Scope:
     def kin(self, name: str) -> list[str]:
         """The next two names of the same kind."""
         return _next(name, self.groups)
+
+    def of_other_size(self, name: str, axis: ast.expr) -> list[str]:
+        """The next names of the same kind, without those whose type says that they have the same size along that axis."""
+        size = self._size(name, axis)
+        return [other for other in self.kin(name) if size is None or self._size(other, axis) != size]
+
+    def _size(self, name: str, axis: ast.expr) -> str | None:
+        with contextlib.suppress(ValueError, IndexError, KeyError):
+            return self.axes[name][ast.literal_eval(axis)]
+        return None
 
     def like(self, attribute: str) -> list[str]:
         """Attributes of `self` of the same kind."""
@@ -205,6 +217,12 @@ def _type(annotation: ast.expr | None) -> str:
     """A tensor's rank, or the annotation itself; what an axis is called doesn't matter."""
     words = ast.unparse(annotation) if annotation else ""
     return f"Tensor of {words.count(' ')}" if "Tensor" in words else words
+
+
+def _axes(annotation: ast.expr | None) -> list[str]:
+    """The names of a tensor's axes, as its type says."""
+    words = [node.value for node in ast.walk(annotation) if isinstance(node, ast.Constant)] if annotation else []
+    return words[0].split() if len(words) == 1 and isinstance(words[0], str) else []
 
 
 def _tensors(function: ast.FunctionDef) -> list[str]:
@@ -272,7 +290,7 @@ def _binary(node: ast.BinOp, place: _Place) -> Iterator:
     without_sign = isinstance(node.op, ast.Sub) and ast.unparse(place.parent).replace(ast.unparse(node), "") in ABSOLUTE
     if isinstance(node.op, ast.Sub | ast.Div | ast.MatMult | ast.FloorDiv | ast.Mod | ast.Pow) and not without_sign:
         yield "swapped operands", ast.BinOp(node.right, node.op, node.left)
-    if isinstance(node.op, ast.FloorDiv):
+    if isinstance(node.op, ast.FloorDiv) and place.scope.inputs:  # of a formula, 6.0 is as right as 6
         yield "float for int", ast.BinOp(node.left, ast.Div(), node.right)
     yield "operand dropped", node.left
     yield "operand dropped", node.right
@@ -321,7 +339,9 @@ def _constant(node: ast.Constant, place: _Place) -> Iterator:
 
 
 def _name(node: ast.Name, place: _Place) -> Iterator:
-    if isinstance(node.ctx, ast.Load) and not (isinstance(place.parent, ast.Call) and place.field == "func"):
+    called = isinstance(place.parent, ast.Call) and place.field == "func"
+    its_shape = isinstance(place.parent, ast.Attribute) and place.parent.attr == "shape"  # see `_subscript`
+    if isinstance(node.ctx, ast.Load) and not (called or its_shape):
         yield from (("another name", ast.Name(other, ast.Load())) for other in place.scope.kin(node.id))
 
 
@@ -352,7 +372,8 @@ def _call(node: ast.Call, place: _Place) -> Iterator:
     if node.args and (name in PLAIN if owner is None else of_a_module and owner.id in UNWRAPPED):
         yield "call dropped", node.args[0]
     for i, keyword in enumerate(node.keywords):
-        if keyword.arg not in ONLY_ELSEWHERE:
+        usual = name in ("cat", "stack", "concat") and keyword.arg == "dim" and ast.unparse(keyword.value) == "0"
+        if keyword.arg not in ONLY_ELSEWHERE and not usual:
             yield "keyword dropped", ast.Call(node.func, node.args, [*node.keywords[:i], *node.keywords[i + 1 :]])
     if len(node.args) > 1 and name not in EITHER_WAY:
         yield "swapped arguments", ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
@@ -376,9 +397,13 @@ def _slice(node: ast.Slice, _: _Place) -> Iterator:
                 )
 
 
-def _subscript(node: ast.Subscript, _: _Place) -> Iterator:
+def _subscript(node: ast.Subscript, place: _Place) -> Iterator:
     if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Slice):
         yield "slice dropped", node.value
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and isinstance(node.value.value, ast.Name):
+        for other in place.scope.of_other_size(node.value.value.id, node.slice):
+            shape = ast.Attribute(ast.Name(other, ast.Load()), "shape", ast.Load())
+            yield "another name", ast.Subscript(shape, node.slice, ast.Load())
 
 
 def _either(node: ast.IfExp, _: _Place) -> Iterator:
