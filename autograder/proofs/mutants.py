@@ -9,6 +9,7 @@ on a machine with one device, `.contiguous()` and `strict=` (they change no valu
 """
 
 import ast
+import contextlib
 import copy
 import difflib
 from collections.abc import Callable, Iterator
@@ -92,45 +93,58 @@ AGAIN = "first_output_again"  # a function that whoever runs a mutant provides: 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one statement. kind: what was done; source: the whole statement as it is now."""
+    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole as it is."""
 
     kind: str
+    before: str
+    after: str
     original: str
     source: str
 
+    @property
+    def change(self) -> str:
+        """What was done, in one line."""
+        return f"{self.before or '(nothing)'} → {self.after or '(nothing)'}"
+
     @cached_property
-    def diff(self) -> tuple[str, str]:
-        """The lines that were there and those that stand there now, each as one line."""
-        lines = list(difflib.ndiff(self.original.splitlines(), self.source.splitlines()))
-        old, new = (" ⏎ ".join(line[2:].strip() for line in lines if line.startswith(mark)) for mark in ("- ", "+ "))
-        return old, new
+    def line(self) -> str:
+        """The first line that is different, as it stands now; "" where lines were only taken away."""
+        lines = difflib.ndiff(self.original.splitlines(), self.source.splitlines())
+        return next((line[2:].strip() for line in lines if line.startswith("+ ")), "")
 
     def __str__(self) -> str:
-        return f"{self.diff[0] or '(nothing)'}  →  {self.diff[1] or '(nothing)'}"
+        return self.change + (f"   in: {self.line}" if self.line and self.line != self.after else "")
 
 
 def mutants(source: str) -> Iterator[Mutant]:
     """Every change of a statement (a function, a class, an assignment), no two alike."""
     tree = ast.parse(source).body[0]
     original, known = ast.unparse(tree), {ast.unparse(tree)}
-    for kind, new in _changed(tree):
+    for kind, before, after, new in _changed(tree):
         if new not in known:
             known.add(new)
-            yield Mutant(kind, original, new)
+            yield Mutant(kind, before, after, original, new)
     if isinstance(tree, ast.FunctionDef) and _tensors(tree):
-        yield Mutant("kept between calls", original, f"{original}\n{tree.name} = {AGAIN}({tree.name})")
+        again = f"{tree.name} = {AGAIN}({tree.name})"
+        yield Mutant("kept between calls", "", again, original, f"{original}\n{again}")
 
 
-def _changed(tree: ast.stmt) -> Iterator[tuple[str, str]]:
+def _changed(tree: ast.stmt) -> Iterator[tuple[str, str, str, str]]:
     for place in _places(tree, _Scope(tree)):
         for kind, node in _other_nodes(place):
-            with_it = place.put(node)
-            yield kind, ast.unparse(tree)
-            place.put(with_it)
-    for kind, change in _other_bodies(tree):
+            before, after = _brief(place.node), _brief(node)
+            old = place.put(node)
+            yield kind, before, after, ast.unparse(tree)
+            place.put(old)
+    for kind, before, change in _other_bodies(tree):
         changed = copy.deepcopy(tree)
         if change(changed):
-            yield kind, ast.unparse(ast.fix_missing_locations(changed))
+            yield kind, before, "", ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _brief(node: ast.AST) -> str:
+    """A node in one line: of a statement with a body its head."""
+    return ast.unparse(node).split("\n")[0]
 
 
 @dataclass
@@ -160,6 +174,7 @@ class _Scope:
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
         self.types = {a.arg: _type(a.annotation) for f in functions for a in f.args.args if a.arg != "self"}
         stored = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        self.axes = {a.arg: _axes(a.annotation) for f in functions for a in f.args.args}
         self.bound = self.types.keys() | {node.id for node in stored}
         self.inputs = {name for f in functions if isinstance(f, ast.FunctionDef) for name in _tensors(f)}
         groups = [
@@ -173,6 +188,16 @@ class _Scope:
     def kin(self, name: str) -> list[str]:
         """The next two names of the same kind."""
         return _next(name, self.groups)
+
+    def of_other_size(self, name: str, axis: ast.expr) -> list[str]:
+        """The next names of the same kind, without those whose type says that they have the same size along that axis."""
+        size = self._size(name, axis)
+        return [other for other in self.kin(name) if size is None or self._size(other, axis) != size]
+
+    def _size(self, name: str, axis: ast.expr) -> str | None:
+        with contextlib.suppress(ValueError, IndexError, KeyError):
+            return self.axes[name][ast.literal_eval(axis)]
+        return None
 
     def like(self, attribute: str) -> list[str]:
         """Attributes of `self` of the same kind."""
@@ -192,6 +217,12 @@ def _type(annotation: ast.expr | None) -> str:
     """A tensor's rank, or the annotation itself; what an axis is called doesn't matter."""
     words = ast.unparse(annotation) if annotation else ""
     return f"Tensor of {words.count(' ')}" if "Tensor" in words else words
+
+
+def _axes(annotation: ast.expr | None) -> list[str]:
+    """The names of a tensor's axes, as its type says."""
+    words = [node.value for node in ast.walk(annotation) if isinstance(node, ast.Constant)] if annotation else []
+    return words[0].split() if len(words) == 1 and isinstance(words[0], str) else []
 
 
 def _tensors(function: ast.FunctionDef) -> list[str]:
@@ -259,7 +290,7 @@ def _binary(node: ast.BinOp, place: _Place) -> Iterator:
     without_sign = isinstance(node.op, ast.Sub) and ast.unparse(place.parent).replace(ast.unparse(node), "") in ABSOLUTE
     if isinstance(node.op, ast.Sub | ast.Div | ast.MatMult | ast.FloorDiv | ast.Mod | ast.Pow) and not without_sign:
         yield "swapped operands", ast.BinOp(node.right, node.op, node.left)
-    if isinstance(node.op, ast.FloorDiv):
+    if isinstance(node.op, ast.FloorDiv) and place.scope.inputs:  # of a formula, 6.0 is as right as 6
         yield "float for int", ast.BinOp(node.left, ast.Div(), node.right)
     yield "operand dropped", node.left
     yield "operand dropped", node.right
@@ -308,7 +339,9 @@ def _constant(node: ast.Constant, place: _Place) -> Iterator:
 
 
 def _name(node: ast.Name, place: _Place) -> Iterator:
-    if isinstance(node.ctx, ast.Load) and not (isinstance(place.parent, ast.Call) and place.field == "func"):
+    called = isinstance(place.parent, ast.Call) and place.field == "func"
+    its_shape = isinstance(place.parent, ast.Attribute) and place.parent.attr == "shape"  # see `_subscript`
+    if isinstance(node.ctx, ast.Load) and not (called or its_shape):
         yield from (("another name", ast.Name(other, ast.Load())) for other in place.scope.kin(node.id))
 
 
@@ -339,7 +372,8 @@ def _call(node: ast.Call, place: _Place) -> Iterator:
     if node.args and (name in PLAIN if owner is None else of_a_module and owner.id in UNWRAPPED):
         yield "call dropped", node.args[0]
     for i, keyword in enumerate(node.keywords):
-        if keyword.arg not in ONLY_ELSEWHERE:
+        usual = name in ("cat", "stack", "concat") and keyword.arg == "dim" and ast.unparse(keyword.value) == "0"
+        if keyword.arg not in ONLY_ELSEWHERE and not usual:
             yield "keyword dropped", ast.Call(node.func, node.args, [*node.keywords[:i], *node.keywords[i + 1 :]])
     if len(node.args) > 1 and name not in EITHER_WAY:
         yield "swapped arguments", ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
@@ -363,9 +397,13 @@ def _slice(node: ast.Slice, _: _Place) -> Iterator:
                 )
 
 
-def _subscript(node: ast.Subscript, _: _Place) -> Iterator:
+def _subscript(node: ast.Subscript, place: _Place) -> Iterator:
     if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Slice):
         yield "slice dropped", node.value
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "shape" and isinstance(node.value.value, ast.Name):
+        for other in place.scope.of_other_size(node.value.value.id, node.slice):
+            shape = ast.Attribute(ast.Name(other, ast.Load()), "shape", ast.Load())
+            yield "another name", ast.Subscript(shape, node.slice, ast.Load())
 
 
 def _either(node: ast.IfExp, _: _Place) -> Iterator:
@@ -401,32 +439,38 @@ _MAKERS: dict[type, Callable] = {
 # ----------------------------------------------------------------------------------------------------------- other bodies
 
 
-def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, Callable[[ast.stmt], bool]]]:
-    """Changes of whole statements, each as a function that makes it in a copy and says whether it could."""
-    bodies = [
-        (i, field)
-        for i, node in enumerate(ast.walk(tree))
-        for field in ("body", "orelse")
-        if isinstance(getattr(node, field, None), list)
-    ]
+def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt], bool]]]:
+    """Changes of whole statements: the kind, what stood there, and a function that makes the change in a copy."""
     nodes = list(ast.walk(tree))
-    for i, field in bodies:
-        for j, statement in enumerate(getattr(nodes[i], field)):
-            if _droppable(statement):
-                yield "statement dropped", lambda new, i=i, field=field, j=j: _drop(list(ast.walk(new))[i], field, j)
     for i, node in enumerate(nodes):
+        for field in ("body", "orelse"):
+            body = getattr(node, field, None)
+            for j, statement in enumerate(body if isinstance(body, list) else []):
+                if _droppable(statement):
+                    yield (
+                        "statement dropped",
+                        _brief(statement),
+                        lambda new, i=i, field=field, j=j: _drop(_node(new, i), field, j),
+                    )
         if isinstance(node, ast.For):
-            yield "one pass of a loop", lambda new, i=i: list(ast.walk(new))[i].body.append(ast.Break()) is None
-        if isinstance(node, ast.FunctionDef) and node.name != "__init__":
-            for j, statement in enumerate(node.body):
-                if _starts_empty(statement):
-                    yield "kept between calls", lambda new, i=i, j=j: _into_default(list(ast.walk(new))[i], j)
-    if isinstance(tree, ast.ClassDef):
-        for i, node in enumerate(nodes):
-            if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-                for j, statement in enumerate(node.body):
-                    if _starts_empty(statement, of_self=True):
-                        yield "kept between objects", lambda new, i=i, j=j: _into_class(new, list(ast.walk(new))[i], j)
+            yield "one pass of a loop", _brief(node), lambda new, i=i: not _node(new, i).body.append(ast.Break())
+        if isinstance(node, ast.FunctionDef):
+            yield from _kept(tree, node, i)
+
+
+def _node(tree: ast.AST, place: int) -> ast.AST:
+    return list(ast.walk(tree))[place]
+
+
+def _kept(tree: ast.stmt, function: ast.FunctionDef, i: int) -> Iterator[tuple[str, str, Callable]]:
+    """Lists that are begun once, and not anew in every call or object."""
+    in_init = function.name == "__init__" and isinstance(tree, ast.ClassDef)
+    for j, statement in enumerate(function.body):
+        if _starts_empty(statement, of_self=in_init):
+            if in_init:
+                yield "kept between objects", _brief(statement), lambda new, j=j: _into_class(new, _node(new, i), j)
+            else:
+                yield "kept between calls", _brief(statement), lambda new, j=j: _into_default(_node(new, i), j)
 
 
 def _droppable(statement: ast.stmt) -> bool:

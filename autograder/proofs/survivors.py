@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from torch import Generator
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from autograder.course.exercises import Exercise, companion, exercises
 from autograder.course.paths import Course
@@ -121,10 +121,10 @@ def complaints(tried: Tried) -> list[str]:
 
 
 def _reason(reasons: dict, mutant: Mutant) -> str:
-    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the changed line as it stands now,
-    or a pattern of "before  →  after"."""
+    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"), the line
+    as it stands then, or a pattern of both."""
     found = (reason for key, reason in reasons.items()
-             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key == mutant.diff[1]))  # fmt: skip
+             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line)))  # fmt: skip
     return next(found, "")
 
 
@@ -251,7 +251,7 @@ def first_output_again(function: Callable) -> Callable:
     known: dict[str, Any] = {}
 
     def answer(*args: Any, **kwargs: Any) -> Any:
-        key = str([getattr(arg, "shape", arg) for arg in args])
+        key = str([leaf if isinstance(leaf, (int, str)) else getattr(leaf, "shape", "") for leaf in tree_leaves(args)])
         if key not in known:
             known[key] = function(*args, **kwargs)
         return known[key]

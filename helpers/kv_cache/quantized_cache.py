@@ -8,8 +8,8 @@ from torch import Tensor
 
 def _quantize(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     scale = x.abs().amax(dim=dim, keepdim=True) / 127
-    codes = torch.round(x / scale.masked_fill(scale == 0, 1))  # where all is 0 any step will do
-    return codes.to(torch.int8), scale
+    scale = scale.masked_fill(scale == 0, 1)  # where all is 0 any step will do
+    return torch.round(x / scale).to(torch.int8), scale
 
 
 def quantize_keys(k: Float[Tensor, "b h n d_h"]) -> tuple[Int8[Tensor, "b h n d_h"], Float[Tensor, "b h 1 d_h"]]:

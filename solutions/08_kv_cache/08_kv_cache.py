@@ -305,7 +305,8 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 #     logits, cache = model(tokens, start, cache)
 #
 # It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at first). It returns logits $(b, n, v)$ and the
-# cache with the new tokens in it. Write $n$ tokens, always taking the likeliest (greedy). The check counts how many tokens the model has to read.
+# cache with the new tokens in it. Write $n$ tokens, always taking the likeliest (greedy). The check counts how many tokens the model has to read:
+# the last one that you write goes in nowhere, for nobody asks what comes after it.
 #
 # **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
 
@@ -600,7 +601,7 @@ check.sliding_cache(SlidingCache, points=2, cases=hidden.sliding_cache)
 #
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error 0.01: half a step.
 #
-# What if a channel is 0 everywhere? Its codes must be 0, not NaN. And what do the scales cost? Count bytes too.
+# What if a channel is 0 everywhere? Its codes must be 0, not NaN, and a step is never 0: return another one there. And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
@@ -638,7 +639,7 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 # </details>
 # <details><summary>Hint 2: a scale of 0</summary>
 #
-# Divide by something else there. 0 divided by anything is 0.
+# Put another number in its place before you divide. 0 divided by anything else is 0.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "quantized_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, difference
 
@@ -162,7 +162,30 @@ def test_inputs_are_fresh_unless_a_seed_is_given():
     check = Check(lambda x: x, [case], exercise="echo")
     for seed in (None, None, 7, 7):
         check(lambda x: seen.append(x) or x, points=1, seed=seed)
-    assert not torch.equal(seen[0], seen[1]) and torch.equal(seen[2], seen[3])
+    first = seen[::2]  # each check calls its first case twice
+    assert not torch.equal(first[0], first[1]) and torch.equal(first[2], first[3])
+
+
+def test_what_is_kept_between_calls_is_found():
+    check = Check(lambda x: 2 * x, [given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))], exercise="double")
+    kept = {}
+    score = check(lambda x: kept.setdefault(x.shape, 2 * x), points=4)
+    assert not score.full and "is something kept from one call to the next?" in score.message.lower()
+    assert [item.label for item in score.items if not item.passed] == ["a second call, same sizes, other numbers"]
+    assert check(lambda x: 2 * x, points=4).full
+
+
+def test_whole_numbers_stay_whole():
+    check = Check(
+        lambda x: x.argsort(), [given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))], exercise="order"
+    )
+    assert check(lambda x: x.argsort().to(torch.int32), points=1).full
+    assert "torch.int64 is expected" in check(lambda x: x.argsort().float(), points=1).message
+
+
+def test_float64_is_not_computed_in_float32():
+    check = Check(lambda x: x / 3, [given("float64", normal(3, dtype=torch.float64))], exercise="third")
+    assert check(lambda x: x * (1 / 3), points=1).full and not check(lambda x: x.float() / 3, points=1).full
 
 
 def test_agree_tells_structures_apart():

@@ -26,7 +26,7 @@ def attention(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor,
 
 
 def lines(source: str) -> list[str]:
-    return [mutant.diff[1] for mutant in mutants(source)]
+    return [mutant.line for mutant in mutants(source)]
 
 
 @pytest.mark.parametrize("line", [
@@ -48,7 +48,7 @@ def test_the_slips_of_students_are_among_them(line):
 
 def test_a_statement_is_dropped_and_nothing_comes_twice():
     found = list(mutants(ATTENTION))
-    assert any(mutant.kind == "statement dropped" and not mutant.diff[1] for mutant in found)
+    assert any(mutant.kind == "statement dropped" and not mutant.line for mutant in found)
     assert len({mutant.source for mutant in found}) == len(found) > 30
     assert all(mutant.source != mutant.original and compile(mutant.source, "", "exec") for mutant in found)
 
@@ -65,7 +65,7 @@ def test_a_statement_is_dropped_and_nothing_comes_twice():
     ("def f(n, m):\n    rows, columns = n, m\n    return rows", "return columns"),
 ])  # fmt: skip
 def test_each_kind_of_change(source, line):
-    assert any(line in change.split(" ⏎ ") for change in lines(source)), lines(source)
+    assert line in lines(source)
 
 
 def test_what_no_test_could_tell_is_left_out():
@@ -103,7 +103,7 @@ def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
         double, [sized(n=3, d=2)], compare=False, properties=[Property("grows", lambda out, x: len(out) == 3)]
     )
     tried = _surveyed(monkeypatch, generous)
-    assert "return 3 * x" in [one["diff"].split("→")[1].strip() for one in tried.survivors]
+    assert "2 → 3   in: return 3 * x" in [one["diff"] for one in tried.survivors]
     excused = _surveyed(
         monkeypatch, generous, {re.compile("return . . x"): "any factor will do", "return x": "one too"}
     )
@@ -112,7 +112,7 @@ def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
 
 def test_an_equivalent_that_is_caught_is_a_complaint(monkeypatch):
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]), {"return 3 * x": "no"})
-    assert survivors.complaints(tried) == ["is caught, and listed as equivalent: return 2 * x  →  return 3 * x"]
+    assert survivors.complaints(tried) == ["is caught, and listed as equivalent: 2 → 3   in: return 3 * x"]
 
 
 def test_a_false_accusation_is_found(monkeypatch):
@@ -131,7 +131,9 @@ def test_a_false_accusation_is_found(monkeypatch):
 def test_one_that_never_ends_is_caught(monkeypatch):
     monkeypatch.setattr(survivors, "SECONDS", 0.5)
     monkeypatch.setattr(
-        survivors, "mutants", lambda source: [Mutant("loop", source, "def double(x):\n    while True:\n        pass")]
+        survivors,
+        "mutants",
+        lambda source: [Mutant("loop", "", "", source, "def double(x):\n    while True:\n        pass")],
     )
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
     assert (tried.mutants, tried.killed) == (1, 1)

@@ -262,7 +262,7 @@ KVCache = Check(
         cache_steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),
         cache_steps("nothing old is copied", (0, 3), (0, 1), (0, 1), (0, 2), b=1, frugal=True),
         cache_steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
-        cache_steps("two caches in turn", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5),
+        cache_steps("two caches in turn, in float64", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5, dtype=torch.float64),
         cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
     ],
     misconceptions=[

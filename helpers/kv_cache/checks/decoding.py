@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
-from helpers.engine.check import Check, Misconception
+from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.driving import call, unpack
 from helpers.transformer_lm.transformer import Config, DecoderLM
 
@@ -308,7 +308,7 @@ mqa_gqa_cache = Check(
 
 
 def drive_generation(answer, model, prompt: Tensor, n: int):
-    """The tokens, and how often the model was asked to read."""
+    """The tokens, the calls of the model, and how many tokens it had to read."""
     calls, read = 0, 0
 
     def counted(tokens, start, cache) -> tuple[Tensor, Tensor]:
@@ -317,10 +317,35 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
         return model(tokens, start, cache)
 
     counted.__qualname__ = "model"  # what an error message calls it
-    tokens, p = call(answer, counted, prompt, n), prompt.shape[1]
-    if read > p + n:
-        return tokens, f"{read} tokens read, and {p + n - 1} are enough"
-    return tokens, f"{calls} calls, and {n} are enough" if calls > n + 1 else "every token read once"
+    return call(answer, counted, prompt, n), calls, read
+
+
+def _no_call_too_many(seen) -> bool:
+    _, calls, read = seen.output
+    return calls <= seen.args[2] and read < seen.args[1].shape[1] + seen.args[2]
+
+
+def _one_call_too_many(seen) -> bool:
+    _, calls, read = seen.output
+    return calls == seen.args[2] + 1 and read == seen.args[1].shape[1] + seen.args[2]
+
+
+def _read_again(seen) -> bool:
+    return seen.output[2] > seen.args[1].shape[1] + seen.args[2]
+
+
+def _in_small_calls(seen) -> bool:
+    _, calls, read = seen.output
+    return calls > seen.args[2] and read < seen.args[1].shape[1] + seen.args[2]
+
+
+def one_call_too_many(model, prompt, n) -> Tensor:
+    logits, cache = model(prompt, 0, None)
+    tokens = []
+    for step in range(n):
+        tokens.append(_best(logits))
+        logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
+    return torch.cat(tokens, dim=1)
 
 
 def riddle_model(v: int) -> Drawn:
@@ -449,6 +474,11 @@ def start_at_zero(model, prompt, n) -> Tensor:
 generate_cached = Check(
     reference=decoding.generate_cached,
     drive=drive_generation,
+    view=lambda output: output[0],
+    behaviours=[
+        Behaviour("every token read once", _no_call_too_many,
+                  "The model has p + n − 1 tokens to read, in n calls: the prompt, then every new token but the last."),
+    ],
     cases=[
         given("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
         given("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
@@ -460,6 +490,7 @@ generate_cached = Check(
             "no cache at all", without_a_cache,
             "The tokens are right, and the model reads everything again for each of them. Hand the cache back in, and let it read the newest "
             "token alone.",
+            cost=_read_again,
         ),
         Misconception(
             "everything read again into the cache", everything_again,
@@ -468,6 +499,12 @@ generate_cached = Check(
         Misconception(
             "the prompt read token by token", prompt_by_tokens,
             "The tokens are right, but a prompt is known as a whole: one call reads it, in one pass of matrix products.",
+            cost=_in_small_calls,
+        ),
+        Misconception(
+            "the last token read too", one_call_too_many,
+            "The tokens are right. The last call of the model is for nothing: nobody asks what comes after the last token.",
+            cost=_one_call_too_many,
         ),
         Misconception(
             "the prompt backwards", prompt_backwards,
@@ -550,8 +587,8 @@ def _last_sees_less(d: int) -> Drawn:
     return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
 
 
-def random_tokens(n: int, d: int) -> tuple[Drawn, Drawn]:
-    return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda g: torch.randn(1, d, generator=g))
+def random_tokens(n: int, d: int, dtype=torch.float32) -> tuple[Drawn, Drawn]:
+    return normal(n, d, dtype=dtype), normal(1, d, dtype=dtype)
 
 
 bidirectional_cannot_cache = Check(
@@ -560,7 +597,7 @@ bidirectional_cannot_cache = Check(
     cases=[
         given("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
         given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
-        given("a causal layer, then a bidirectional one", _one_later_layer(3), *random_tokens(6, 3)),
+        given("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), *random_tokens(6, 3, torch.float64)),
         given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
     ],
     misconceptions=[

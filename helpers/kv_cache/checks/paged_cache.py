@@ -48,12 +48,12 @@ def _counts(output, *inputs) -> bool:
     return all(got == want for got, want in zip(output, _truth(*inputs)) if not isinstance(want, Tensor))
 
 
-def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3) -> Case:
+def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32) -> Case:
     """Steps with a number of rows where rows are to be drawn."""
 
     def draw(generator: torch.Generator) -> list[tuple]:
         def rows(n: int) -> Tensor:
-            return torch.randn(n, d, generator=generator)
+            return torch.randn(n, d, generator=generator, dtype=dtype)
 
         return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
 
@@ -208,8 +208,8 @@ paged_cache = Check(
     cases=[
         requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
                ("append", "a", 1), ("read", "a")),
-        requests("two sequences in turn", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
-               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b")),
+        requests("two sequences in turn, in float64", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
+               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b"), dtype=torch.float64),
         requests("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
                ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
                ("free", "a"), ("read", "b"), ("free", "b")),

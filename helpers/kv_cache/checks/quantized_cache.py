@@ -27,10 +27,14 @@ def _half_a_step(output, x) -> bool:
     return bool((gap <= output[1].double() / 2 * 1.001 + 1e-9).all())
 
 
+def _no_step_is_zero(output, x) -> bool:
+    return bool((output[1] > 0).all())
+
+
 def _range_is_used(output, x, dim: int) -> bool:
-    """The largest entry has the code ±127 (±128 may pass), so the steps are as fine as they can be."""
+    """The largest entry has the code ±127 or more, so the steps are as fine as they can be."""
     codes = output[0].double().abs().amax(dim=dim)
-    return bool((codes[x.abs().amax(dim=dim) > 0] >= 126).all())
+    return bool((codes[x.abs().amax(dim=dim) > 0] >= 127).all())
 
 
 def _scale_shape(axis_kept: int) -> Callable:
@@ -49,6 +53,8 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
         Property("codes are int8", _codes_are_int8, "Return codes of dtype torch.int8 in the shape of the input."),
         Property(f"one scale for each {what}", _scale_shape(axis_kept), f"There should be one scale for each {what}, with the axis kept."),
         Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere."),
+        Property("no step is 0", _no_step_is_zero,
+                 "A step of 0 makes codes of 0/0, and what NaN becomes as a whole number nobody knows. Where all is 0 any other step will do."),
         Property("the whole range is used", lambda output, x: _range_is_used(output, x, reduced),
                  "The largest entry should get the code 127: with larger steps than needed, precision is lost."),
     ]  # fmt: skip

@@ -135,6 +135,7 @@ positions_and_mask = Check(
         real_tokens("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
         real_tokens("prompts of 2, 6, 3 and three new tokens", 2, 6, 3, written=4, n=3),
         real_tokens("no padding at all", 4, 4, n=4),
+        real_tokens("prompts of 5, 1, 4: other lengths, the same width", 5, 1, 4, n=5),
     ],
     misconceptions=[
         Misconception(

@@ -154,7 +154,7 @@ sliding_cache = Check(
     cases=[
         window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
         window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
-        window_case("window 4, chunks of 2, 3, 1, 3", 4, 2, 3, 1, 3, b=1, h=2, d_h=5),
+        window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
     ],
     misconceptions=[

@@ -1,0 +1,24 @@
+"""Of unit 08. In rooms that are made once, every place is written before it is read: what stood there first is never seen."""
+
+import re
+
+NEVER_READ = {re.compile("torch.zeros → torch.ones"): "the room is overwritten before anything reads it"}
+
+redundant_projections = {
+    "step > seen → step >= seen": "`seen` is always the step before",
+    "0 → 1": "the other branch is never taken: `seen` is always the step before",
+}
+KVCache = NEVER_READ
+cache_bytes = {
+    re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes"
+}
+sliding_cache = NEVER_READ | {
+    "max(0, self.length - self.window) → 0": "tokens that are out of the window are read from slots of newer ones, and hidden by their age",
+    "min(self.length, self.window) → self.length": "the same",
+}
+decode_step = {"d // h → d / h": "h divides d, and only a square root is taken of it"}
+bidirectional_cannot_cache = {
+    re.compile(r"→ layer\(x\) - layer\(torch.cat\("): "the largest change, up or down, has no sign",
+    re.compile(r"→ zip\(layer\(torch.cat"): "the same: of both only the distance is taken",
+}
+paged_cache = NEVER_READ
