@@ -33,7 +33,7 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
 
 
 @waits_for("train")
-def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 0, without: str = "") -> None:
+def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2, without: str = "") -> None:
     """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
 
     without: "attention", "positions" or "residuals": the model without that part, which is not kept.
