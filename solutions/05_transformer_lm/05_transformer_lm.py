@@ -21,7 +21,7 @@
 # - train it down to a loss that you know beforehand, and say why no model can get below;
 # - write text greedily, with temperature, top-k and top-p.
 #
-# **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in about a minute on two CPU cores.
+# **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -732,7 +732,7 @@ plots.story_examples()
 #
 # **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing? <details><summary>Answer</summary>ln 55 = 4.0, if it gives all tokens the same probability.</details>
 #
-# The cell trains the course's reference, the same model as yours, with *your* loop: 1000 steps of 64 stories, two layers of four heads, $d = 64$. It takes about a minute on two cores.
+# The cell trains the course's reference, the same model as yours, with *your* loop: 2,000 steps of 32 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
 
 # %%
 plots.train_on_stories(train)

@@ -475,7 +475,7 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
-# The model has two layers with one head each. It trains for about 15 seconds; 400 sentences are held out.
+# The model has two layers with one head each. It trains for ten to twenty seconds; 400 sentences are held out.
 
 # %%
 from helpers.encoder_decoder.training import translation
