@@ -475,7 +475,7 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
-# The model has two layers with one head each. It trains for about 15 seconds; 400 sentences are held out.
+# The model has two layers with one head each. It trains for ten to twenty seconds; 400 sentences are held out.
 
 # %%
 from helpers.encoder_decoder.training import translation
@@ -534,7 +534,7 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 #
 # **By hand.** $\alpha = 1$. Two tokens, $\log P = -1.4$: the penalty is $7/6$, the score $-1.2$. Seven tokens, $\log P = -2.0$: the penalty is 2, the score $-1.0$. The longer one wins.
 #
-# Return the tokens as a list, without START, with END if there is one. $k$ is never larger than the vocabulary. (Your prefixes are read anew in each step? No: the models behind `next_log_probs` below remember the keys and values of every prefix, so each call reads one new token a hypothesis.)
+# Return the tokens as a list, without START, with END if there is one. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No: the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new token for each hypothesis.)
 
 # %% nbgrader={"grade": false, "grade_id": "beam_search", "locked": false, "schema_version": 3, "solution": true}
 def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[list[int], float]:

@@ -13,6 +13,7 @@ from helpers import check, plots
 from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
 from helpers.encoder_decoder.checks import training as training_check
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
+from helpers.encoder_decoder.plots import alignment as alignment_pictures
 
 torch.manual_seed(0)
 
@@ -404,3 +405,9 @@ def test_pictures_wait_for_their_exercises(capsys):
     for draw in (plots.beam_of_a_tree, plots.reversal_learned, lambda answer: plots.enc_dec_terms(answer, 8, (4,))):
         draw(unsolved)
     assert capsys.readouterr().out.count("This picture needs your answer") == 3
+
+
+def test_the_film_of_an_alignment_needs_no_network():
+    html = alignment_pictures._film(torch.eye(3), ["the", "cats", "saw"], ["la", "katoj", "vidis"])
+    assert "http" not in html.split("<script")[0] and "fa-" not in html
+    assert not plt.get_fignums()

@@ -246,6 +246,9 @@ def test_pictures_draw(monkeypatch, capsys):
     plots.story_examples()
     plots.trained_heads()
     assert "Train the model first" in capsys.readouterr().out
+    plots.train_on_stories(training.train, steps=2, without="attention")
+    plots.trained_heads()
+    assert "Train the model first" in capsys.readouterr().out  # an ablation is not kept
     plots.train_on_stories(training.train, steps=3)
     plots.story_samples(sampling.next_token_probabilities, sampling.generate, (0.0,))
     plots.trained_heads()
