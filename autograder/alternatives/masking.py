@@ -54,6 +54,9 @@ masked_softmax = {
         torch.where(mask | ~mask.any(-1, keepdim=True), scores.double(), -math.inf).softmax(-1),
         0.0,
     ),
+    "the NaN of empty rows chosen away": lambda scores, mask: torch.where(
+        mask, scores.masked_fill(~mask, -math.inf).softmax(-1), torch.zeros_like(scores)
+    ),
     "a mask to be added": lambda scores, mask: (
         (
             scores
@@ -66,14 +69,23 @@ masked_softmax = {
 
 def renormalise_by_loop(scores, mask):
     weights, mask = scores.softmax(-1), mask.expand(scores.shape)
-    lost = torch.where(mask, 0.0, weights).sum(-1)
-    return torch.where(mask, weights, 0.0) / (1 - lost)[..., None], lost
+    kept = torch.where(mask, weights, 0.0)
+    return kept / sum(kept.unbind(-1))[..., None], torch.where(mask, 0.0, weights).sum(-1)
+
+
+def renormalise_with_a_product_of_ones(scores, mask):
+    weights = torch.softmax(scores, -1)
+    ones = torch.ones(scores.shape[-1], 1, dtype=scores.dtype)
+    kept, gone = weights.masked_fill(~mask, 0), weights.masked_fill(mask, 0)
+    return kept / (kept @ ones), (gone @ ones).squeeze(-1)
 
 
 mask_then_renormalise = {
-    "divided by 1 − lost": renormalise_by_loop,
-    "F.normalize": lambda scores, mask: (
-        F.normalize(scores.softmax(-1) * mask, p=1, dim=-1), 1 - (scores.softmax(-1) * mask).sum(-1)
+    "a sum over the keys one by one": renormalise_by_loop,
+    "masked_fill and a product with ones": renormalise_with_a_product_of_ones,
+    "guarded against 0/0": lambda scores, mask: (
+        (lambda kept: kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny))(scores.softmax(-1) * mask),
+        (scores.softmax(-1) * ~mask).sum(-1),
     ),
     "einsum": lambda scores, mask: (lambda w, a: (
         w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None], torch.einsum("...nm,...nm->...n", w, 1 - a)
