@@ -15,6 +15,9 @@ def causal_by_loops(n, m=None):
 
 
 causal_mask = {
+    "nested comprehension": lambda n, m=None: torch.tensor(
+        [[j <= i + (n if m is None else m) - n for j in range(n if m is None else m)] for i in range(n)]
+    ),
     "tril": lambda n, m=None: torch.ones(n, m or n, dtype=torch.bool).tril(diagonal=(m or n) - n),
     "row by row": causal_by_loops,
     "not triu": lambda n, m=None: ~torch.ones(n, m or n).triu((m or n) - n + 1).bool(),
@@ -135,6 +138,9 @@ def padding_by_loop(lengths, n, m):
 
 
 padding_mask = {
+    "a view, expanded": lambda lengths, n, m: (
+        lengths[:, None, None, None].gt(torch.arange(m)).expand(lengths.shape[0], 1, n, m)
+    ),
     "sequence by sequence": padding_by_loop,
     "lengths with three axes": lambda lengths, n, m: (torch.arange(m) < lengths.view(-1, 1, 1, 1)).repeat(1, 1, n, 1),
     "outer comparison": lambda lengths, n, m: torch.lt(
@@ -154,7 +160,13 @@ def combined_by_product(*masks):
     return together
 
 
+def combined_by_recursion(first, *rest):
+    return first & combined_by_recursion(*rest) if rest else first
+
+
 combine_masks = {
+    "recursion on the rest": combined_by_recursion,
+    "votes counted": lambda *masks: sum(mask.int() for mask in masks) == len(masks),
     "stacked, then all": combined_by_all,
     "logical_and from True": combined_by_product,
     "nothing hidden by any": lambda *masks: ~torch.stack(torch.broadcast_tensors(*(~mask for mask in masks))).any(0),
@@ -297,7 +309,7 @@ def global_by_assignment(n, r, g):
 mask_zoo = {
     "assignments and blocks": (
         lambda n: (torch.full((n, n), True), n**2),
-        lambda n: (torch.ones(n, n).tril() == 1, n * (n + 1) / 2),
+        lambda n: (torch.ones(n, n).tril() == 1, math.comb(n + 1, 2)),
         lambda n, m: (torch.full((n, m), True), m * n),
         prefix_by_assignment,
         window_by_rows,
