@@ -15,6 +15,9 @@ def causal_by_loops(n, m=None):
 
 
 causal_mask = {
+    "nested comprehension": lambda n, m=None: torch.tensor(
+        [[j <= i + (n if m is None else m) - n for j in range(n if m is None else m)] for i in range(n)]
+    ),
     "tril": lambda n, m=None: torch.ones(n, m or n, dtype=torch.bool).tril(diagonal=(m or n) - n),
     "row by row": causal_by_loops,
     "not triu": lambda n, m=None: ~torch.ones(n, m or n).triu((m or n) - n + 1).bool(),
@@ -54,6 +57,9 @@ masked_softmax = {
         torch.where(mask | ~mask.any(-1, keepdim=True), scores.double(), -math.inf).softmax(-1),
         0.0,
     ),
+    "the NaN of empty rows chosen away": lambda scores, mask: torch.where(
+        mask, scores.masked_fill(~mask, -math.inf).softmax(-1), torch.zeros_like(scores)
+    ),
     "a mask to be added": lambda scores, mask: (
         (
             scores
@@ -66,14 +72,23 @@ masked_softmax = {
 
 def renormalise_by_loop(scores, mask):
     weights, mask = scores.softmax(-1), mask.expand(scores.shape)
-    lost = torch.where(mask, 0.0, weights).sum(-1)
-    return torch.where(mask, weights, 0.0) / (1 - lost)[..., None], lost
+    kept = torch.where(mask, weights, 0.0)
+    return kept / sum(kept.unbind(-1))[..., None], torch.where(mask, 0.0, weights).sum(-1)
+
+
+def renormalise_with_a_product_of_ones(scores, mask):
+    weights = torch.softmax(scores, -1)
+    ones = torch.ones(scores.shape[-1], 1, dtype=scores.dtype)
+    kept, gone = weights.masked_fill(~mask, 0), weights.masked_fill(mask, 0)
+    return kept / (kept @ ones), (gone @ ones).squeeze(-1)
 
 
 mask_then_renormalise = {
-    "divided by 1 − lost": renormalise_by_loop,
-    "F.normalize": lambda scores, mask: (
-        F.normalize(scores.softmax(-1) * mask, p=1, dim=-1), 1 - (scores.softmax(-1) * mask).sum(-1)
+    "a sum over the keys one by one": renormalise_by_loop,
+    "masked_fill and a product with ones": renormalise_with_a_product_of_ones,
+    "guarded against 0/0": lambda scores, mask: (
+        (lambda kept: kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny))(scores.softmax(-1) * mask),
+        (scores.softmax(-1) * ~mask).sum(-1),
     ),
     "einsum": lambda scores, mask: (lambda w, a: (
         w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None], torch.einsum("...nm,...nm->...n", w, 1 - a)
@@ -123,6 +138,9 @@ def padding_by_loop(lengths, n, m):
 
 
 padding_mask = {
+    "a view, expanded": lambda lengths, n, m: (
+        lengths[:, None, None, None].gt(torch.arange(m)).expand(lengths.shape[0], 1, n, m)
+    ),
     "sequence by sequence": padding_by_loop,
     "lengths with three axes": lambda lengths, n, m: (torch.arange(m) < lengths.view(-1, 1, 1, 1)).repeat(1, 1, n, 1),
     "outer comparison": lambda lengths, n, m: torch.lt(
@@ -142,7 +160,13 @@ def combined_by_product(*masks):
     return together
 
 
+def combined_by_recursion(first, *rest):
+    return first & combined_by_recursion(*rest) if rest else first
+
+
 combine_masks = {
+    "recursion on the rest": combined_by_recursion,
+    "votes counted": lambda *masks: sum(mask.int() for mask in masks) == len(masks),
     "stacked, then all": combined_by_all,
     "logical_and from True": combined_by_product,
     "nothing hidden by any": lambda *masks: ~torch.stack(torch.broadcast_tensors(*(~mask for mask in masks))).any(0),
@@ -285,7 +309,7 @@ def global_by_assignment(n, r, g):
 mask_zoo = {
     "assignments and blocks": (
         lambda n: (torch.full((n, n), True), n**2),
-        lambda n: (torch.ones(n, n).tril() == 1, n * (n + 1) / 2),
+        lambda n: (torch.ones(n, n).tril() == 1, math.comb(n + 1, 2)),
         lambda n, m: (torch.full((n, m), True), m * n),
         prefix_by_assignment,
         window_by_rows,

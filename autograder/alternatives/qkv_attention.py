@@ -23,8 +23,20 @@ def softmax_by_rows(x, dim):
     return torch.stack(rows).view(moved.shape).movedim(-1, dim)
 
 
+def softmax_of_differences(x, dim):
+    moved = x.movedim(dim, -1)
+    ratios = torch.exp(moved.unsqueeze(-2) - moved.unsqueeze(-1))  # [..., i, j] = e^(x_j − x_i), infinite where the share is 0
+    return ratios.sum(-1).reciprocal().movedim(-1, dim)
+
+
 softmax = {
-    "through logsumexp": lambda x, dim: torch.exp(x - torch.logsumexp(x, dim, keepdim=True)),
+    "through logsumexp, after the maximum": lambda x, dim: (lambda z: torch.exp(z - torch.logsumexp(z, dim, keepdim=True)))(
+        x - x.amax(dim, keepdim=True)
+    ),
+    "log of the sum": lambda x, dim: (lambda z: torch.exp(z - z.exp().sum(dim, keepdim=True).log()))(
+        x - torch.amax(x, dim=dim, keepdim=True)
+    ),
+    "all pairs of differences": softmax_of_differences,
     "in place, on a copy": softmax_in_place,
     "row by row": softmax_by_rows,
     "in float64": lambda x, dim: (lambda p: p / p.sum(dim, keepdim=True))(
@@ -214,7 +226,10 @@ parameter_counts = {
     "counted in modules": lambda n, d: (
         3 * torch.nn.Linear(d, d).weight.numel(), 3 * torch.nn.Linear(d, d).bias.numel(), n * n, (d * n) * (d * n), d * n,
     ),
-    "as floats": lambda n, d: (3.0 * d * d, 3.0 * d, float(n * n), float(d * d * n * n), float(d * n)),
+    "counted in tensors": lambda n, d: (
+        sum(torch.empty(d, d, device="meta").numel() for _ in range(3)), 3 * torch.empty(d).numel(), torch.empty(n, n).numel(), pow(n * d, 2), n * d,
+    ),
+    "as whole tensors": lambda n, d: tuple(torch.tensor([3 * d * d, 3 * d, n * n, d * d * n * n, d * n])),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine.cases import given, normal, sized
@@ -37,6 +38,37 @@ def maximum_over_hidden_keys(scores, mask) -> Tensor:
     return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
 
 
+def masked_in_float32(scores, mask) -> Tensor:
+    return masked_attention.masked_softmax(scores.float(), mask).to(scores.dtype)
+
+
+def _float32_or_less(seen) -> bool:
+    scores, mask = seen.args
+    close = (seen.output.double() - masked_attention.masked_softmax(scores, mask)).abs().max().item() < 1e-5
+    return scores.dtype == torch.float64 and close
+
+
+def _hidden(scores, mask, value=-math.inf) -> Tensor:
+    """Hidden keys at `value`; rows with nothing allowed as they are."""
+    return scores.masked_fill(~mask & mask.any(-1, keepdim=True), value)
+
+
+def rows_found_along_the_wrong_axis(scores, mask) -> Tensor:
+    return _hidden(scores, mask).softmax(-1) * mask.any(-1)
+
+
+def mask_as_an_index(scores, mask) -> Tensor:
+    filled = scores.clone()
+    filled[~mask & mask.any(-1, keepdim=True)] = -math.inf
+    return filled.softmax(-1) * mask
+
+
+def weights_changed_in_place(scores, mask) -> Tensor:
+    weights = _hidden(scores, mask).softmax(-1)
+    weights[~mask.expand(weights.shape)] = 0.0
+    return weights
+
+
 masked_softmax = Check(
     reference=masked_attention.masked_softmax,
     cases=[
@@ -47,6 +79,9 @@ masked_softmax = Check(
         given("all scores near −20 000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
         given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
         given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
+        given("no axis for the batch: scores 2×4×3, mask 4×3", normal(2, 4, 3), visible_mask(4, 3)),
+        given("one query, one key", normal(3, 1, 1), torch.tensor([[[True]], [[False]], [[True]]])),
+        given("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
         given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
     ],
     misconceptions=[
@@ -82,8 +117,8 @@ masked_softmax = Check(
         Misconception(
             "NaN left in the gradient",
             lambda scores, mask: (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0),
-            "The NaN is wiped off the weights, but it was there, and the way back meets it again: 0 · NaN is NaN. Keep the row finite before "
-            "the softmax, and set its weights to 0 afterwards.",
+            "The NaN is wiped off the weights, but it was there, and the way back through the sum meets it again: 0 · NaN is NaN. Keep the row "
+            "finite before the softmax, and set its weights to 0 afterwards.",
         ),
         Misconception(
             "softmax over the queries", lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-2).nan_to_num(0.0),
@@ -101,6 +136,34 @@ masked_softmax = Check(
             "the maximum taken over hidden keys too", maximum_over_hidden_keys,
             "If a hidden score is 200 above the rest, all allowed powers become e^−200 = 0 in float32. Hide first, then look for the maximum.",
         ),
+        Misconception(
+            "rows with nothing allowed left as they were", lambda scores, mask: _hidden(scores, mask).softmax(-1),
+            "You kept such rows finite for the softmax, and that is right. Afterwards their weights must be set to 0: nothing to see, nothing seen.",
+        ),
+        Misconception(
+            "equal shares in rows with nothing allowed", lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1),
+            "With one and the same low score for all keys, the softmax gives each of them 1/m. A row with nothing allowed gets 0: set it afterwards.",
+        ),
+        Misconception(
+            "the rows with nothing allowed laid along the keys", rows_found_along_the_wrong_axis,
+            "`mask.any(-1)` has one entry for each query, and without `keepdim=True` that row of entries lines up with the keys.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "a mask of another shape used as an index", mask_as_an_index,
+            "Indexing with a boolean tensor doesn't broadcast. `masked_fill` and `torch.where` do; or `expand` the mask to the shape of the scores first.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "the result of the softmax changed in place", weights_changed_in_place,
+            "The softmax keeps its result for the way back. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "computed in float32 where the scores are float64", masked_in_float32,
+            "float32 keeps 7 of the 16 digits that came in. Leave the dtype as it is.",
+            _float32_or_less,
+        ),
     ],
 )  # fmt: skip
 
@@ -110,18 +173,49 @@ def _renormalised(scores, mask, axis=-1) -> Tensor:
     return kept / kept.sum(axis, keepdim=True)
 
 
+def _nan_as_0(output) -> tuple[Tensor, Tensor]:
+    """Where nothing is left of a row in floating point, 0/0 and a guarded 0 are both as they should be."""
+    weights, lost = output
+    return weights.nan_to_num(0.0), lost
+
+
+TOWERS = torch.tensor([[1.0, 1000.0, 0.5], [0.0, 1.0, 2.0]])
+TOWERS_MASK = torch.tensor([[True, False, True], [True, True, False]])
+HIGH = torch.tensor([[1.0, 40.0, 0.5, 2.0], [0.0, 1.0, 2.0, 45.0]])
+HIGH_MASK = torch.tensor([[True, False, True, True], [True, True, True, False]])
+
+
 def _lost(scores, mask) -> Tensor:
     return (scores.softmax(-1) * ~mask).sum(-1)
 
 
+def _with_constant(scores, mask) -> Tensor:
+    kept = scores.softmax(-1) * mask
+    return kept / (kept.sum(-1, keepdim=True) + 1e-6)
+
+
+def _sums_below_1(seen) -> bool:
+    """The right proportions, the right loss, and rows that sum to less than 1, the less the less is left of them."""
+    weights, lost = seen.output
+    kept = seen.args[0].double().softmax(-1) * seen.args[1]
+    sums, left = weights.double().sum(-1), kept.sum(-1)
+    visible = left > 1e-300
+    constant = (left / sums - left)[visible]  # the same in all rows, if one was added
+    return bool((constant > 0).all() and constant.max() < 1e-2 and (constant.max() - constant.min()) < 0.05 * constant.max() + 1e-9)
+
+
 mask_then_renormalise = Check(
     reference=masked_attention.mask_then_renormalise,
+    view=_nan_as_0,
     cases=[
-        # Small scores: 1 − lost is a good way too, as long as little is lost.
         given("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
         given("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
         given("n = m = 5", normal(5, 5, scale=0.5), visible_mask(5, 5)),
         given("float64", normal(3, 7, scale=3.0, dtype=torch.float64), visible_mask(3, 7)),
+        given("hidden scores 40 above the rest", HIGH, HIGH_MASK),
+        given("a hidden score 1000 above the rest", TOWERS, TOWERS_MASK),
+        given("nothing hidden", normal(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
+        given("one query, m = 3", normal(2, 1, 3, scale=0.5), visible_mask(2, 1, 3)),
     ],
     misconceptions=[
         Misconception(
@@ -148,6 +242,37 @@ mask_then_renormalise = Check(
             "hidden keys counted instead of weighed",
             lambda scores, mask: (_renormalised(scores, mask), (~mask).to(scores.dtype).expand(scores.shape).mean(-1)),
             "The weights are right. How much attention is lost depends on the softmax's shares of the hidden keys, not on their number.",
+        ),
+        Misconception(
+            "masked before the softmax", lambda scores, mask: (masked_attention.masked_softmax(scores, mask), _lost(scores, mask)),
+            "That is the good way, 3.3's. Here the other one is to be tried: the softmax over *all* keys first, then the mask. Where a hidden score is 1000 "
+            "above the rest, that way must fail, and yours doesn't.",
+        ),
+        Misconception(
+            "what is left taken as 1 − lost", lambda scores, mask: (scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None], _lost(scores, mask)),
+            "On paper what is left is 1 − lost. In floating point a lost share near 1 leaves 0: add up the weights that are kept.",
+        ),
+        Misconception(
+            "a small constant in the denominator", lambda scores, mask: (_with_constant(scores, mask), _lost(scores, mask)),
+            "Where little is left of a row the constant is larger than what is left, and the weights no longer sum to 1. Leave it out.",
+            _sums_below_1,
+        ),
+        Misconception(
+            "`F.normalize`, which never divides by less than 10⁻¹²",
+            lambda scores, mask: (F.normalize(scores.softmax(-1) * mask, p=1, dim=-1), _lost(scores, mask)),
+            "`F.normalize` has a small constant of its own, `eps`. Where less than that is left of a row, its weights don't sum to 1.",
+        ),
+        Misconception(
+            "the lost share measured after it was taken away", lambda scores, mask: (_renormalised(scores, mask), torch.zeros_like(_lost(scores, mask))),
+            "Your lost share is 0 everywhere. Was `weights` itself multiplied by the mask, or is another name for it, before you added up the hidden shares?",
+        ),
+        Misconception(
+            "the lost share with an axis of size 1", lambda scores, mask: (_renormalised(scores, mask), _lost(scores, mask)[..., None]),
+            "The lost share is one number for each row, (…, n). `keepdim=True` is for the division, not for this sum.",
+        ),
+        Misconception(
+            "the lost share of the whole matrix", lambda scores, mask: (_renormalised(scores, mask), _lost(scores, mask).sum()),
+            "Each row loses a share of its own: add up along the keys alone.",
         ),
     ],
 )  # fmt: skip
@@ -193,6 +318,21 @@ def scores_from_before_the_mask(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return (q @ k.mT / math.sqrt(q.shape[-1]), *_steps(q, k, v)[1:])
 
 
+def mask_added_in_float32(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    bias = torch.zeros(q.shape[-2], k.shape[-2]).masked_fill(~_causal(q, k), -math.inf)
+    scores = q @ k.mT / math.sqrt(q.shape[-1]) + bias
+    return scores, scores.softmax(-1), scores.softmax(-1) @ v
+
+
+def scores_without_scale(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    return ((q @ k.mT).masked_fill(~_causal(q, k), -math.inf), *_steps(q, k, v)[1:])
+
+
+def weights_for_the_output(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    scores, weights, _ = _steps(q, k, v)
+    return scores, weights, weights
+
+
 causal_attention = Check(
     reference=masked_attention.causal_attention,
     cases=[
@@ -201,6 +341,8 @@ causal_attention = Check(
         sized(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
         sized(n=6, m=6, d=16, d_v=4, scale=8.0, label="large scores"),
         sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
+        sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
+        sized(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
     ],
     misconceptions=[
         Misconception(
@@ -242,6 +384,31 @@ causal_attention = Check(
         Misconception(
             "the scores from before the mask", scores_from_before_the_mask,
             "Weights and output are right. The first result is the scores as they go into the softmax, with −∞ where a key is hidden.",
+        ),
+        Misconception(
+            "the scores from before the scale", scores_without_scale,
+            "Weights and output are right. The first result is the scores as they go into the softmax: divided by √d.",
+        ),
+        Misconception(
+            "a mask of float32 added to half precision", mask_added_in_float32,
+            "A float32 mask turns half-precision scores into float32, and `weights @ v` then meets two dtypes. Make it with the dtype of the scores, or use `masked_fill`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "scaled by the width of the values", lambda q, k, v: _steps(q, k, v, scale=v.shape[-1] ** -0.5),
+            "The scores are sums of d terms, and d is the width of queries and keys. The values may have another.",
+        ),
+        Misconception(
+            "scaled by d instead of √d", lambda q, k, v: _steps(q, k, v, scale=1 / q.shape[-1]),
+            "The standard deviation of q·k is √d, not d (section 2.7).",
+        ),
+        Misconception(
+            "softmax along axis 1", lambda q, k, v: _steps(q, k, v, axis=1),
+            "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
+        ),
+        Misconception(
+            "the weights in place of the output", weights_for_the_output,
+            "The third result is weights @ v.",
         ),
     ],
     forbids=NO_FUSED_ATTENTION,

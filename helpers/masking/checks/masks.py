@@ -1,10 +1,14 @@
 """Checks of masks: who may attend to whom, and how many pairs that makes."""
 
+import operator
+from dataclasses import replace
+from itertools import accumulate
+
 import torch
 from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
 
 from .. import masks
 
@@ -15,13 +19,32 @@ def _ones(n, m) -> Tensor:
     return torch.ones(n, m, dtype=torch.bool)
 
 
+def _after_somebody_wrote_into_it(answer, n, m=None) -> Tensor:
+    """The second of two masks; the first was overwritten in between, as its owner may."""
+    first = answer(n) if m is None else answer(n, m)
+    if isinstance(first, Tensor) and first.is_contiguous():
+        first.fill_(False)
+    return answer(n) if m is None else answer(n, m)
+
+
+kept_masks: dict[tuple, Tensor] = {}
+
+
+def one_tensor_for_all_callers(n, m=None) -> Tensor:
+    return kept_masks.setdefault((n, m), masks.causal_mask(n, m))
+
+
 causal_mask = Check(
     reference=masks.causal_mask,
+    drive=_after_somebody_wrote_into_it,
     cases=[
         given("n = 5", 5),
         given("n = 3 queries, the last of m = 7", 3, 7),
         given("n = 1 query, the last of m = 4", 1, 4),
         given("n = m = 4", 4, 4),
+        given("n = 1", 1),
+        given("n = 150", 150),
+        given("n = 2 queries, the last of m = 2100", 2, 2100),
     ],
     misconceptions=[
         Misconception(
@@ -56,6 +79,26 @@ causal_mask = Check(
             "The mask has a row for each query and a column for each key: n × m. With m > n there are m − n earlier positions that all "
             "queries may see.",
         ),
+        Misconception(
+            "the diagonal shifted the wrong way", lambda n, m=None: _ones(n, m or n).tril(n - (m or n)),
+            "`tril(k)` moves the edge to the right for a positive k. The last query sees all m keys, so k is m − n, not n − m.",
+        ),
+        Misconception(
+            "one token of the future", lambda n, m=None: _ones(n, m or n).tril((m or n) - n + 1),
+            "The diagonal is one too high: token i sees token i + 1, which is what it is to predict.",
+        ),
+        Misconception(
+            "a table of fixed size", lambda n, m=None: _ones(64, 64).tril()[(m or n) - n : m or n, : m or n],
+            "A mask that is cut out of a table can't be larger than the table. Make it from n and m.",
+        ),
+        Misconception(
+            "one tensor for all callers", one_tensor_for_all_callers,
+            "The second call with the same sizes returns the first one's tensor. Whoever changes their mask in place changes everybody's: make a new one at each call.",
+        ),
+        Misconception(
+            "an axis of size 1 dropped", lambda n, m=None: masks.causal_mask(n, m).squeeze(),
+            "`squeeze()` drops every axis of size 1, that of a single query too. A mask always has two axes.",
+        ),
     ],
 )  # fmt: skip
 
@@ -82,6 +125,9 @@ padding_mask = Check(
         given("lengths 3, 5, 1, n = 4, m = 6", torch.tensor([3, 5, 1]), 4, 6),
         given("one sequence without padding", torch.tensor([7, 2]), 5, 7),
         given("n = m = 4, lengths 4, 1, 3", torch.tensor([4, 1, 3]), 4, 4),
+        given("an empty sequence beside a full one", torch.tensor([0, 6]), 3, 6),
+        given("one sequence, n = 1", torch.tensor([2]), 1, 5),
+        given("as many sequences as queries and keys", torch.tensor([3, 1, 2]), 3, 3),
     ],
     misconceptions=[
         Misconception(
@@ -107,6 +153,26 @@ padding_mask = Check(
         Misconception(
             "no axis for the heads", lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[:, None, :].expand(-1, n, m),
             "Scores have the shape (b, h, n, m). A mask (b, n, m) would put its batch axis on the heads: it needs a 1 there, (b, 1, n, m).",
+        ),
+        Misconception(
+            "one row for all queries", lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[:, None, None, :],
+            "The rows of the n queries are alike, and a mask (b, 1, 1, m) would do in most places. Asked is (b, 1, n, m): `expand` it along the queries.",
+        ),
+        Misconception(
+            "the axis of the heads before the batch", lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[None, :, None].expand(1, -1, n, m),
+            "The batch is the first axis, the heads are the second: (b, 1, n, m), not (1, b, n, m).",
+        ),
+        Misconception(
+            "as many columns as the longest sequence has keys", lambda lengths, n, m: _keys_as_mask(torch.arange(int(lengths.max())) < lengths[:, None], n),
+            "The mask has m columns. All sequences may be shorter than that.",
+        ),
+        Misconception(
+            "an empty sequence that keeps a key", lambda lengths, n, m: masks.padding_mask(lengths.clamp(min=1), n, m),
+            "A length of 0 means no real key: the rows are all False. What becomes of such rows is the softmax's affair (3.3).",
+        ),
+        Misconception(
+            "numbers instead of True and False", lambda lengths, n, m: masks.padding_mask(lengths, n, m).float(),
+            "The ones are in the right place, but the mask is boolean.",
         ),
     ],
 )  # fmt: skip
@@ -137,6 +203,13 @@ def their_product_as_numbers(*masks) -> Tensor:
     return product
 
 
+def grown_in_place(*masks) -> Tensor:
+    together = masks[0].clone()
+    for mask in masks[1:]:
+        together &= mask
+    return together
+
+
 combine_masks = Check(
     exercise="combine_masks",
     reference=masks.combine_masks,
@@ -144,6 +217,8 @@ combine_masks = Check(
         given("padding 3×1×4×6 and causal 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
         given("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
         given("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
+        given("one mask alone", any_mask(3, 4)),
+        given("four masks, the smallest first", any_mask(6), any_mask(5, 6), any_mask(2, 1, 1, 6), any_mask(2, 3, 5, 6)),
     ],
     misconceptions=[
         Misconception(
@@ -161,10 +236,30 @@ combine_masks = Check(
         Misconception(
             "the first two masks only", lambda *masks: masks[0] & masks[1],
             "There may be any number of masks: padding, causal, window, documents. Go through all of them.",
+            raises="IndexError",
         ),
         Misconception(
-            "the first mask only", lambda *masks: masks[0] & torch.ones_like(masks[0] & masks[1]),
+            "the first mask only", lambda *masks: torch.broadcast_tensors(*masks)[0].clone(),
             "The other masks count too: a pair is allowed if all masks allow it.",
+        ),
+        Misconception(
+            "a result that keeps the shape of the first mask", grown_in_place,
+            "`&=` and `logical_and_` write into a tensor that is there already, and it can't grow. Make a new one: `together = together & mask`. (Written into the "
+            "first mask itself, they would change your caller's mask too.)",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "stacked without broadcasting", lambda *masks: torch.stack(masks).all(dim=0),
+            "`torch.stack` wants equal shapes, and these only broadcast. `torch.broadcast_tensors` comes first, or `&`, which broadcasts by itself.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "allowed if two masks allow it", lambda *masks: sum(mask.int() for mask in masks) >= min(2, len(masks)),
+            "With three masks, two that say True are not enough. Every one of them must.",
+        ),
+        Misconception(
+            "the last two masks only", lambda *masks: masks[-1] & masks[-2 if len(masks) > 1 else -1],
+            "There may be any number of masks. Go through all of them.",
         ),
     ],
 )  # fmt: skip
@@ -186,14 +281,35 @@ def _pairs_of_window(n, w):
     return sum(min(i + 1, w) for i in range(n))
 
 
+COUNTING = ("sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "^item$")
+
+
+def _whole(output, *_) -> bool:
+    return operator.index(output[1]) >= 0
+
+
 def _zoo(reference, cases, misconceptions):
     """Counts are exact, and come from a formula: adding the mask up is out of bounds."""
-    return Check(reference, cases, misconceptions, forbids=["sum", "count_nonzero"], within=(0.0, 0.0))
+    whole = Property("a whole number of pairs, as int", _whole, "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float.")
+    return Check(reference, cases, [_whatever_the_count(reference, slip) for slip in misconceptions],
+                 properties=[whole], forbids=COUNTING, within=(0.0, 0.0))  # fmt: skip
+
+
+def _whatever_the_count(reference, slip):
+    """A wrong mask is known by itself, whether the count beside it is right or goes with it; a wrong count beside a right mask too."""
+
+    def shown(seen) -> bool:
+        (mask, count), (slipped, miscounted), (right, number) = seen.output, slip.function(*seen.args), reference(*seen.args)
+        if not torch.equal(mask, right):
+            return torch.equal(mask, slipped)
+        return torch.equal(slipped, right) and count == miscounted != number
+
+    return replace(slip, recognise=shown)
 
 
 encoder_mask = _zoo(
     masks.encoder_mask,
-    [sized(n=5), sized(n=3), sized(n=8)],
+    [sized(n=5), sized(n=3), sized(n=8), sized(n=1)],
     [
         Misconception(
             "the encoder made causal", lambda n: (_band(n) >= 0, _triangle(n)),
@@ -212,7 +328,7 @@ encoder_mask = _zoo(
 
 decoder_mask = _zoo(
     masks.decoder_mask,
-    [sized(n=5), sized(n=3), sized(n=8)],
+    [sized(n=5), sized(n=3), sized(n=8), sized(n=1)],
     [
         Misconception(
             "its own token hidden", lambda n: (_band(n) > 0, n * (n - 1) // 2),
@@ -231,7 +347,7 @@ decoder_mask = _zoo(
 
 cross_mask = _zoo(
     masks.cross_mask,
-    [sized(n=3, m=5), sized(n=6, m=4), sized(n=4, m=4)],
+    [sized(n=3, m=5), sized(n=6, m=4), sized(n=4, m=4), sized(n=1, m=3)],
     [
         Misconception(
             "cross-attention made causal", lambda n, m: (_ones(n, m).tril(), sum(min(i + 1, m) for i in range(n))),
@@ -250,7 +366,7 @@ cross_mask = _zoo(
 
 prefix_mask = _zoo(
     masks.prefix_mask,
-    [sized(n=6, p=3), sized(n=5, p=1), sized(n=8, p=5), sized(n=4, p=4)],
+    [sized(n=6, p=3), sized(n=5, p=1), sized(n=8, p=5), sized(n=4, p=4), sized(n=1, p=1)],
     [
         Misconception(
             "the prefix causal like the rest", lambda n, p: (_band(n) >= 0, _triangle(n)),
@@ -276,6 +392,15 @@ prefix_mask = _zoo(
             "the right mask, prefix pairs counted twice",
             lambda n, p: ((_band(n) >= 0) | (torch.arange(n) < p), _triangle(n) + p * p),
             "Of the p² pairs in the prefix, the causal triangle holds p(p + 1)/2 already. Only p(p − 1)/2 are new.",
+        ),
+        Misconception(
+            "the right mask, the prefix's diagonal counted twice",
+            lambda n, p: ((_band(n) >= 0) | (torch.arange(n) < p), _triangle(n) + _triangle(p)),
+            "The causal triangle holds the diagonal already. New is only what lies *above* it in the p × p block: p(p − 1)/2.",
+        ),
+        Misconception(
+            "the right mask, the causal count", lambda n, p: ((_band(n) >= 0) | (torch.arange(n) < p), _triangle(n)),
+            "The prefix adds pairs: those above the diagonal of its p × p block.",
         ),
     ],
 )  # fmt: skip
@@ -309,6 +434,11 @@ sliding_window_mask = _zoo(
             lambda n, w: ((_band(n) >= 0) & (_band(n) < w), n * w - w * (w - 1) // 2),
             "The formula holds for w ≤ n. A longer window sees no more than the whole past: put min(n, w) in.",
         ),
+        Misconception(
+            "the right mask, one row too many cut short",
+            lambda n, w: ((_band(n) >= 0) & (_band(n) < w), n * min(n, w) - min(n, w) * (min(n, w) + 1) // 2),
+            "The first w − 1 rows miss w − 1, w − 2, …, 1 keys: together w(w − 1)/2.",
+        ),
     ],
 )  # fmt: skip
 
@@ -323,7 +453,10 @@ def _pairs_of_band(n, r):
 
 global_tokens_mask = _zoo(
     masks.global_tokens_mask,
-    [sized(n=8, r=1, g=2), sized(n=7, r=2, g=1), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text")],
+    [
+        sized(n=8, r=1, g=2), sized(n=7, r=2, g=1), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text"),
+        sized(n=6, r=2, g=0), sized(n=4, r=1, g=4), sized(n=9, r=12, g=1, label="a band wider than the text"), sized(n=7, r=4, g=3),
+    ],
     [
         Misconception(
             "global tokens that are seen but don't see",
@@ -350,6 +483,25 @@ global_tokens_mask = _zoo(
             "2gn − g².",
         ),
         Misconception(
+            "the right mask, the crossing of rows and columns counted twice",
+            lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], masks.global_tokens_mask(n, r, g)[1] + g * g),
+            "g full rows and g full columns cross in a g × g block. It belongs to both and counts once: 2gn − g².",
+        ),
+        Misconception(
+            "the right mask, a count for narrow bands only",
+            lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], (n - g) * (2 * r + 1) - r * (r + 1) + 2 * g * n - g * g),
+            "The formula holds while r is smaller than the number of other tokens, n − g. A wider band can't see more than all of them.",
+        ),
+        Misconception(
+            "no global tokens", lambda n, r, g: (_band(n).abs() <= r, _pairs_of_band(n, r)),
+            "The band is there. The first g tokens, besides, see all and are seen by all.",
+        ),
+        Misconception(
+            "a band one token too narrow", lambda n, r, g: ((_band(n).abs() < r) | torch.eye(n).bool() | _is_global(n, g) | _is_global(n, g)[:, None],
+                                                        masks.global_tokens_mask(n, max(r - 1, 0), g)[1]),
+            "r tokens to either side: a distance of exactly r is allowed.",
+        ),
+        Misconception(
             "the right mask, a band without its ends",
             lambda n, r, g: ((_band(n).abs() <= r) | _is_global(n, g) | _is_global(n, g)[:, None],
                              (n - g) * (2 * r + 1) + 2 * g * n - g * g),
@@ -368,9 +520,17 @@ def _same_document(lengths) -> Tensor:
     return _document(lengths)[:, None] == _document(lengths)
 
 
+def _borders(lengths, right: bool, shift: int = 0) -> Tensor:
+    """The number of each token's document, found among the borders between the documents."""
+    return torch.bucketize(torch.arange(sum(lengths)), torch.tensor(list(accumulate(lengths))) + shift, right=right)
+
+
 packed_mask = _zoo(
     masks.packed_mask,
-    [given("lengths 3, 2, 4", (3, 2, 4)), given("lengths 1, 5", (1, 5)), given("lengths 2, 2, 1, 3", (2, 2, 1, 3))],
+    [
+        given("lengths 3, 2, 4", (3, 2, 4)), given("lengths 1, 5", (1, 5)), given("lengths 2, 2, 1, 3", (2, 2, 1, 3)),
+        given("one document of 4", (4,)), given("three documents of 3", (3, 3, 3)),
+    ],
     [
         Misconception(
             "documents that leak into each other", lambda lengths: (_band(sum(lengths)) >= 0, _triangle(sum(lengths))),
@@ -398,6 +558,28 @@ packed_mask = _zoo(
                 _triangle(sum(lengths)) - sum(size * (size + 1) // 2 for size in lengths),
             ),
             "The comparison is the wrong way round: a pair is allowed if query and key are of the same document.",
+        ),
+        Misconception(
+            "all documents as long as the first", lambda lengths: (
+                (_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(torch.arange(sum(lengths)) // lengths[0]),
+                sum(size * (size + 1) // 2 for size in lengths),
+            ),
+            "Division by one length numbers the documents only if all are equally long. `torch.repeat_interleave` takes a length for each.",
+        ),
+        Misconception(
+            "the last token of a document given to the next", lambda lengths: (
+                (_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(_borders(lengths, right=True, shift=-1)),
+                sum(size * (size + 1) // 2 for size in lengths),
+            ),
+            "Lengths 3 and 2 mean tokens 0–2 and tokens 3–4: token 2 still belongs to the first document.",
+        ),
+        Misconception(
+            "the first token of a document given to the one before", lambda lengths: (
+                (_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(_borders(lengths, right=False)),
+                sum(size * (size + 1) // 2 for size in lengths),
+            ),
+            "Lengths 3 and 2 mean tokens 0–2 and tokens 3–4: token 3 begins the second document. (`torch.bucketize` puts a border into the lower "
+            "bucket unless you say `right=True`.)",
         ),
     ],
 )  # fmt: skip

@@ -1,14 +1,16 @@
 """Checks of attention with one head: one query among keys, then all queries in matrix form."""
 
 import math
+import operator
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine import slips
-from helpers.engine.cases import Drawn, given, sized
-from helpers.engine.check import Check, Misconception
+from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import attention
@@ -24,9 +26,20 @@ __all__ = [
 
 # ------------------------------------------------------------------------------------------------ one query, n keys
 
+
+
+def _all_near(size: float, *shape: int) -> Drawn:
+    """Numbers near `size`: the dot product of two such vectors of width d is near d · size²."""
+    return normal(*shape, scale=0.1, mean=size)
+
+
 attention_weights = Check(
     reference=attention.attention_weights,
-    cases=[sized(n=5, d=3), sized(n=4, d=6), sized(n=3, d=4, scale=12.0, label="large scores"), sized(n=1, d=4)],
+    cases=[
+        sized(n=5, d=3), sized(n=4, d=6), sized(n=3, d=4, scale=12.0, label="large scores"), sized(n=1, d=4),
+        sized(n=4, d=4, label="as many keys as entries, n = d = 4"),
+        given("scores near 150", _all_near(5.0, 6), _all_near(5.0, 3, 6)),
+    ],
     misconceptions=[
         Misconception(
             "scores instead of weights", lambda query, keys: keys @ query,
@@ -48,12 +61,37 @@ attention_weights = Check(
             "scaled already", lambda query, keys: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0),
             "That is a good idea, but a later one: here the score is the plain dot product. Section 2.7 shows why a scale is wanted.",
         ),
+        Misconception(
+            "no maximum is subtracted", lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
+            "e^150 is infinite in float32, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the largest score first.",
+        ),
+        Misconception(
+            "the keys made length 1", lambda query, keys: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0),
+            "The score is the plain dot product, so a key's length counts: twice as long means twice the score.",
+        ),
+        Misconception(
+            "cosines instead of dot products", lambda query, keys: torch.softmax(torch.cosine_similarity(keys, query[None], dim=-1), dim=0),
+            "The score is the plain dot product, and the lengths of query and key count. (The cosine comes in 2.6.)",
+        ),
+        Misconception(
+            "the columns of K taken for the keys", lambda query, keys: torch.softmax(keys.T @ query, dim=0),
+            "The keys are the *rows* of K: keys @ query takes the dot product of every row with the query. No transpose.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the axis of a single key dropped", lambda query, keys: torch.softmax((keys @ query).squeeze(), dim=-1),
+            "`squeeze()` drops every axis of size 1. With one key that is the axis of the keys: the result has shape (1,), not ().",
+        ),
     ],
 )  # fmt: skip
 
 attend = Check(
     reference=attention.attend,
-    cases=[sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), sized(n=4, d=3, d_v=5, scale=8.0, label="large scores")],
+    cases=[
+        sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), sized(n=4, d=3, d_v=5, scale=8.0, label="large scores"),
+        sized(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), sized(n=5, d=3, d_v=1), sized(n=1, d=5, d_v=3),
+        given("scores near 150", _all_near(5.0, 6), _all_near(5.0, 3, 6), normal(3, 2)),
+    ],
     misconceptions=[
         Misconception(
             "values weighted by scores", lambda query, keys, values: (keys @ query) @ values,
@@ -80,6 +118,31 @@ attend = Check(
             lambda query, keys, values: torch.softmax(keys @ query, dim=0)[:, None] * values,
             "You have the n terms α_i v_i, one a row. The output is their sum.",
         ),
+        Misconception(
+            "the mean of the weighted values", lambda query, keys, values: (torch.softmax(keys @ query, 0)[:, None] * values).mean(0),
+            "The weights sum to 1 already, so the weighted values are added up. A mean divides by n once more.",
+        ),
+        Misconception(
+            "weight i on column i of the values", lambda query, keys, values: (torch.softmax(keys @ query, 0) * values).sum(0),
+            "Value i is a *row*. A vector times a matrix multiplies the columns: give the weights a second axis, `[:, None]`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "scaled already", lambda query, keys, values: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0) @ values,
+            "Here the score is the plain dot product. Section 2.7 shows why a scale is wanted.",
+        ),
+        Misconception(
+            "no maximum is subtracted", lambda query, keys, values: torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum(),
+            "e^150 is infinite in float32, and ∞/∞ is NaN. Use your `attention_weights`, or subtract the largest score first.",
+        ),
+        Misconception(
+            "an axis of size 1 dropped", lambda query, keys, values: (torch.softmax(keys @ query, 0)[None] @ values).squeeze(),
+            "`squeeze()` drops every axis of size 1, the one of the values too where d_v = 1. The output has shape (d_v,).",
+        ),
+        Misconception(
+            "the keys made length 1", lambda query, keys, values: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0) @ values,
+            "The score is the plain dot product, so a key's length counts.",
+        ),
     ],
 )  # fmt: skip
 
@@ -94,6 +157,7 @@ qkv_projections = Check(
     reference=attention.qkv_projections,
     cases=[
         sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2),
+        sized(batch=(4,), n=1, d=3, d_k=1, d_v=2, label="one token, d_k = 1, a batch of 4"),
     ],
     misconceptions=[
         Misconception(
@@ -117,6 +181,32 @@ qkv_projections = Check(
         Misconception(
             "values from the keys' weight", lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_k, x @ w_k),
             "The values have a weight of their own, W_V: what is found and what is handed over may differ, even in width.",
+        ),
+        Misconception(
+            "keys from the queries' weight", lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_v),
+            "The keys have a weight of their own, W_K: what a token looks for is not what it is found by.",
+        ),
+        Misconception(
+            "keys and values swapped", lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_v, x @ w_k),
+            "Return Q, K, V in this order.",
+        ),
+        Misconception(
+            "the batch axes flattened", lambda x, w_q, w_k, w_v: tuple(x.reshape(-1, x.shape[-1]) @ w for w in (w_q, w_k, w_v)),
+            "The leading axes of x are the leading axes of Q, K and V. `x @ w` keeps them; after a `reshape` you must put them back.",
+        ),
+        Misconception(
+            "three equal parts of one product", lambda x, w_q, w_k, w_v: (x @ torch.cat([w_q, w_k, w_v], -1)).chunk(3, -1),
+            "`chunk(3)` cuts into equal parts. V may have another width than Q and K: `split([d_k, d_k, d_v], dim=-1)`.",
+        ),
+        Misconception(
+            "exactly one batch axis", lambda x, w_q, w_k, w_v: tuple(torch.einsum("bnd,dk->bnk", x, w) for w in (w_q, w_k, w_v)),
+            "There may be any number of batch axes, none too. `...` stands for all of them, and `@` needs no names at all.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "no batch axis", lambda x, w_q, w_k, w_v: tuple(torch.einsum("nd,dk->nk", x, w) for w in (w_q, w_k, w_v)),
+            "There may be any number of batch axes. `...` stands for all of them, and `@` needs no names at all.",
+            raises="RuntimeError",
         ),
     ],
 )  # fmt: skip
@@ -149,6 +239,42 @@ def detached(q, k, v) -> Tensor:
     return torch.softmax(q.detach() @ k.detach().mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
+def _rows_far_apart(generator: torch.Generator) -> Tensor:
+    """Queries (3, 4) whose scores with `_keys_ahead` lie near 240, 0 and −240."""
+    return torch.cat([torch.tensor([[60.0], [0.0], [-60.0]]), torch.randn(3, 3, generator=generator)], dim=1)
+
+
+def _keys_ahead(generator: torch.Generator) -> Tensor:
+    first = 8 + 0.02 * torch.randn(5, 1, generator=generator)
+    return torch.cat([first, torch.randn(5, 3, generator=generator)], dim=1)
+
+
+def one_maximum(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    powers = torch.exp(scores - scores.max())
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def no_maximum(q, k, v) -> Tensor:
+    powers = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]))
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def for_one_batch_axis(q, k, v) -> Tensor:
+    turned = k.T if k.dim() == 2 else k.transpose(1, 2)
+    return torch.softmax(q @ turned / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def computed_in_float32(q, k, v) -> Tensor:
+    return slips.attention(q.float(), k.float(), v.float()).to(q.dtype)
+
+
+def _float32_or_less(seen) -> bool:
+    q, k, v = seen.args
+    close = (seen.output.double() - slips.attention(q, k, v)).abs().max().item() < 1e-5
+    return q.dtype == torch.float64 and close
+
+
 scaled_dot_product_attention = Check(
     reference=attention.scaled_dot_product_attention,
     cases=[
@@ -157,6 +283,9 @@ scaled_dot_product_attention = Check(
         sized(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
         sized(n=3, m=5, d=16, d_v=4, scale=3.0, label="large scores"),
         sized(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
+        sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
+        sized(n=4, m=6, d=5, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
     ],
     misconceptions=[
         Misconception(
@@ -211,6 +340,44 @@ scaled_dot_product_attention = Check(
             "`.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
             "that made them could never be trained.",
         ),
+        Misconception(
+            "one maximum for all queries", one_maximum,
+            "A row that lies far below the overall maximum gets exponentials of 0 everywhere, and 0/0 is NaN. Every row needs its own maximum.",
+        ),
+        Misconception(
+            "no maximum is subtracted", no_maximum,
+            "e^240 is infinite in float32, and ∞/∞ is NaN. Take `torch.softmax`, or subtract each row's maximum first.",
+        ),
+        Misconception(
+            "softmax along axis 1", lambda q, k, v: slips.attention(q, k, v, axis=1),
+            "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
+        ),
+        Misconception(
+            "softmax along axis 0", lambda q, k, v: slips.attention(q, k, v, axis=0),
+            "Each query shares its attention out over the keys: the last axis of the scores, `dim=-1`.",
+        ),
+        Misconception(
+            "the width read from axis 1", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[1] ** -0.5),
+            "d is the *last* axis of q, `q.shape[-1]`. Axis 1 is that only where there is no batch axis.",
+        ),
+        Misconception(
+            "scaled by the width of the values", lambda q, k, v: slips.attention(q, k, v, scale=v.shape[-1] ** -0.5),
+            "The scores are sums of d terms, and d is the width of queries and keys. The values may have another.",
+        ),
+        Misconception(
+            "√d cut to a whole number", lambda q, k, v: slips.attention(q, k, v, scale=1 / math.isqrt(q.shape[-1])),
+            "√d is rarely a whole number. `int` and `//` cut it off: divide by `math.sqrt(d)`.",
+        ),
+        Misconception(
+            "written for one batch axis", for_one_batch_axis,
+            "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. Count from the end: `transpose(-2, -1)`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "computed in float32 where the inputs are float64", computed_in_float32,
+            "float32 keeps 7 of the 16 digits that came in. Leave the dtype as it is.",
+            _float32_or_less,
+        ),
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
@@ -230,6 +397,11 @@ def _with_positions(d: int, generator: torch.Generator) -> Callable:
     return lambda x: layer(x + torch.linspace(-1, 1, x.shape[0]).to(x)[:, None])
 
 
+def _with_faint_positions(d: int, generator: torch.Generator) -> Callable:
+    layer = self_attention(d, generator)
+    return lambda x: layer(x) + 1e-3 * torch.linspace(-1, 1, x.shape[0]).to(x)[:, None]
+
+
 def running_mean(d: int, generator: torch.Generator):
     return lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1).to(x)[:, None]
 
@@ -244,6 +416,11 @@ def layer_case(make, d: int) -> Drawn:
     return Drawn(lambda generator: make(d, generator))
 
 
+def small_gaps_rounded(layer, x, p) -> Tensor:
+    moved, kept = layer(p @ x), p @ layer(x)
+    return torch.tensor(0.0) if torch.allclose(moved, kept, atol=1e-2) else (moved - kept).abs().max()
+
+
 permutation_equivariance = Check(
     exercise="permutation_equivariance",
     reference=attention.permutation_gap,
@@ -252,6 +429,7 @@ permutation_equivariance = Check(
         given("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
         given("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3)),
         given("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
+        given("positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)),
     ],
     misconceptions=[
         Misconception(
@@ -275,13 +453,40 @@ permutation_equivariance = Check(
             "the mean difference", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).abs().mean(),
             "The largest difference is asked for: a mean hides a single token that is wrong.",
         ),
+        Misconception(
+            "the largest difference without absolute values", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).max(),
+            "A difference of −3 is larger than one of 2. Take absolute values first.",
+        ),
+        Misconception(
+            "a matrix norm instead of the largest entry", lambda layer, x, p: torch.linalg.matrix_norm(layer(p @ x) - p @ layer(x), ord=torch.inf),
+            "For a matrix `ord=inf` means the largest *row sum*. The largest entry is `.abs().max()`.",
+        ),
+        Misconception(
+            "the length of the difference", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).norm(),
+            "A norm adds up all differences. The largest single one is asked for.",
+        ),
+        Misconception(
+            "small gaps rounded to 0", small_gaps_rounded,
+            "How small is small is for the reader to judge. Return the largest difference as it is.",
+        ),
+        Misconception(
+            "the inverse order on both sides", lambda layer, x, p: (layer(p.mT @ x) - p.mT @ layer(x)).abs().max(),
+            "Row i of P has its 1 in the column of the token that moves to place i. `argmax` along axis 0, or Pᵀ, gives the way back.",
+        ),
     ],
 )  # fmt: skip
+
+WHOLE = Property(
+    "whole numbers, as int",
+    lambda output, *_: all(operator.index(count) >= 0 for count in output),
+    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float.",
+)
 
 parameter_counts = Check(
     reference=attention.parameter_counts,
     cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5)],
     within=(0.0, 0.0),
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "3 biases", lambda n, d: (3 * d**2, 3, n**2, (n * d) ** 2, n * d),
@@ -302,6 +507,38 @@ parameter_counts = Check(
         Misconception(
             "a dense layer that mixes tokens only", lambda n, d: (3 * d**2, 3 * d, n**2, n**2 * d, n * d),
             "From *all* d·n inputs to *all* d·n outputs: (d·n)² weights.",
+        ),
+        Misconception(
+            "dense weights between features of one token", lambda n, d: (3 * d**2, 3 * d, n**2, d**2 * n, n * d),
+            "From *all* d·n inputs to *all* d·n outputs: every one of d·n outputs has d·n weights.",
+        ),
+        Misconception(
+            "a bias for each token", lambda n, d: (3 * d**2, 3 * n * d, n**2, (n * d) ** 2, n * d),
+            "All tokens share the same projections, biases included: 3d of them, however many tokens there are.",
+        ),
+        Misconception(
+            "as many dense biases as one token has features", lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, d),
+            "A bias belongs to an output, and the dense layer has d·n outputs.",
+        ),
+        Misconception(
+            "each pair of tokens counted once", lambda n, d: (3 * d**2, 3 * d, n * (n + 1) // 2, (n * d) ** 2, n * d),
+            "How much i looks at j and how much j looks at i are two weights: n rows of n.",
+        ),
+        Misconception(
+            "attention weights without the token itself", lambda n, d: (3 * d**2, 3 * d, n * (n - 1), (n * d) ** 2, n * d),
+            "A token looks at itself as well: n rows of n weights.",
+        ),
+        Misconception(
+            "biases counted among the weights", lambda n, d: (3 * (d**2 + d), 3 * d, n**2, (n * d) ** 2, n * d),
+            "The first number is the weights alone, the second the biases.",
+        ),
+        Misconception(
+            "attention weights that depend on the width", lambda n, d: (3 * d**2, 3 * d, n * d, (n * d) ** 2, n * d),
+            "There is one attention weight for each query and each key, n · n. The width is summed away in the dot product.",
+        ),
+        Misconception(
+            "n and d swapped", lambda n, d: (3 * n**2, 3 * n, d**2, (n * d) ** 2, n * d),
+            "n is the number of tokens, d their width. A projection maps a token of width d to one of width d, whatever n is.",
         ),
     ],
 )  # fmt: skip

@@ -46,17 +46,45 @@ def _another_key(seen) -> bool:
     return weights.amax(-1).min().item() > 0.999 and weights.argmax(-1).tolist() != list(range(len(weights)))
 
 
+def _finite_scores(output, n, d) -> bool:
+    """In the numbers' own dtype: two factors of 1e20 make a score that float32 can't hold."""
+    queries, keys, _ = output
+    return bool((queries @ keys.mT).isfinite().all())
+
+
+def _too_long(seen) -> bool:
+    return not _finite_scores(seen.output, *seen.args)
+
+
+def _crowded(seen) -> bool:
+    """Some query scores high with a wrong key: more than half of what it scores with its own."""
+    scores = seen.output[0].double() @ seen.output[1].double().mT
+    own = scores.diagonal()
+    return bool((scores - 0.5 * own[:, None]).fill_diagonal_(-1).max() > 0)
+
+
+def _random_keys(n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
+    keys = torch.rand(n, d, generator=torch.Generator().manual_seed(0))
+    return 10 * keys, keys, _rows(n, d)
+
+
+def _values_too_far_apart(seen) -> bool:
+    weights = _weights_of(*seen.output[:2])
+    return weights.diagonal().min().item() > 0.999 and not _selects(seen.output, *seen.args)
+
+
 def _rows(n: int, d: int) -> Tensor:
     return torch.arange(n * d, dtype=torch.float32).view(n, d)
 
 
 select_one_value = Check(
     reference=constructions.select_one_value,
-    cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=16, d=16)],
+    cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=16, d=16), sized(n=100, d=128)],
     compare=False,
     properties=[
         Property("output i is value i, within 0.001", _selects, "Query i must give value i and next to nothing of the others."),
-        Property("all values differ", lambda output, n, d: _all_differ(output[2]), "Values that are equal can't be told apart."),
+        Property("the scores are finite", _finite_scores, "In float32 a score beyond 3·10³⁸ is infinite, and the softmax of ∞ is NaN."),
+        Property("all values differ", lambda output, n, d: _all_differ(output[2]), "Some two of your values differ by less than 0.01 in every entry."),
         Property("all are n × d", lambda output, n, d: all(part.shape == (n, d) for part in output), "Return three n × d tensors."),
     ],
     misconceptions=[
@@ -64,12 +92,6 @@ select_one_value = Check(
             "equal keys", lambda n, d: (100 * torch.eye(n, d), torch.ones(n, d), _rows(n, d)),
             "Equal keys get equal scores from every query, whatever the query is, so every output is the mean of the values.",
             _equal_keys,
-        ),
-        Misconception(
-            "norms that are too small", lambda n, d: (torch.eye(n, d), torch.eye(n, d), _rows(n, d)),
-            "The right key wins, but with a score that is only a little higher: e^1 against e^0 is 2.7 to 1. Longer queries (or keys) "
-            "make the gap between the scores as wide as you like.",
-            _small_norms,
         ),
         Misconception(
             "keys that can't be separated",
@@ -88,6 +110,29 @@ select_one_value = Check(
             "With equal values every output is right, whatever the weights are: this shows nothing. Make all values different.",
             lambda seen: not _all_differ(seen.output[2]),
         ),
+        Misconception(
+            "vectors so long that the scores overflow", lambda n, d: (1e20 * torch.eye(n, d), 1e20 * torch.eye(n, d), _rows(n, d)),
+            "A score of 10⁴⁰ is infinite in float32, and a softmax of ∞ is NaN. A gap of 50 between the scores is plenty.",
+            _too_long,
+        ),
+        Misconception(
+            "values so far apart that the small rest shows", lambda n, d: (20 * torch.eye(n, d), torch.eye(n, d), 1e6 * _rows(n, d)),
+            "The right weight is nearly 1, and the rest goes to values that lie far away: a rest of 0.0001 times 100 is 0.01. "
+            "Make the gap between the scores wider, or the values smaller.",
+            _values_too_far_apart,
+        ),
+        Misconception(
+            "keys that disturb each other", _random_keys,
+            "Some of your queries score high with a wrong key as well. Random keys point in similar directions, and a long one can win "
+            "everywhere. Choose keys at right angles to each other.",
+            _crowded,
+        ),
+        Misconception(
+            "norms that are too small", lambda n, d: (torch.eye(n, d), torch.eye(n, d), _rows(n, d)),
+            "The right key wins, but not by enough. With score s against 0 it gets e^s / (e^s + n − 1): s = 1 is little, and s = 10 is still too "
+            "little among a hundred keys. Longer queries (or keys) make the gap as wide as you like.",
+            _small_norms,
+        ),
     ],
 )  # fmt: skip
 
@@ -105,12 +150,28 @@ def _parallel(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and abs(torch.cosine_similarity(a.double(), b.double(), dim=0).item()) > 0.999
 
 
+def _axis(gap: Tensor) -> Tensor:
+    """The axis that is furthest from parallel to `gap`."""
+    return torch.zeros_like(gap).index_fill(0, gap.abs().argmin(), 1.0)
+
+
+def _across(key: Tensor) -> Tensor:
+    return _axis(key) - (_axis(key) @ key) / (key @ key).clamp_min(1e-12) * key
+
+
+def _at_a_right_angle_to_one(query, k1, k2) -> bool:
+    scores = sorted(abs((query @ key).item()) for key in (k1, k2))
+    return scores[0] < 1e-4 and scores[1] > 1e-3
+
+
 query_between = Check(
     reference=constructions.query_between,
     cases=[
         sized(d=2), sized(d=5), sized(d=16),
         given("k1 = (1, 0), k2 = (3, 0)", torch.tensor([1.0, 0.0]), torch.tensor([3.0, 0.0])),
         given("k1 = (0, 2), k2 = (1, −1)", torch.tensor([0.0, 2.0]), torch.tensor([1.0, -1.0])),
+        given("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.0])),
+        given("k1 = (0, 0, 5), k2 = (0, 4, 5): in the middle one", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
     ],
     compare=False,
     properties=[
@@ -120,7 +181,8 @@ query_between = Check(
     misconceptions=[
         Misconception(
             "the zero query", lambda k1, k2: torch.zeros_like(k1),
-            "A zero query scores 0 with every key: true, and useless. There is a whole (d − 1)-dimensional space of other answers.",
+            "Where your query fails it is (0, …, 0), which scores 0 with every key: true, and useless. If you take away a part of a vector, start from one "
+            "that is surely not parallel to k1 − k2; if you turn entries, turn some that are not all 0.",
             lambda seen: seen.output.norm().item() < 1e-3,
         ),
         Misconception(
@@ -137,6 +199,15 @@ query_between = Check(
             "along k1 − k2 instead of across it", lambda k1, k2: k1 - k2,
             "You want q·(k1 − k2) = 0: the query stands at a right angle to the difference. Yours points along it.",
             lambda seen: _parallel(seen.output, seen.args[0] - seen.args[1]),
+        ),
+        Misconception(
+            "a right angle to one key alone", lambda k1, k2: _across(k1),
+            "Your query scores 0 with one key and something else with the other. It must be at a right angle to the *difference* k1 − k2.",
+            lambda seen: _at_a_right_angle_to_one(seen.output, *seen.args),
+        ),
+        Misconception(
+            "the part along k1 − k2 not divided by its length squared", lambda k1, k2: _axis(k1 - k2) - (_axis(k1 - k2) @ (k1 - k2)) * (k1 - k2),
+            "The part of a vector s along g is (s·g / g·g) g. Without the division it is right only if g has length 1.",
         ),
     ],
 )  # fmt: skip
@@ -156,6 +227,19 @@ def _others_ignored(query, keys, a, b) -> bool:
     return 1 - weights[[a, b]].sum().item() < 1e-3
 
 
+def _unit(keys, a, b) -> Tensor:
+    query = torch.zeros(keys.shape[1])
+    query[[a, b]] = 1.0
+    return query
+
+
+def _unequal(query, keys, a, b) -> bool:
+    """Made of keys a and b alone, with two positive parts that differ."""
+    parts = keys @ query
+    rest = query - parts[a] * keys[a] - parts[b] * keys[b]
+    return rest.norm().item() < 1e-3 * query.norm().item() and min(parts[a], parts[b]) > 1e-2 and abs(parts[a] - parts[b]).item() > 1e-2
+
+
 query_for_pair = Check(
     reference=constructions.query_for_pair,
     cases=[
@@ -171,8 +255,8 @@ query_for_pair = Check(
     misconceptions=[
         Misconception(
             "a scale that is too small", lambda keys, a, b: keys[a] + keys[b],
-            "The direction is right: scores of 1 for a and b, 0 for the others. But e^1 is only 2.7 times e^0. What happens to the ratio "
-            "if the query is ten times as long?",
+            "The direction is right: a and b score alike, the others 0. But the others count *together*: with a score of s each of them still gets e^−s "
+            "of what a gets. What happens to that if the query is ten times as long?",
             lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]] + seen.args[0][seen.args[2]]),
         ),
         Misconception(
@@ -189,6 +273,16 @@ query_for_pair = Check(
             "all keys alike", lambda keys, a, b: 100 * keys.sum(dim=0),
             "The sum of all keys scores the same with each of them. Leave out those that should be ignored.",
             lambda seen: _parallel(seen.output, seen.args[0].sum(dim=0)),
+        ),
+        Misconception(
+            "entries a and b of the query instead of keys a and b", lambda keys, a, b: 50 * _unit(keys, a, b),
+            "Entry a of the query belongs to axis a, and the keys needn't be the axes. Add the keys themselves.",
+            lambda seen: _parallel(seen.output, _unit(*seen.args)),
+        ),
+        Misconception(
+            "two keys of unequal weight", lambda keys, a, b: 100 * keys[a] + 50 * keys[b],
+            "The key with the larger part scores higher, and takes it all. Both need the same part.",
+            lambda seen: _unequal(seen.output, *seen.args),
         ),
     ],
 )  # fmt: skip
@@ -225,19 +319,33 @@ def _changes_the_output(weights, values, other) -> bool:
     return (other @ values - weights @ values).abs().max().item() > 1e-3
 
 
+def clipped(weights, values) -> Tensor:
+    moved = (weights + _null_direction(torch.cat([values, torch.ones(len(values), 1)], dim=1))).clamp(min=0)
+    return moved / moved.sum()
+
+
+def along_a_seen_direction(weights, values) -> Tensor:
+    """The last row of Vh of the thin decomposition: a direction that V sees."""
+    direction = torch.linalg.svd(torch.cat([values, torch.ones(len(values), 1)], dim=1).mT, full_matrices=False).Vh[-1]
+    return weights + 0.5 * (weights / direction.abs()).min() * direction
+
+
 same_output_other_weights = Check(
     reference=constructions.same_output_other_weights,
     cases=[
         given("n = 6, d = 2", *distribution_and_values(6, 2)),
         given("n = 9, d = 4", *distribution_and_values(9, 4)),
         given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
+        given("values 1, 2, 3, a small weight in the middle", torch.tensor([0.49, 0.02, 0.49]), torch.tensor([[1.0], [2.0], [3.0]])),
+        given("values 1, 2, 3, small weights at the ends", torch.tensor([0.02, 0.96, 0.02]), torch.tensor([[1.0], [2.0], [3.0]])),
     ],
     compare=False,
     properties=[
-        Property("the same output", lambda other, weights, values: not _changes_the_output(weights, values, other)),
-        Property("no weight is negative", lambda other, *_: other.min().item() > -1e-6),
-        Property("the weights sum to 1", lambda other, *_: abs(other.sum().item() - 1) < 1e-4),
-        Property("other weights than the given ones", lambda other, weights, _: (other - weights).abs().max().item() > 1e-4),
+        Property("one weight for each value", lambda other, weights, _: other.shape == weights.shape, "There must be as many weights as values."),
+        Property("the same output", lambda other, weights, values: not _changes_the_output(weights, values, other), "The output has changed: α′V is not αV."),
+        Property("no weight is negative", lambda other, *_: other.min().item() > -1e-6, "A weight is negative."),
+        Property("the weights sum to 1", lambda other, *_: abs(other.sum().item() - 1) < 1e-4, "The weights don't sum to 1."),
+        Property("other weights than the given ones", lambda other, weights, _: (other - weights).abs().max().item() > 1e-4, "No weight moved by more than 0.0001."),
     ],
     misconceptions=[
         Misconception(
@@ -264,6 +372,17 @@ same_output_other_weights = Check(
             "equal weights", lambda weights, values: torch.full_like(weights, 1 / len(weights)),
             "Equal weights give the mean of the values, which is not the output that you were given.",
             lambda seen: torch.allclose(seen.output, torch.full_like(seen.output, 1 / len(seen.output)), atol=1e-5),
+        ),
+        Misconception(
+            "negative weights cut off", clipped,
+            "Setting a negative weight to 0 changes the output, and dividing by the sum doesn't bring it back. Take a step so short that no weight falls below 0.",
+            lambda seen: seen.output.min().item() == 0 and _changes_the_output(*seen.args, seen.output),
+        ),
+        Misconception(
+            "a direction that changes the output", along_a_seen_direction,
+            "Look at z @ V: it must be 0, and Σ z must be 0 with it. Such a z is found only if all n rows and the column of ones go in, and among *all* n rows of `Vh`: "
+            "with `full_matrices=False` they are left out. Dividing by the sum afterwards changes the output too.",
+            lambda seen: _changes_the_output(*seen.args, seen.output) and (seen.output - seen.args[0]).abs().max().item() > 1e-4,
         ),
     ],
 )  # fmt: skip

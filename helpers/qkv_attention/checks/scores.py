@@ -12,11 +12,19 @@ from .. import scores
 
 __all__ = ["score_functions", "score_variance", "two_word_example"]
 
-WIDE = (sized(n=3, m=5, d=4), sized(n=4, m=2, d=16, scale=3.0))
+WIDE = (sized(n=3, m=5, d=4), sized(n=4, m=2, d=16, scale=3.0), sized(n=3, m=3, d=5), sized(n=1, m=1, d=6))
+
+
+def paired_off(q, k, w_q, w_k, v) -> Tensor:
+    return torch.tanh(q @ w_q + k @ w_k) @ v
+
+
+def one_axis_dropped(q, k, w_q, w_k, v) -> Tensor:
+    return scores.additive_score(q, k, w_q, w_k, v).squeeze()
 
 cosine_score = Check(
     reference=scores.cosine_score,
-    cases=WIDE,
+    cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002")),
     misconceptions=[
         Misconception(
             "the norms left out", lambda q, k: q @ k.mT,
@@ -37,6 +45,18 @@ cosine_score = Check(
         Misconception(
             "squared norms", lambda q, k: (q @ k.mT) / ((q * q).sum(-1)[:, None] * (k * k).sum(-1)),
             "The length is the square root of Σ x²: a vector and itself must have cosine 1.",
+        ),
+        Misconception(
+            "a constant added to the norms", lambda q, k: (q @ k.mT) / (q.norm(dim=-1)[:, None] * k.norm(dim=-1) + 1e-6),
+            "For short vectors the constant is no longer small, and the cosine must not depend on length. No vector is zero here: leave it out.",
+        ),
+        Misconception(
+            "the result transposed", lambda q, k: scores.cosine_score(k, q),
+            "Entry (i, j) is query i against key j: rows are queries.",
+        ),
+        Misconception(
+            "the sum of the entries for the norm", lambda q, k: (q @ k.mT) / (q.abs().sum(-1)[:, None] * k.abs().sum(-1)),
+            "The length is the square root of Σ x², not Σ |x|: a vector and itself must have cosine 1.",
         ),
     ],
     forbids=["cosine_similarity"],
@@ -61,7 +81,9 @@ def product_of_projections(q, k, w_q, w_k, v) -> Tensor:
 
 additive_score = Check(
     reference=scores.additive_score,
-    cases=[sized(n=3, m=5, d_q=4, d_k=2, a=6), sized(n=4, m=3, d_q=3, d_k=3, a=3)],
+    cases=[
+        sized(n=3, m=5, d_q=4, d_k=2, a=6), sized(n=4, m=3, d_q=3, d_k=3, a=3), sized(n=1, m=4, d_q=2, d_k=3, a=5), sized(n=3, m=3, d_q=3, d_k=2, a=4),
+    ],
     misconceptions=[
         Misconception(
             "tanh after v", tanh_after_v,
@@ -79,12 +101,33 @@ additive_score = Check(
             "the projections multiplied", product_of_projections,
             "It is called additive for a reason: q W_q + k W_k.",
         ),
+        Misconception(
+            "row i paired with row i", paired_off,
+            "Every query meets every key. Give each side an axis of its own: (n, 1, a) + (1, m, a) is (n, m, a).",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the result transposed", lambda q, k, w_q, w_k, v: scores.additive_score(k, q, w_k, w_q, v),
+            "Entry (i, j) is query i against key j: rows are queries.",
+        ),
+        Misconception(
+            "axes of size 1 dropped", one_axis_dropped,
+            "`squeeze()` drops every axis of size 1, that of a single query or key too. Name the axis: `squeeze(-1)`.",
+        ),
+        Misconception(
+            "the hidden units added up without v", lambda q, k, w_q, w_k, v: torch.tanh((q @ w_q)[:, None] + (k @ w_k)[None]).sum(-1),
+            "v weighs the hidden units: a dot product with v, not a plain sum.",
+        ),
+        Misconception(
+            "weights instead of scores", lambda q, k, w_q, w_k, v: scores.additive_score(q, k, w_q, w_k, v).softmax(-1),
+            "The softmax comes later, once, for all scores alike.",
+        ),
     ],
 )  # fmt: skip
 
 location_score = Check(
     reference=scores.location_score,
-    cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3)],
+    cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3), sized(n=1, d=2, m=1)],
     misconceptions=[
         Misconception(
             "weights instead of scores", lambda q, w: torch.softmax(q @ w, dim=-1),
@@ -95,12 +138,16 @@ location_score = Check(
             "W is (d, m): column j belongs to position j. No transpose.",
             raises="RuntimeError",
         ),
+        Misconception(
+            "the result transposed", lambda q, w: (q @ w).mT.contiguous(),
+            "Entry (i, j) is query i against position j: rows are queries.",
+        ),
     ],
 )  # fmt: skip
 
 general_score = Check(
     reference=scores.general_score,
-    cases=[sized(n=3, d_q=4, d_k=2, m=5), sized(n=3, d_q=3, d_k=3, m=4)],
+    cases=[sized(n=3, d_q=4, d_k=2, m=5), sized(n=3, d_q=3, d_k=3, m=4), sized(n=1, d_q=2, d_k=3, m=1)],
     misconceptions=[
         Misconception(
             "transposed W", lambda q, w, k: q @ w.mT @ k.mT,
@@ -111,6 +158,10 @@ general_score = Check(
             "W left out", lambda q, w, k: q @ k.mT,
             "Without W this is the plain dot product, and it needs d_q = d_k.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "weights instead of scores", lambda q, w, k: torch.softmax(q @ w @ k.mT, dim=-1),
+            "The softmax comes later, once, for all scores alike. Return q W kᵀ itself.",
         ),
         Misconception(
             "the result transposed", lambda q, w, k: (q @ w @ k.mT).mT.contiguous(),
@@ -150,12 +201,42 @@ scaled_dot_score = Check(
             "multiplied by √d", lambda q, k: q @ k.mT * math.sqrt(q.shape[-1]),
             "The scale must make the scores of wide vectors smaller: divide.",
         ),
+        Misconception(
+            "scaled by the number of keys", lambda q, k: q @ k.mT / math.sqrt(len(k)),
+            "`len(k)` is the number of keys. What makes a dot product large is the number of its terms: the width, `k.shape[-1]`.",
+        ),
+        Misconception(
+            "scaled by the number of queries", lambda q, k: q @ k.mT / math.sqrt(len(q)),
+            "`len(q)` is the number of queries. What makes a dot product large is the number of its terms: the width, `q.shape[-1]`.",
+        ),
+        Misconception(
+            "the result transposed", lambda q, k: scores.scaled_dot_score(k, q),
+            "Entry (i, j) is query i against key j: rows are queries.",
+        ),
+        Misconception(
+            "weights instead of scores", lambda q, k: scores.scaled_dot_score(q, k).softmax(-1),
+            "The softmax comes later, once, for all scores alike.",
+        ),
     ],
 )  # fmt: skip
 
 score_functions = CheckGroup(
     "score_functions", cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score
 )
+
+def measured_variance(d, sigma) -> tuple[float, float, float]:
+    products = (sigma * torch.randn(2_000, d) * sigma * torch.randn(2_000, d)).sum(-1)
+    return products.mean().item(), products.var().item(), (products / math.sqrt(d)).var().item()
+
+
+def _measured(seen) -> bool:
+    """Near the right numbers, and a mean that is not 0."""
+    mean, variance, scaled = map(float, seen.output)
+    right = scores.score_variance(*seen.args)
+    return mean != 0 and abs(mean) < 0.5 * math.sqrt(right[1]) and all(
+        0.5 < mine / wanted < 2 for mine, wanted in ((variance, right[1]), (scaled, right[2]))
+    )
+
 
 score_variance = Check(
     reference=scores.score_variance,
@@ -182,13 +263,34 @@ score_variance = Check(
             "d² instead of d", lambda d, sigma: (0.0, d**2 * sigma**4, d * sigma**4),
             "The variances of d independent terms add up: d times the variance of one.",
         ),
+        Misconception(
+            "the mean of q·q", lambda d, sigma: (d * sigma**2, d * sigma**4, sigma**4),
+            "q and k are independent, so a term has the mean 0 · 0. Only q·q, a vector with itself, has the mean dσ².",
+        ),
+        Misconception(
+            "right for σ = 1 only", lambda d, sigma: (0.0, d * sigma**4, 1.0),
+            "The scaled variance is 1 where σ = 1. Divide dσ⁴ by (√d)² and see what is left.",
+        ),
+        Misconception(
+            "σ left out", lambda d, sigma: (0.0, float(d), 1.0),
+            "These are the numbers for σ = 1. A term is a product of two numbers of variance σ² each.",
+        ),
+        Misconception(
+            "the variances of the two factors added", lambda d, sigma: (0.0, 2 * d * sigma**2, 2 * sigma**2),
+            "Variances add where random numbers are *added*. A term is a product: its variance is E[q²] E[k²].",
+        ),
+        Misconception(
+            "measured instead of derived", measured_variance,
+            "A measurement comes near and changes from call to call. The formula is wanted: it needs d and σ alone.",
+            _measured,
+        ),
     ],
 )  # fmt: skip
 
 two_word_example = Check(
     reference=scores.two_word_example,
     quiz=True,
-    cases=[given("both weights, to two digits")],
+    cases=[given("both weights, to two decimals")],
     within=(0.0, 0.006),
     misconceptions=[
         Misconception(
@@ -206,6 +308,14 @@ two_word_example = Check(
         Misconception(
             "scaled by d instead of √d", lambda: (0.56, 0.44),
             "√64 is 8. Divided by 64 the scores would be 1.75 and 1.5, and the weights nearly equal.",
+        ),
+        Misconception(
+            "the ratio of the weights taken for a weight", lambda: (0.86, 0.14),
+            "e^−2 = 0.14 is how many *times* the second weight is smaller than the first. The two weights must also sum to 1.",
+        ),
+        Misconception(
+            "percent instead of shares", lambda: (88.0, 12.0),
+            "Weights are shares of 1: they lie between 0 and 1.",
         ),
     ],
 )  # fmt: skip

@@ -16,6 +16,45 @@ def _levels(generator: torch.Generator) -> Tensor:
     return torch.randn(3, 5, generator=generator) + torch.tensor([[1000.0], [0.0], [-1000.0]])
 
 
+def _near_a_million(generator: torch.Generator) -> Tensor:
+    """Scores so large that float32 keeps only one digit after the point: a logarithm added to them is lost."""
+    return (torch.randn(3, 4, generator=generator) + torch.tensor([[1e6], [0.0], [-1e6]])).float()
+
+
+def _shares(powers: Tensor, dim: int) -> Tensor:
+    return powers / powers.sum(dim, keepdim=True)
+
+
+def softmax_with_the_mean(x, dim) -> Tensor:
+    return _shares(torch.exp(x - x.mean(dim, keepdim=True)), dim)
+
+
+def softmax_with_the_minimum(x, dim) -> Tensor:
+    return _shares(torch.exp(x - x.amin(dim, keepdim=True)), dim)
+
+
+def softmax_with_the_largest_size(x, dim) -> Tensor:
+    return _shares(torch.exp(x - x.abs().amax(dim, keepdim=True)), dim)
+
+
+def softmax_of_clamped_scores(x, dim) -> Tensor:
+    return _shares(torch.exp(x.clamp(-80, 80)), dim)
+
+
+def softmax_summed_along_the_last_axis(x, dim) -> Tensor:
+    return _shares(torch.exp(x - x.amax(dim, keepdim=True)), -1)
+
+
+def softmax_with_the_axis_put_back_at_the_end(x, dim) -> Tensor:
+    powers = torch.exp(x - x.amax(dim, keepdim=True))
+    return powers / powers.sum(dim).unsqueeze(-1)
+
+
+def softmax_without_keepdim(x, dim) -> Tensor:
+    powers = torch.exp(x - x.amax(dim, keepdim=True))
+    return powers / powers.sum(dim)
+
+
 def softmax_of_the_last_axis(x, dim) -> Tensor:
     powers = torch.exp(x - x.amax(-1, keepdim=True))
     return powers / powers.sum(-1, keepdim=True)
@@ -51,6 +90,10 @@ softmax = Check(
         sized(shape=(2, 3, 4), dim=-2),
         given("one row with 1000 in it", torch.tensor([1000.0, 999.0, 0.0]), 0),
         given("rows near 1000, 0 and −1000", Drawn(_levels), 1),
+        given("one score 150 below the rest", torch.tensor([0.0, 0.5, -150.0, -0.5]), 0),
+        given("rows near a million, 0 and minus a million", Drawn(_near_a_million), 1),
+        given("float16, up to 50 000", Drawn(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
+        sized(shape=(1, 4), dim=0, label="a single row, dim = 0"),
     ],
     misconceptions=[
         Misconception(
@@ -79,6 +122,41 @@ softmax = Check(
             "powers that are not normalised", softmax_without_normalising,
             "The exponentials are positive, but they don't sum to 1 yet. Divide by their sum along `dim`.",
         ),
+        Misconception(
+            "the mean subtracted, not the maximum", softmax_with_the_mean,
+            "A score can lie far above the mean of its row, and then its exponential still overflows. Only with the maximum is no exponent above 0.",
+        ),
+        Misconception(
+            "the smallest score subtracted", softmax_with_the_minimum,
+            "Then all exponents are positive, and the larger they are the sooner they overflow. Subtract the largest score: no exponent is above 0.",
+        ),
+        Misconception(
+            "the largest absolute value subtracted", softmax_with_the_largest_size,
+            "A row of large negative scores is pushed down twice, and all its exponentials vanish: 0/0. Take the maximum with its sign.",
+        ),
+        Misconception(
+            "scores clamped to a range", softmax_of_clamped_scores,
+            "Clamping prevents the overflow, but all scores beyond the limit become equal. Subtracting the maximum keeps their differences.",
+        ),
+        Misconception(
+            "the sum along the last axis", softmax_summed_along_the_last_axis,
+            "The maximum follows `dim`, the sum does not. Both run along `dim`.",
+        ),
+        Misconception(
+            "the summed axis put back at the end", softmax_with_the_axis_put_back_at_the_end,
+            "The axis that you summed over was `dim`, and `unsqueeze(-1)` puts it at the end. `keepdim=True` leaves it where it was.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the summed axis dropped", softmax_without_keepdim,
+            "`sum(dim)` drops the axis, and what is left lines up with the wrong axis or with none. `keepdim=True` keeps it, with size 1.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "a logarithm added to large scores", lambda x, dim: torch.exp(x - torch.logsumexp(x, dim, keepdim=True)),
+            "`logsumexp` adds a small logarithm to a large maximum, and near a million float32 rounds it away: the shares no longer sum to 1. "
+            "Subtract the maximum from the scores first.",
+        ),
     ],
     forbids=["softmax"],
 )  # fmt: skip
@@ -104,10 +182,43 @@ def jacobian_of_log_softmax(z) -> Tensor:
     return torch.eye(len(z)) - y.expand(len(z), -1)
 
 
+def jacobian_of_a_shifted_copy(z) -> Tensor:
+    step, y = 1e-3, torch.softmax(z, dim=0)
+    return torch.stack([(torch.softmax(z + step * unit, dim=0) - y) / step for unit in torch.eye(len(z)).to(z)], dim=1)
+
+
+def _nearly_right(seen) -> bool:
+    return 0 < (seen.output - reference.softmax_jacobian(seen.args[0])).abs().max().item() < 0.02
+
+
+def jacobian_by_own_powers(z) -> Tensor:
+    y = torch.exp(z) / torch.exp(z).sum()
+    return torch.diag(y) - torch.outer(y, y)
+
+
+def jacobian_with_a_number(z) -> Tensor:
+    y = torch.softmax(z, dim=0)
+    return torch.diag(y) - y @ y
+
+
+def jacobian_with_squares(z) -> Tensor:
+    y = torch.softmax(z, dim=0)
+    return torch.diag(y) - y * y
+
+
+def jacobian_with_a_plus(z) -> Tensor:
+    y = torch.softmax(z, dim=0)
+    return torch.diag(y) + torch.outer(y, y)
+
+
+def jacobian_summed_up(z) -> Tensor:
+    return reference.softmax_jacobian(z).diagonal()
+
+
 softmax_jacobian = Check(
     reference=reference.softmax_jacobian,
     cases=[
-        sized(n=3), sized(n=6), sized(n=4, dtype=torch.float64),
+        sized(n=3), sized(n=6), sized(n=4, dtype=torch.float64), sized(n=1),
         given("z = (−3, 1, 100, 5, −1): saturated", torch.tensor([-3.0, 1.0, 100.0, 5.0, -1.0])),
     ],
     misconceptions=[
@@ -131,6 +242,38 @@ softmax_jacobian = Check(
         Misconception(
             "z put in where y belongs", lambda z: torch.diag(z) - torch.outer(z, z),
             "The formula diag(y) − y yᵀ is in terms of the *output* y = softmax(z). Compute y first.",
+        ),
+        Misconception(
+            "y · y, a single number", jacobian_with_a_number,
+            "`y @ y` of two vectors is one number, and so is `y @ y.T`. The matrix y yᵀ of all products is `torch.outer(y, y)`.",
+        ),
+        Misconception(
+            "the squares of y instead of all products", jacobian_with_squares,
+            "`y * y` is a vector, n squares, and subtracting it repeats it in every row. Entry (i, j) of y yᵀ is y_i times y_j: `torch.outer`.",
+        ),
+        Misconception(
+            "the products added instead of subtracted", jacobian_with_a_plus,
+            "If z_j rises, the *other* shares fall: off the diagonal the entries are negative, and every row sums to 0.",
+        ),
+        Misconception(
+            "the diagonal alone", jacobian_summed_up,
+            "Every one of n outputs depends on every one of n inputs: that makes n × n derivatives, and you return n of them.",
+        ),
+        Misconception(
+            "no maximum is subtracted", jacobian_by_own_powers,
+            "e^100 is infinite in float32, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the maximum first.",
+        ),
+        Misconception(
+            "a difference quotient instead of the formula", jacobian_of_a_shifted_copy,
+            "(f(z + h) − f(z))/h is near the derivative, never equal to it, and a small h makes rounding large. The formula is exact.",
+            _nearly_right,
+        ),
+        Misconception(
+            "computed in float32 where the input is float64", lambda z: reference.softmax_jacobian(z.float()),
+            "float32 keeps 7 digits of the 16 that came in. Make new tensors with the dtype of z.",
+            lambda seen: seen.args[0].dtype == torch.float64 and not 1e-6 < (
+                seen.output.double() - reference.softmax_jacobian(seen.args[0])
+            ).abs().max().item(),
         ),
     ],
 )  # fmt: skip
