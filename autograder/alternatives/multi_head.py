@@ -53,7 +53,9 @@ def loop_over_batch_and_heads(x, memory, w_q, w_k, w_v, w_o, mask):
         heads = []
         for q, k, v in zip(w_q, w_k, w_v):
             scores = ((tokens @ q) @ (others @ k).T / math.sqrt(q.shape[1])).masked_fill(~mask, -torch.inf)
-            powers = torch.exp(scores - scores.amax(1, keepdim=True))  # each row its own: one for all rows would underflow
+            powers = torch.exp(
+                scores - scores.amax(1, keepdim=True)
+            )  # each row its own: one for all rows would underflow
             heads.append(powers / powers.sum(1, keepdim=True) @ (others @ v))
         rows.append(torch.cat(heads, dim=1) @ w_o)
     return torch.stack(rows)
