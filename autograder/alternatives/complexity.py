@@ -38,7 +38,9 @@ def intensity_by_bytes(n, m, k, dtype):
 
 arithmetic_intensity = {
     "bytes of three tensors": intensity_by_bytes,
-    "from the bits": lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k + n * k) * (torch.finfo(dtype).bits / 8)),
+    "from the size of an element": lambda n, m, k, dtype: (
+        2 * n * m * k / ((n * m + m * k + n * k) * torch.empty(0, dtype=dtype).element_size())
+    ),
     "one over a sum": lambda n, m, k, dtype: 2 / (dtype.itemsize * (1 / k + 1 / n + 1 / m)),
 }
 
@@ -154,7 +156,7 @@ def roofline_by_time(flops, elements, dtype, peak, bandwidth):
 
 
 def roofline_by_ridge(flops, elements, dtype, peak, bandwidth):
-    intensity = flops / (elements * torch.finfo(dtype).bits / 8)
+    intensity = flops / (elements * dtype.itemsize)
     if intensity >= peak / bandwidth:
         return peak, "compute"
     return intensity * bandwidth, "memory"
@@ -176,7 +178,9 @@ def bytes_of_a_tensor(b, n, h, layers, dtype):
 
 score_memory = {
     "a tensor on the meta device": bytes_of_a_tensor,
-    "from the bits": lambda b, n, h, layers, dtype: layers * h * b * n * n * torch.finfo(dtype).bits // 8,
+    "from the size of an element": lambda b, n, h, layers, dtype: (
+        layers * h * b * n * n * torch.empty(0, dtype=dtype).element_size()
+    ),
 }
 
 

@@ -162,7 +162,9 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
 
 def _not_finite(got: Tensor, expected: Tensor) -> str:
     if got.isnan().any() and not expected.isnan().any():
-        return f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0 or ∞ − ∞)."
+        return (
+            f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞)."
+        )
     if got.isinf().any() and not expected.isinf().any():
         return (
             f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."

@@ -21,9 +21,11 @@ __all__ = [
 
 # --------------------------------------------------------------------------------------------------------- one product
 
+PRODUCTS = (sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50))
+
 matmul_flops = Check(
     reference=costs.matmul_flops,
-    cases=[sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50)],
+    cases=[*PRODUCTS, sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -47,12 +49,24 @@ matmul_flops = Check(
             "m and k mixed up", lambda n, m, k: 2 * n * k * k,
             "There are n·k results, and the dot product behind each runs over the m that the two matrices share.",
         ),
+        Misconception(
+            "a count that is rounded by float32", lambda n, m, k: int(torch.tensor([2.0, n, m, k]).prod()),
+            "float32 keeps 24 bits, about 7 digits. A count of operations has more: multiply Python's own integers.",
+        ),
+        Misconception(
+            "one dot product", lambda n, m, k: 2 * m,
+            "That is one entry of the result. There are n·k of them.",
+        ),
+        Misconception(
+            "the three sizes added", lambda n, m, k: 2 * (n + m + k),
+            "Each of n rows meets each of k columns, over m terms: the sizes are multiplied.",
+        ),
     ],
 )  # fmt: skip
 
 matmul_io = Check(
     reference=costs.matmul_io,
-    cases=[sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50)],
+    cases=[*PRODUCTS, sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -80,6 +94,22 @@ matmul_io = Check(
             "the three matrices multiplied", lambda n, m, k: (n * m) * (m * k) * (n * k),
             "Three matrices go over the wire, one after the other: add their sizes.",
         ),
+        Misconception(
+            "the second matrix fetched for every row", lambda n, m, k: n * (m + m * k + k),
+            "Each operand is read once for the whole product. All n rows use the second matrix while it is on the chip.",
+        ),
+        Misconception(
+            "the first matrix fetched for every column", lambda n, m, k: k * (n * m + m + n),
+            "Each operand is read once for the whole product. All k columns use the first matrix while it is on the chip.",
+        ),
+        Misconception(
+            "only what is written", lambda n, m, k: n * k,
+            "n·k elements are written. The two operands have to be read before.",
+        ),
+        Misconception(
+            "FLOPs instead of elements", lambda n, m, k: 2 * n * m * k,
+            "That is the arithmetic of 7.1. Here the question is how many numbers travel: the sizes of three matrices.",
+        ),
     ],
 )  # fmt: skip
 
@@ -95,6 +125,7 @@ arithmetic_intensity = Check(
         given("float16, 100×30×50", 100, 30, 50, torch.float16),
         given("bfloat16, one row: 1×512×300", 1, 512, 300, torch.bfloat16),
         given("float64, 7×9×11", 7, 9, 11, torch.float64),
+        given("int8, 90×70×30", 90, 70, 30, torch.int8),
     ],
     within=EXACT,
     misconceptions=[
@@ -125,6 +156,28 @@ arithmetic_intensity = Check(
         Misconception(
             "multiplied by the bytes", lambda n, m, k, dtype: _intensity(n, m, k, 1 / dtype.itemsize),
             "Larger elements mean more bytes for the same FLOPs, so a lower intensity: divide by the size of an element.",
+        ),
+        Misconception(
+            "a result in float32 whatever the dtype",
+            lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k) * dtype.itemsize + 4 * n * k),
+            "Here the result has the dtype of its operands, so all three matrices have elements of the same size.",
+        ),
+        Misconception(
+            "4 bytes or 2", lambda n, m, k, dtype: _intensity(n, m, k, 4 if dtype == torch.float32 else 2),
+            "There are more sizes than two: float64 has 8 bytes and int8 has 1. `dtype.itemsize` knows all of them.",
+        ),
+        Misconception(
+            "rounded down to a whole number", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,
+            "An intensity is a ratio, and often below 1. `//` throws away what is behind the point.",
+        ),
+        Misconception(
+            "only floating-point dtypes", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits // 8),
+            "`torch.finfo` knows floating-point dtypes alone, and weights may be int8. `dtype.itemsize` works for all.",
+            raises="TypeError",
+        ),
+        Misconception(
+            "elements per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, 1),
+            "Intensity is FLOPs divided by bytes. Yours is upside down, and in elements.",
         ),
     ],
 )  # fmt: skip
@@ -212,6 +265,51 @@ def _with_backward(b, n, d, h, d_ff):
     return {row: (3 * flops, moved) for row, (flops, moved) in _training(b, n, d, h, d_ff).items()}
 
 
+def _with(rows, **other):
+    """A table with other rows in place of its own, and the total of all."""
+    return _summed({row: other.get(row, rows[row]) for row in rows if row != "total"})
+
+
+def _one_wide_product(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, qkv=(rows["qkv"][0], 4 * b * n * d + 3 * d * d))
+
+
+def _scores_of_one_head(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, scores=(rows["scores"][0], 2 * b * n * d + b * n * n))
+
+
+def _mixed_by_one_head(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, weighted_sum=(rows["weighted_sum"][0], 2 * b * n * d + b * n * n))
+
+
+def _hidden_layer_once(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, ffn=(rows["ffn"][0], 2 * b * n * d + 2 * d * d_ff + b * n * d_ff))
+
+
+def _heads_copied(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, output=(rows["output"][0], rows["output"][1] + 2 * b * n * d))
+
+
+def _every_head_projected(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, qkv=(rows["qkv"][0], 3 * (b * n * d * h + d * d + b * n * d)))
+
+
+def _total_without_softmax(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return {**rows, "total": (rows["total"][0], rows["total"][1] - rows["softmax"][1])}
+
+
+def _total_of_totals(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return {**rows, "total": (2 * rows["total"][0], 2 * rows["total"][1])}
+
+
 def _total_without_ffn(b, n, d, h, d_ff):
     rows = _training(b, n, d, h, d_ff)
     return {**rows, "total": (rows["total"][0] - rows["ffn"][0], rows["total"][1] - rows["ffn"][1])}
@@ -219,9 +317,18 @@ def _total_without_ffn(b, n, d, h, d_ff):
 
 PARTS = ("FLOPs", "elements moved")
 
+
+def _kept(table, *sizes):
+    """A table after the function has been called once more, for a larger layer: each call returns a dict of its own."""
+    rows = table(*sizes)
+    table(*(2 * size for size in sizes))
+    return rows
+
+
 training_table = Table(
     reference=costs.training_table,
     columns=PARTS,
+    drive=_kept,
     cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
     within=EXACT,
     misconceptions=[
@@ -295,6 +402,43 @@ training_table = Table(
             "a total without the FFN", _total_without_ffn,
             "The total is the sum of all rows: attention and the FFN.", in_rows(_total_without_ffn, "total"),
         ),
+        Misconception(
+            "one wide product for Q, K and V", _one_wide_product,
+            "Three products with one weight of (d, 3d) would read X once. Here they are three products, and each reads X anew.",
+            in_rows(_one_wide_product, "qkv"),
+        ),
+        Misconception(
+            "scores written for one head alone", _scores_of_one_head,
+            "Every head writes an n × n matrix of scores: b·h·n² elements.", in_rows(_scores_of_one_head, "scores"),
+        ),
+        Misconception(
+            "attention weights read for one head alone", _mixed_by_one_head,
+            "Every head reads its own n × n matrix of attention weights: b·h·n² elements.",
+            in_rows(_mixed_by_one_head, "weighted_sum"),
+        ),
+        Misconception(
+            "a hidden layer that moves once", _hidden_layer_once,
+            "The hidden layer of the FFN is written by the first product and read by the second: it moves twice.",
+            in_rows(_hidden_layer_once, "ffn"),
+        ),
+        Misconception(
+            "heads copied side by side first", _heads_copied,
+            "No copy is in the list of operations. The product with W_O reads the heads where they lie.",
+            in_rows(_heads_copied, "output"),
+        ),
+        Misconception(
+            "X read anew by every head", _every_head_projected,
+            "The queries of all heads are one product with one d × d weight. The heads are cut out of its result.",
+            in_rows(_every_head_projected, "qkv"),
+        ),
+        Misconception(
+            "a total without the softmax", _total_without_softmax,
+            "The softmax has no FLOPs, but what it moves belongs into the total.", in_rows(_total_without_softmax, "total"),
+        ),
+        Misconception(
+            "a total that counts everything twice", _total_of_totals,
+            "Your total is twice the sum of the rows above it.", in_rows(_total_of_totals, "total"),
+        ),
     ],
 )  # fmt: skip
 
@@ -362,9 +506,43 @@ def _one_more_key(b, n, d, h, d_ff):
     return _decode(b, n, d, h, d_ff, seen=n + 1)
 
 
+def _softmax_of_one_key(b, n, d, h, d_ff):
+    return _with(_decode(b, n, d, h, d_ff), softmax=(0, 2 * b * h))
+
+
+def _old_total(b, n, d, h, d_ff):
+    return {**_decode(b, n, d, h, d_ff), "total": _training(b, 1, d, h, d_ff)["total"]}
+
+
+def _keys_and_values_again(b, n, d, h, d_ff):
+    one, all_ = (2 * t * d * d for t in (b, b * n)), (2 * t * d + d * d for t in (b, b * n))
+    (query, key), (new, old) = one, all_
+    return _with(_decode(b, n, d, h, d_ff), qkv=(query + 2 * key, new + 2 * old))
+
+
+def _own_key_not_read(b, n, d, h, d_ff):
+    rows = _decode(b, n, d, h, d_ff)
+    less = {row: (rows[row][0], rows[row][1] - b * d) for row in ("scores", "weighted_sum")}
+    return _with(rows, **less)
+
+
+def _one_key_less(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, d_ff, seen=n - 1)
+
+
+def _cache_written(b, n, d, h, d_ff):
+    rows = _decode(b, n, d, h, d_ff)
+    return _with(rows, qkv=(rows["qkv"][0], rows["qkv"][1] + 2 * b * d))
+
+
+def _softmax_read_alone(b, n, d, h, d_ff):
+    return _with(_decode(b, n, d, h, d_ff), softmax=(0, b * h * n))
+
+
 decode_table = Table(
     reference=costs.decode_table,
     columns=PARTS,
+    drive=_kept,
     cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
     within=EXACT,
     misconceptions=[
@@ -410,6 +588,39 @@ decode_table = Table(
             "The n keys in the cache include the new token's own.", in_rows(_one_more_key, "scores"),
         ),
         Misconception(
+            "one key too few", _one_key_less,
+            "n keys already include the new token's own: it attends to itself too.", in_rows(_one_key_less, "scores"),
+        ),
+        Misconception(
+            "the new token's own key for free", _own_key_not_read,
+            "Every operation reads all its operands. The new key was written by `qkv`, so `scores` reads it back with the others: n "
+            "keys in all.",
+            in_rows(_own_key_not_read, "scores"),
+        ),
+        Misconception(
+            "a softmax over one key", _softmax_of_one_key,
+            "The new token has a score for each of n keys: b·h·n elements are read, and as many written.",
+            in_rows(_softmax_of_one_key, "softmax"),
+        ),
+        Misconception(
+            "a softmax that reads and doesn't write", _softmax_read_alone,
+            "The softmax reads b·h·n scores and writes as many weights.", in_rows(_softmax_read_alone, "softmax"),
+        ),
+        Misconception(
+            "old keys and values projected again", _keys_and_values_again,
+            "You project the new query alone, which is right. Its key and value are the only new ones as well: the others lie in the cache.",
+            in_rows(_keys_and_values_again, "qkv"),
+        ),
+        Misconception(
+            "the cache written beside the projections", _cache_written,
+            "The projections write the new key and value, and they write them into the cache. That is counted already.",
+            in_rows(_cache_written, "qkv"),
+        ),
+        Misconception(
+            "the total of another table", _old_total,
+            "Your total is that of a layer which reads one token. Add up the rows as they are now.", in_rows(_old_total, "total"),
+        ),
+        Misconception(
             "score rows without the heads", _decode_without_heads,
             "Every head has its own row of n scores: b·h·n elements.", in_rows(_decode_without_heads, "softmax"),
         ),
@@ -424,6 +635,17 @@ decode_table = Table(
         ),
     ],
 )  # fmt: skip
+
+
+def _equal_traffic(d, d_ff):
+    """The first n at which scores and weighted sum, of one head, move as many elements as the rest."""
+    rest = lambda n: 3 * (2 * n * d + d * d) + 2 * n * d + d * d + 2 * (n * d + d * d_ff + n * d_ff)
+    low, high = 1, 10**9
+    while low < high:
+        n = (low + high) // 2
+        low, high = (low, n) if 2 * (2 * n * d + n * n) >= rest(n) else (n + 1, high)
+    return float(low)
+
 
 crossover = Check(
     reference=costs.crossover,
@@ -455,6 +677,18 @@ crossover = Check(
         Misconception(
             "n = d", lambda d, d_ff: d,
             "At n = d one score product costs as much as one projection. Count how many there are of each.",
+        ),
+        Misconception(
+            "no FFN taken for the usual one", lambda d, d_ff: 2 * d + (d_ff or 4 * d),
+            "d_ff = 0 means that the layer has no FFN at all, not that it has the usual one.",
+        ),
+        Misconception(
+            "elements moved instead of FLOPs", _equal_traffic,
+            "That is where both sides move the same number of elements. The question is where they cost the same number of FLOPs.",
+        ),
+        Misconception(
+            "one head's width for d", lambda d, d_ff: d + d_ff,
+            "Four projections of d × d take 8·n·d², and 4·n²·d stand on the other side: that makes 2d.",
         ),
     ],
 )  # fmt: skip
@@ -511,10 +745,10 @@ model_flops = Check(
             "Every layer has its own attention: multiply by the number of layers.",
         ),
         Misconception(
-            "half the scores, because of the causal mask",
+            "half of attention's products",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=0.5),
-            "The mask hides half the scores after they have been computed. A dense product doesn't skip them; flash attention "
-            "(unit 09) does.",
+            "A layer has two products with n², scores and weighted sum: 4·b·n²·d forward. And the causal mask halves neither: it hides half "
+            "the scores after they have been computed.",
         ),
         Misconception(
             "the embedding counted as a product",
@@ -546,6 +780,42 @@ model_flops = Check(
         Misconception(
             "an FFN of one product", lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, ffn=1),
             "Up and down: 2·d·d_ff weights a layer.",
+        ),
+        Misconception(
+            "attention across the batch",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=b),
+            "A token attends to its own sequence only: b·n² pairs, and not (b·n)².",
+        ),
+        Misconception(
+            "attention of one sequence",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=1 / b),
+            "Each of the b sequences has scores of its own.",
+        ),
+        Misconception(
+            "the output head for the last token alone",
+            lambda b, n, layers, d, d_ff, vocabulary: (
+                _step(b, n, layers, d, d_ff, vocabulary, tables=0) + 6 * b * d * vocabulary
+            ),
+            "In training every token predicts its successor, so the output head meets all b·n tokens.",
+        ),
+        Misconception(
+            "visible pairs only, because of the causal mask",
+            lambda b, n, layers, d, d_ff, vocabulary: (
+                _step(b, n, layers, d, d_ff, vocabulary, attention=0) + 12 * layers * (b * n * (n + 1) // 2) * d
+            ),
+            "n(n + 1)/2 pairs are visible, but all n² are computed: the product is dense, and the mask hides half of it afterwards.",
+        ),
+        Misconception(
+            "no gradient for the first layer's input",
+            lambda b, n, layers, d, d_ff, vocabulary: (
+                _step(b, n, layers, d, d_ff, vocabulary) - 6 * b * n * d * d
+            ),
+            "The embeddings are trained, so the input of the first layer wants its gradient like all others.",
+        ),
+        Misconception(
+            "multiply-adds instead of FLOPs",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary) // 2,
+            "Each multiply-add is 2 FLOPs, in all products of this unit.",
         ),
     ],
 )  # fmt: skip

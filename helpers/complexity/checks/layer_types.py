@@ -16,17 +16,20 @@ __all__ = ["layer_types"]
 NAMES = ("n", "d", "k", "r")
 
 
-def _grown(table: Callable, *sizes: float) -> dict[str, tuple[str, ...]]:
-    """The growth of every entry around these sizes, in words. The table is called once for each size that is squared."""
+def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str, tuple[str, ...]]:
+    """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of the two alone."""
     table = functools.cache(table)
-    base, at = table(*sizes), dict(zip(NAMES, sizes, strict=True))
+    here, there = dict(zip(NAMES, (n, d, k, r), strict=True)), dict(zip(NAMES, (d, n, k, r), strict=True))
+    base = table(*here.values())
     if not isinstance(base, dict):
         return base
-    return {row: _row(table, row, at) if isinstance(base[row], (tuple, list)) else base[row] for row in base}
+    return {row: _row(table, row, here, there) if isinstance(base[row], (tuple, list)) else base[row] for row in base}
 
 
-def _row(table: Callable, row: str, sizes: dict[str, float]) -> tuple[str, ...]:
-    return tuple(_entry(table, row, column, sizes) for column in range(len(table(*sizes.values())[row])))
+def _row(table: Callable, row: str, here: dict[str, float], there: dict[str, float]) -> tuple[str, ...]:
+    columns = range(len(table(*here.values())[row]))
+    pairs = [(_entry(table, row, column, here), _entry(table, row, column, there)) for column in columns]
+    return tuple(one if one == other else " or ".join(sorted((one, other))) for one, other in pairs)
 
 
 def _entry(table: Callable, row: str, column: int, sizes: dict[str, float]) -> str:
@@ -64,6 +67,13 @@ layer_types = Table(
         Misconception(
             "n and d swapped in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
             "Self-attention has n·n scores, each a dot product over d features: n²·d.", _is("self-attention", 0, "n d²"),
+        ),
+        Misconception(
+            "projections counted in self-attention",
+            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d + 4 * n * d * d, 1, 1)}),
+            "n·d² are the projections. All of the seven that need them have the same ones, so they are left out: scores and weighted sum "
+            "remain.",
+            _is("self-attention", 0, "n d² or n² d"),
         ),
         Misconception(
             "d forgotten in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
@@ -118,8 +128,11 @@ layer_types = Table(
             "√n keys is the work of one token. There are n of them.", _is("strided sparse", 0, "√n d"),
         ),
         Misconception(
-            "the logarithm forgotten in LSH", lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * d, math.log2(n), math.log2(n))}),
-            "Attention within buckets is linear, but to sort n tokens into them takes n log n.", _is("lsh", 0, "n d"),
+            "LSH without n log n moves of d numbers",
+            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * d, math.log2(n), math.log2(n))}),
+            "Your cost grows like n·d. Attention within the buckets is linear, but the sort makes n·log n moves, and each moves a whole token: "
+            "d numbers.",
+            _is("lsh", 0, "n d"),
         ),
         Misconception(
             "sorting in one step", lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, 1, math.log2(n))}),
@@ -143,6 +156,48 @@ layer_types = Table(
             "linear attention that is still quadratic", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * n * d, 1, 1)}),
             "Without the softmax the brackets can be moved: Q (Kᵀ V) instead of (Q Kᵀ) V. No n × n matrix is left.",
             _is("linear", 0, "n² d"),
+        ),
+        Misconception(
+            "linear attention token after token", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d * d, n, 1)}),
+            "Kᵀ V is one matrix product over all tokens: no token waits for another.", _is("linear", 1, "n"),
+        ),
+        Misconception(
+            "positions that attend to each other after the projection",
+            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (r * r * d, 1, 1)}),
+            "Keys and values are projected to r positions, the queries are not: n of them meet r keys.", _is("low-rank", 0, "d r²"),
+        ),
+        Misconception(
+            "a path of √n through strided attention",
+            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * math.sqrt(n) * d, 1, math.sqrt(n))}),
+            "The √n keys are chosen so that two layers connect all pairs: a constant, whatever n is.", _is("strided sparse", 2, "√n"),
+        ),
+        Misconception(
+            "a logarithm upside down",
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(k) / math.log2(n))}),
+            "The reach is k^L after L layers, so L = log n / log k. A longer text has a longer path.",
+            _is("convolution", 2, "log k / log n"),
+        ),
+        Misconception(
+            "convolutions one after the other",
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, n, math.log2(n) / math.log2(k))}),
+            "The outputs of one layer are computed side by side: none waits for its neighbour.", _is("convolution", 1, "n"),
+        ),
+        Misconception(
+            "a path of 1 through dilated convolutions",
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, 1)}),
+            "One layer reaches k tokens. Count the layers until all n are reached.", _is("convolution", 2, "1"),
+        ),
+        Misconception(
+            "one round of buckets for all pairs",
+            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), 1)}),
+            "A token sees its own bucket alone. New hashes in each layer multiply the reach by a constant: how many layers until it is n?",
+            _is("lsh", 2, "1"),
+        ),
+        Misconception(
+            "layers times rounds in LSH",
+            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), math.log2(n) ** 2)}),
+            "The path counts layers here, log n of them. The rounds of the sort inside each are the steps.",
+            _is("lsh", 2, "log n²"),
         ),
     ],
 )  # fmt: skip

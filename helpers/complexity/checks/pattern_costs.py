@@ -14,6 +14,12 @@ def _windows(side, patch, keys, d, *, n=None, factor=4):
     return factor * n * n * d, factor * n * keys * d
 
 
+def _sliding_windows(side, patch, window, d):
+    per_side, low, high = side // patch, window // 2, (window - 1) // 2
+    seen = sum(min(i + high, per_side - 1) - max(i - low, 0) + 1 for i in range(per_side))
+    return 4 * per_side**4 * d, 4 * seen**2 * d
+
+
 vit_windows = Check(
     reference=pattern_costs.vit_windows,
     cases=[
@@ -56,8 +62,45 @@ vit_windows = Check(
             "windows of pixels", lambda side, patch, window, d: _windows(side, patch, (window / patch) ** 2, d),
             "The window is given in patches already: it holds window² of them.",
         ),
+        Misconception(
+            "windows of pixels, cut into patches",
+            lambda side, patch, window, d: _windows(side, patch, max(1, window // patch) ** 2, d),
+            "The window is given in patches already: it holds window² of them.",
+        ),
+        Misconception(
+            "the windows of one row",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // patch // window) * window**4 * d),
+            "An image has as many rows of windows as it has windows in a row: (side / patch / window)² in all.",
+        ),
+        Misconception(
+            "windows that slide and end at the border", _sliding_windows,
+            "Swin's windows don't slide. They tile the image, and each patch attends to the window² patches of the one it lies in.",
+        ),
+        Misconception(
+            "the weighted sum forgotten in the windows",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 2 * (side // patch * window) ** 2 * d),
+            "Windows have two products as well, scores and weighted sum: 4d for every pair.",
+        ),
+        Misconception(
+            "the two swapped", lambda side, patch, window, d: _windows(side, patch, window**2, d)[::-1],
+            "Return the cost of global attention first, then that of the windows.",
+        ),
+        Misconception(
+            "the windows among each other", lambda side, patch, window, d: (
+                4 * (side // patch) ** 4 * d, 4 * (side // patch // window) ** 4 * d,
+            ),
+            "No window attends to another one. Within each, window² patches attend to window² patches.",
+        ),
     ],
 )  # fmt: skip
+
+
+def _cut_window(n, w, g, d):
+    """The windows of the tokens at both ends hold fewer than w."""
+    low, high = (w - 1) // 2, w // 2
+    pairs = sum(min(n - 1, i + high) - max(0, i - low) + 1 for i in range(n))
+    return 4 * d * (pairs + n * g + g * (n + g))
+
 
 global_tokens_cost = Check(
     reference=pattern_costs.global_tokens_cost,
@@ -91,6 +134,26 @@ global_tokens_cost = Check(
         Misconception(
             "the weighted sum forgotten", lambda n, w, g, d: 2 * d * (n * (w + g) + g * (n + g)),
             "2d FLOPs for the score of a pair, and 2d for its share of the weighted sum.",
+        ),
+        Misconception(
+            "global tokens taken from the n", lambda n, w, g, d: 4 * d * ((n - g) * (w + g) + g * n),
+            "n counts the ordinary tokens alone. The g global ones come on top: n + g in all.",
+        ),
+        Misconception(
+            "windows cut at the ends", _cut_window,
+            "Every ordinary token attends to exactly w ordinary ones. At the ends the window is moved inwards, not cut.",
+        ),
+        Misconception(
+            "the own token beside the window", lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
+            "The token itself is one of the w.",
+        ),
+        Misconception(
+            "w tokens to each side", lambda n, w, g, d: 4 * d * (n * (2 * w + 1 + g) + g * (n + g)),
+            "w is the whole window, the token itself among them.",
+        ),
+        Misconception(
+            "multiply-adds instead of FLOPs", lambda n, w, g, d: d * (n * (w + g) + g * (n + g)),
+            "There are two products, and each of their multiply-adds is 2 FLOPs: 4d for every pair.",
         ),
     ],
 )  # fmt: skip
@@ -143,6 +206,22 @@ channel_attention = Check(
             lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 8 * n * n * d + 4 * n * d * d // h),
             "That would fix the number of patches for good. Here queries, keys and values are made as before, by d × d "
             "weights, and only then is the matrix turned.",
+        ),
+        Misconception(
+            "the channels of one head alone", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * (d // h) ** 2),
+            "That is one head. There are h of them, each with its own d/h channels.",
+        ),
+        Misconception(
+            "patches' heads of full width", lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d // h),
+            "Between patches a head compares d/h features: h heads cost as much as one of width d.",
+        ),
+        Misconception(
+            "three projections instead of four", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=6),
+            "Queries, keys, values, and the output: four products with d × d weights.",
+        ),
+        Misconception(
+            "multiply-adds instead of FLOPs", lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h, projections=4),
+            "Each multiply-add is 2 FLOPs, in the projections and in attention.",
         ),
     ],
 )  # fmt: skip

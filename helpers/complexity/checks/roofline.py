@@ -1,5 +1,7 @@
 """Check of the roofline: what a device can reach, and what holds it back."""
 
+import math
+
 import torch
 
 from helpers.engine.cases import given
@@ -31,8 +33,44 @@ def one_after_the_other(flops, elements, dtype, peak, bandwidth):
 
 
 def upside_down(flops, elements, dtype, peak, bandwidth):
-    fed = elements * dtype.itemsize / flops * bandwidth
+    fed = elements * dtype.itemsize / flops * bandwidth if flops else math.inf
     return min(peak, fed), "memory" if fed < peak else "compute"
+
+
+def memory_at_the_ridge(flops, elements, dtype, peak, bandwidth):
+    fed = flops / (elements * dtype.itemsize) * bandwidth
+    return min(peak, fed), "memory" if fed <= peak else "compute"
+
+
+def a_rounded_ridge(flops, elements, dtype, peak, bandwidth):
+    intensity = flops / (elements * dtype.itemsize)
+    return (intensity * bandwidth, "memory") if intensity < peak // bandwidth else (peak, "compute")
+
+
+def no_roof(flops, elements, dtype, peak, bandwidth):
+    fed = flops / (elements * dtype.itemsize) * bandwidth
+    return fed, "memory" if fed < peak else "compute"
+
+
+def share_of_the_peak(flops, elements, dtype, peak, bandwidth):
+    reached, limit = _attainable(flops, elements, dtype.itemsize, peak, bandwidth)
+    return reached / peak, limit
+
+
+def seconds(flops, elements, dtype, peak, bandwidth):
+    computing, moving = flops / peak, elements * dtype.itemsize / bandwidth
+    return max(computing, moving), "memory" if moving > computing else "compute"
+
+
+def divided_by_the_flops(flops, elements, dtype, peak, bandwidth):
+    moved = elements * dtype.itemsize
+    if moved / flops * peak > bandwidth:
+        return flops / moved * bandwidth, "memory"
+    return peak, "compute"
+
+
+def only_floating_dtypes(flops, elements, dtype, peak, bandwidth):
+    return _attainable(flops, elements, torch.finfo(dtype).bits // 8, peak, bandwidth)
 
 
 roofline = Check(
@@ -43,6 +81,9 @@ roofline = Check(
         given("near the ridge, float32", 100e9, 1e9, torch.float32, 2e12, 100e9),
         given("just above the ridge, bfloat16", 320e9, 1e9, torch.bfloat16, 312e12, 2039e9),
         given("just below the ridge, float32, tiny numbers", 6.0, 2.0, torch.float32, 6.0, 7.0),
+        given("exactly at the ridge, float16", 2.0**40, 2.0**33, torch.float16, 2.0**42, 2.0**36),
+        given("no FLOPs at all, as in the softmax", 0.0, 1e6, torch.float32, 2e12, 100e9),
+        given("int8, one row", 2 * 4096**2, 4096**2 + 2 * 4096, torch.int8, 130e12, 320e9),
     ],
     within=(1e-6, 0.0),
     misconceptions=[
@@ -61,7 +102,6 @@ roofline = Check(
         Misconception(
             "memory and compute mixed up", names_swapped,
             "If the memory feeds fewer FLOP/s than the peak, the units wait: it is the memory that limits.",
-            lambda seen: seen.output[1] == names_swapped(*seen.args)[1] and seen.output[0] > 0,
         ),
         Misconception(
             "computing and moving one after the other", one_after_the_other,
@@ -84,6 +124,37 @@ roofline = Check(
             "bits instead of bytes",
             lambda flops, elements, dtype, peak, bandwidth: _attainable(flops, elements, 8 * dtype.itemsize, peak, bandwidth),
             "`dtype.itemsize` is in bytes already.",
+        ),
+        Misconception(
+            "memory at the ridge itself", memory_at_the_ridge,
+            "At the ridge the memory feeds the units just fast enough, so they don't wait: from there on it is compute.",
+        ),
+        Misconception(
+            "a ridge that is rounded down", a_rounded_ridge,
+            "`//` makes a whole number of peak / bandwidth, and what lies between that and the ridge gets the wrong ceiling. Compare without "
+            "rounding.",
+        ),
+        Misconception(
+            "a slope without a roof", no_roof,
+            "Above the ridge the memory could feed more than the units can compute: the peak is the limit.",
+        ),
+        Misconception(
+            "the share of the peak", share_of_the_peak, "Return FLOP/s, not how much of the peak that is.",
+        ),
+        Misconception(
+            "seconds instead of FLOP/s", seconds,
+            "That is how long it takes. The attainable speed is FLOPs divided by that time.",
+        ),
+        Misconception(
+            "a division by the FLOPs", divided_by_the_flops,
+            "An operation without FLOPs, such as the softmax, only moves its elements: its intensity is 0, and it is bound by memory. Divide "
+            "by the bytes, which are never 0.",
+            raises="ZeroDivisionError",
+        ),
+        Misconception(
+            "only floating-point dtypes", only_floating_dtypes,
+            "`torch.finfo` knows floating-point dtypes alone, and weights may be int8. `dtype.itemsize` works for all.",
+            raises="TypeError",
         ),
     ],
 )  # fmt: skip

@@ -18,8 +18,9 @@ score_memory = Check(
         given("b = 2, n = 100, h = 3, 5 layers, float32", 2, 100, 3, 5, torch.float32),
         given("b = 1, n = 1024, h = 12, 12 layers, float16", 1, 1024, 12, 12, torch.float16),
         given("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
+        given("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
     ],
-    within=(1e-9, 0.0),
+    within=EXACT,
     misconceptions=[
         Misconception(
             "one layer", lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
@@ -50,6 +51,23 @@ score_memory = Check(
             "One n × n matrix is asked for. (Whoever keeps scores and weights does need two, but the backward pass gets by "
             "with the weights.)",
         ),
+        Misconception(
+            "visible pairs only", lambda b, n, h, layers, dtype: b * h * layers * (n * (n + 1) // 2) * dtype.itemsize,
+            "n(n + 1)/2 pairs are visible under a causal mask. What is kept is the whole n × n matrix, hidden half and all.",
+        ),
+        Misconception(
+            "4 bytes whatever the dtype", lambda b, n, h, layers, dtype: 4 * b * h * layers * n**2,
+            "That is float32. Ask the dtype that comes in for its size.",
+        ),
+        Misconception(
+            "only floating-point dtypes", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits // 8,
+            "`torch.finfo` knows floating-point dtypes alone. `dtype.itemsize` works for all.",
+            raises="TypeError",
+        ),
+        Misconception(
+            "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
+            "A token meets the tokens of its own sequence alone: b matrices of n × n, not one of bn × bn.",
+        ),
     ],
 )  # fmt: skip
 
@@ -58,11 +76,17 @@ def _fits(memory, per_square):
     return math.isqrt(memory // per_square)
 
 
+def _root(memory, per_square):
+    return math.sqrt(memory / per_square)
+
+
 longest_context = Check(
     reference=reference.longest_context,
     cases=[
         given("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
-        given("80 GB, b = 8, h = 16, 24 layers, float32", 80 * 10**9, 8, 16, 24, torch.float32),
+        given("80 GB, b = 8, h = 16, 24 layers, bfloat16", 80 * 10**9, 8, 16, 24, torch.bfloat16),
+        given("a petabyte, one head, int8", 10**15, 1, 1, 1, torch.int8),
+        given("not enough for a single token", 7, 1, 2, 1, torch.float32),
         given("just enough for n = 50", 2 * 3 * 5 * 50**2 * 4, 2, 3, 5, torch.float32),
         given("one byte short of n = 50", 2 * 3 * 5 * 50**2 * 4 - 1, 2, 3, 5, torch.float32),
     ],
@@ -73,10 +97,40 @@ longest_context = Check(
             "That is n². Twice the memory allows only √2 times the context.",
         ),
         Misconception(
-            "rounded up or to the nearest",
-            lambda memory, b, h, layers, dtype: math.ceil(math.sqrt(memory / (b * h * layers * dtype.itemsize))),
+            "rounded up", lambda memory, b, h, layers, dtype: math.ceil(_root(memory, b * h * layers * dtype.itemsize)),
             "A token more than fits does not fit: round down.",
-            lambda seen: seen.output == reference.longest_context(*seen.args) + 1,
+        ),
+        Misconception(
+            "rounded to the nearest", lambda memory, b, h, layers, dtype: round(_root(memory, b * h * layers * dtype.itemsize)),
+            "Where the root is 7.6, 8 tokens don't fit: round down.",
+        ),
+        Misconception(
+            "at least one token", lambda memory, b, h, layers, dtype: max(1, _fits(memory, b * h * layers * dtype.itemsize)),
+            "If not even the scores of one token fit, the answer is 0.",
+        ),
+        Misconception(
+            "memory that may not be full", lambda memory, b, h, layers, dtype: _fits(memory - 1, b * h * layers * dtype.itemsize),
+            "At most `memory` bytes: scores that fill it to the last byte do fit.",
+        ),
+        Misconception(
+            "two roots, each rounded",
+            lambda memory, b, h, layers, dtype: math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize),
+            "Divide first, then take the root and round once: rounding both makes the result wrong by several tokens.",
+        ),
+        Misconception(
+            "a search that stops too early",
+            lambda memory, b, h, layers, dtype: min(10**6 - 1, _fits(memory, b * h * layers * dtype.itemsize)),
+            "There is room for more than a million tokens here, and your answer ends there. Let the bound follow the memory, or use a root.",
+        ),
+        Misconception(
+            "only floating-point dtypes",
+            lambda memory, b, h, layers, dtype: _fits(memory, b * h * layers * (torch.finfo(dtype).bits // 8)),
+            "`torch.finfo` knows floating-point dtypes alone. `dtype.itemsize` works for all.",
+            raises="TypeError",
+        ),
+        Misconception(
+            "4 bytes whatever the dtype", lambda memory, b, h, layers, dtype: _fits(memory, 4 * b * h * layers),
+            "That is float32. Ask the dtype that comes in for its size.",
         ),
         Misconception(
             "one head", lambda memory, b, h, layers, dtype: _fits(memory, b * layers * dtype.itemsize),
