@@ -25,14 +25,16 @@ def softmax_by_rows(x, dim):
 
 def softmax_of_differences(x, dim):
     moved = x.movedim(dim, -1)
-    ratios = torch.exp(moved.unsqueeze(-2) - moved.unsqueeze(-1))  # [..., i, j] = e^(x_j − x_i), infinite where the share is 0
+    ratios = torch.exp(
+        moved.unsqueeze(-2) - moved.unsqueeze(-1)
+    )  # [..., i, j] = e^(x_j − x_i), infinite where the share is 0
     return ratios.sum(-1).reciprocal().movedim(-1, dim)
 
 
 softmax = {
-    "through logsumexp, after the maximum": lambda x, dim: (lambda z: torch.exp(z - torch.logsumexp(z, dim, keepdim=True)))(
-        x - x.amax(dim, keepdim=True)
-    ),
+    "through logsumexp, after the maximum": lambda x, dim: (
+        lambda z: torch.exp(z - torch.logsumexp(z, dim, keepdim=True))
+    )(x - x.amax(dim, keepdim=True)),
     "log of the sum": lambda x, dim: (lambda z: torch.exp(z - z.exp().sum(dim, keepdim=True).log()))(
         x - torch.amax(x, dim=dim, keepdim=True)
     ),

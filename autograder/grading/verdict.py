@@ -11,6 +11,7 @@ from autograder.judge.judge import Limits, judge
 from autograder.judge.kernels import Kernels
 from helpers import rooms
 
+
 def judged(notebook: NotebookNode, unit: str, limits: Limits, within: Kernels | None = None) -> NotebookNode:
     """A sanitised notebook of the unit with the outputs of all its code cells."""
     _prepare(unit)

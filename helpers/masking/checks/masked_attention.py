@@ -201,7 +201,11 @@ def _sums_below_1(seen) -> bool:
     sums, left = weights.double().sum(-1), kept.sum(-1)
     visible = left > 1e-300
     constant = (left / sums - left)[visible]  # the same in all rows, if one was added
-    return bool((constant > 0).all() and constant.max() < 1e-2 and (constant.max() - constant.min()) < 0.05 * constant.max() + 1e-9)
+    return bool(
+        (constant > 0).all()
+        and constant.max() < 1e-2
+        and (constant.max() - constant.min()) < 0.05 * constant.max() + 1e-9
+    )
 
 
 mask_then_renormalise = Check(

@@ -290,7 +290,11 @@ def _whole(output, *_) -> bool:
 
 def _zoo(reference, cases, misconceptions):
     """Counts are exact, and come from a formula: adding the mask up is out of bounds."""
-    whole = Property("a whole number of pairs, as int", _whole, "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float.")
+    whole = Property(
+        "a whole number of pairs, as int",
+        _whole,
+        "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float.",
+    )
     return Check(reference, cases, [_whatever_the_count(reference, slip) for slip in misconceptions],
                  properties=[whole], forbids=COUNTING, within=(0.0, 0.0))  # fmt: skip
 
@@ -299,7 +303,11 @@ def _whatever_the_count(reference, slip):
     """A wrong mask is known by itself, whether the count beside it is right or goes with it; a wrong count beside a right mask too."""
 
     def shown(seen) -> bool:
-        (mask, count), (slipped, miscounted), (right, number) = seen.output, slip.function(*seen.args), reference(*seen.args)
+        (mask, count), (slipped, miscounted), (right, number) = (
+            seen.output,
+            slip.function(*seen.args),
+            reference(*seen.args),
+        )
         if not torch.equal(mask, right):
             return torch.equal(mask, slipped)
         return torch.equal(slipped, right) and count == miscounted != number

@@ -27,7 +27,6 @@ __all__ = [
 # ------------------------------------------------------------------------------------------------ one query, n keys
 
 
-
 def _all_near(size: float, *shape: int) -> Drawn:
     """Numbers near `size`: the dot product of two such vectors of width d is near d · size²."""
     return normal(*shape, scale=0.1, mean=size)

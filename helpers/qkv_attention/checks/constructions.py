@@ -237,7 +237,11 @@ def _unequal(query, keys, a, b) -> bool:
     """Made of keys a and b alone, with two positive parts that differ."""
     parts = keys @ query
     rest = query - parts[a] * keys[a] - parts[b] * keys[b]
-    return rest.norm().item() < 1e-3 * query.norm().item() and min(parts[a], parts[b]) > 1e-2 and abs(parts[a] - parts[b]).item() > 1e-2
+    return (
+        rest.norm().item() < 1e-3 * query.norm().item()
+        and min(parts[a], parts[b]) > 1e-2
+        and abs(parts[a] - parts[b]).item() > 1e-2
+    )
 
 
 query_for_pair = Check(

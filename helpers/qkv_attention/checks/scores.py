@@ -22,6 +22,7 @@ def paired_off(q, k, w_q, w_k, v) -> Tensor:
 def one_axis_dropped(q, k, w_q, w_k, v) -> Tensor:
     return scores.additive_score(q, k, w_q, w_k, v).squeeze()
 
+
 cosine_score = Check(
     reference=scores.cosine_score,
     cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002")),
@@ -224,6 +225,7 @@ score_functions = CheckGroup(
     "score_functions", cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score
 )
 
+
 def measured_variance(d, sigma) -> tuple[float, float, float]:
     products = (sigma * torch.randn(2_000, d) * sigma * torch.randn(2_000, d)).sum(-1)
     return products.mean().item(), products.var().item(), (products / math.sqrt(d)).var().item()
@@ -233,8 +235,10 @@ def _measured(seen) -> bool:
     """Near the right numbers, and a mean that is not 0."""
     mean, variance, scaled = map(float, seen.output)
     right = scores.score_variance(*seen.args)
-    return mean != 0 and abs(mean) < 0.5 * math.sqrt(right[1]) and all(
-        0.5 < mine / wanted < 2 for mine, wanted in ((variance, right[1]), (scaled, right[2]))
+    return (
+        mean != 0
+        and abs(mean) < 0.5 * math.sqrt(right[1])
+        and all(0.5 < mine / wanted < 2 for mine, wanted in ((variance, right[1]), (scaled, right[2])))
     )
 
 
