@@ -22,12 +22,14 @@ PAD = reference.PAD
 
 def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor) -> tuple:
     """The memory, the logits (by the model as a whole, and by its two halves), and how dropout behaves: three passes."""
-    model, real = built(cls, sizes, weights).eval(), source != PAD
+    model, real = built(cls, sizes, weights), source != PAD
+    model.eval()
     logits, memory = model(source, target), model.encode(source, real)
     halves = model.decode(target, memory, real)
     if not _equal(logits, halves) and not _equal(logits, model(source, target)):  # random: nothing to compare
         return "evaluation: different each time", "training: not looked at"
-    drops = isinstance(logits, Tensor) and not _equal(model.train()(source, target), logits)
+    model.train()
+    drops = isinstance(logits, Tensor) and not _equal(model(source, target), logits)
     return memory, logits, halves, f"training: drops {'something' if drops else 'nothing'}"
 
 
