@@ -189,11 +189,11 @@ def _even(y: Tensor, x: Tensor) -> None:
 
 def _middle(y: Tensor, x: Tensor) -> None:
     place = len(x) // 2
-    y[place : place + 1] += x[place + 1 : place + 2]
+    y[place : place + 1] += x[place + 1 : place + 2].sum(0)
 
 
 def _second(y: Tensor, x: Tensor) -> None:
-    y[1:2] += x[2:3]
+    y[1:2] += x[2:3].sum(0)
 
 
 def _faint_and_late(y: Tensor, x: Tensor) -> None:

@@ -42,7 +42,11 @@ def _plain(answer: Any) -> Any:
 
 def planted(label: str, make: Callable, n: int = 9, d: int = 4, seed: int | None = None) -> Case:
     """A case with a model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
-    tokens = Drawn(lambda generator: torch.randn(n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed)))
+    tokens = Drawn(
+        lambda generator: torch.randn(
+            n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed)
+        )
+    )
     return given(label, Drawn(lambda generator: make(d, generator)), tokens)
 
 
@@ -185,7 +189,7 @@ leaks_future = Check(
         planted("peeks: at the next token, centred", peekers.centred_next),
         planted("peeks: in the middle", peekers.middle_only),
         planted("peeks: at the second position", peekers.second_only),
-        planted("peeks: at the sign of the next token", peekers.sign_of_the_next),
+        planted("peeks: at the signs of the next token", peekers.sign_of_the_next, d=12),
         planted("peeks: outputs wider than the tokens", peekers.wider),
         planted("peeks: two tokens only", peekers.off_by_one, n=2),
         planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),

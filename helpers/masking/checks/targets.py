@@ -241,7 +241,8 @@ def _limited(seen) -> bool:
     losses = -_picked(logits.double().log_softmax(-1), wanted)[wanted != -100]
     mine = float(seen.output)
     return mine < losses.mean().item() and any(
-        math.isclose(mine, -torch.log(torch.exp(-losses) + 10.0**-power).mean().item(), rel_tol=1e-2) for power in range(6, 31)
+        math.isclose(mine, -torch.log(torch.exp(-losses) + 10.0**-power).mean().item(), rel_tol=1e-2)
+        for power in range(6, 31)
     )
 
 
