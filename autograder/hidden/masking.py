@@ -39,6 +39,7 @@ leaks_future = [
     planted("peeks: at even positions, n = 11", peekers.even_only, n=11, d=5),
     planted("peeks: mask off by one, n = 5", peekers.off_by_one, n=5, d=3),
     planted("peeks: at the last position but one, n = 14", peekers.late_only, n=14, d=2),
+    planted("peeks: tokens drawn with seed 42", peekers.off_by_one, n=6, seed=42),
     planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
     planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
     planted("sound: a mean that fades, n = 10", peekers.fading_mean, n=10, d=3),

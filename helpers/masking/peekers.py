@@ -124,7 +124,28 @@ def recurrent(d: int, generator: Generator) -> Model:
     return model
 
 
+def bounded_rounding(d: int, generator: Generator) -> Model:
+    """Like `rounding_sum`, of numbers that can't grow: the noise stays as small as it is, however large the tokens are."""
+    return lambda x: rounding_sum(d, generator)(torch.tanh(x))
+
+
+def narrower(d: int, generator: Generator) -> Model:
+    """One number for each token: outputs needn't be as wide as tokens."""
+    return lambda x: (x.cumsum(0) / _counts(x))[:, :1]
+
+
 # ------------------------------------------------------------------------------------------------ models that peek
+
+
+def sign_of_the_next(d: int, generator: Generator) -> Model:
+    """Nothing but the signs of the next token count: a small change flips none."""
+    return lambda x: x + 0.05 * torch.cat([x[1:].sign(), torch.zeros_like(x[:1])])
+
+
+def wider(d: int, generator: Generator) -> Model:
+    """Outputs that are wider than the tokens."""
+    model = _attention(d, generator, ahead=1)
+    return lambda x: torch.cat([x, model(x)], dim=1)
 
 
 def off_by_one(d: int, generator: Generator) -> Model:
@@ -166,6 +187,19 @@ def _even(y: Tensor, x: Tensor) -> None:
     y[::2][: len(later)] += later
 
 
+def _middle(y: Tensor, x: Tensor) -> None:
+    place = len(x) // 2
+    y[place : place + 1] += x[place + 1 : place + 2].sum(0)
+
+
+def _second(y: Tensor, x: Tensor) -> None:
+    y[1:2] += x[2:3].sum(0)
+
+
+def _faint_and_late(y: Tensor, x: Tensor) -> None:
+    y[-2:-1] += 1e-4 * x[-1]
+
+
 def _far(y: Tensor, x: Tensor) -> None:
     y[:-3] += x[3:]
 
@@ -181,6 +215,9 @@ def _centred(y: Tensor, x: Tensor) -> None:
 faint = _plus_later(causal_attention, _next)
 late_only = _plus_later(recurrent, _late)
 first_only = _plus_later(running_mean, _first)
+middle_only = _plus_later(recurrent, _middle)
+second_only = _plus_later(running_mean, _second)
+faint_and_late = _plus_later(running_mean, _faint_and_late)
 even_only = _plus_later(running_mean, _even)
 three_ahead = _plus_later(causal_attention, _far)
 last_feature = _plus_later(recurrent, _last_feature)

@@ -45,7 +45,7 @@ setup()
 # %% [markdown]
 # ### 2.1 Softmax  ●○○ · 10 min · 2 points
 #
-# Scores can be any numbers. Shares must be positive and sum to 1. The softmax turns the one into the other:
+# Scores can be any numbers. Shares must be positive and sum to 1. The softmax makes shares out of scores:
 #
 # $$\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
@@ -55,13 +55,16 @@ setup()
 #
 # **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Powers: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
 # One step of score is a factor of $e \approx 2.7$ in share.
+#
+# Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
+# million too, and in half precision (float16). And it must leave `x` as it is: nowhere in this course may a function change its inputs.
 
 # %%
 plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
 
 # %% nbgrader={"grade": false, "grade_id": "softmax", "locked": false, "schema_version": 3, "solution": true}
 def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
-    """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax`."""
+    """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax` and its relatives."""
     ### BEGIN SOLUTION
     powers = torch.exp(x - x.amax(dim=dim, keepdim=True))
     return powers / powers.sum(dim=dim, keepdim=True)
@@ -76,6 +79,10 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 #
 # `x.max()` is one number for the whole tensor. Think of two rows, one near 1000 and one near 0. What is left of the
 # second row after you subtract 1000?
+# </details>
+# <details><summary>If the shares don't sum to 1 near a million</summary>
+#
+# Did you write $e^{x - \operatorname{logsumexp}(x)}$? Near a million, float32 keeps one digit after the point: the logarithm that is added to the maximum is rounded away. Subtract the maximum from the scores first.
 # </details>
 # <details><summary>If you see NaN</summary>
 #
@@ -118,7 +125,7 @@ def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> 
 # %% [markdown]
 # <details><summary>Hint: all scores at once</summary>
 #
-# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`.
+# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`. (Your own softmax must survive scores of 150.)
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -140,7 +147,7 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # those whose keys match well. It has to: a choice has no derivative, a mixture has one.
 #
 # **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It lies between the
-# smallest and the largest value. It always does.
+# smallest and the largest value, and always does. (If values are vectors, that holds for each entry by itself.)
 
 # %% nbgrader={"grade": false, "grade_id": "attend", "locked": false, "schema_version": 3, "solution": true}
 def attend(
@@ -169,11 +176,11 @@ check.attend(attend, points=1, cases=hidden.attend)
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
-# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose.
+# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in some entry.
 #
-# The number of tokens $n$ is at least 4 and at most the width $d$.
+# The number of tokens $n$ is at least 4 and at most the width $d$, and may be 100. Your scores must be finite numbers in float32.
 #
-# **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
+# **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$. (And with ninety-nine others?)
 # If it scores 1, it gets $e/(e + 3) = 0.48$.
 
 # %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
@@ -231,10 +238,10 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
-# **(a)** Given two keys of *different lengths*, find a query that is **not zero** and gives both the weight ½. There is always
-# one if $d \ge 2$.
+# **(a)** Given two keys that differ, in length or direction or both, find a query that is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always
+# one if $d \ge 2$. The keys may agree in most of their entries.
 #
-# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$, and together
+# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ ($a \ne b$), and together
 # less than 0.001 to all the others.
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
@@ -246,7 +253,7 @@ plots.query_among_keys(query=(2, 1), keys=[(2, 0), (0, 1)])   # q = k1 + k2
 
 # %% nbgrader={"grade": false, "grade_id": "equal_attention", "locked": false, "schema_version": 3, "solution": true}
 def query_between(k1: Float[Tensor, "d"], k2: Float[Tensor, "d"]) -> Float[Tensor, "d"]:
-    """A query, not zero, that gives both keys the weight ½. The keys may have any lengths; d ≥ 2."""
+    """A query, not zero, that gives both keys the weight ½. The keys differ and may have any lengths; d ≥ 2."""
     ### BEGIN SOLUTION
     gap = k1 - k2
     start = torch.zeros_like(gap)
@@ -256,7 +263,7 @@ def query_between(k1: Float[Tensor, "d"], k2: Float[Tensor, "d"]) -> Float[Tenso
 
 
 def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, "d"]:
-    """A query that gives ½ to key a and ½ to key b, of n orthonormal keys, and ignores the others."""
+    """A query that gives ½ to key a and ½ to key b, of n orthonormal keys; all others together get less than 0.001."""
     ### BEGIN SOLUTION
     return 100 * (keys[a] + keys[b])
     ### END SOLUTION
@@ -287,7 +294,9 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
 # The dot product is one way to compare a query with a key. History knows more. Write all six for $n$ queries and $m$ keys
-# at once. Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
+# in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
+#
+# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the table is written for one row $q$ and one row $k$. Take care where n, m or a width is 1. No vector is zero, but some are short (0.001), and the cosine must not depend on that.
 #
 # | name | score | idea |
 # |---|---|---|
@@ -393,11 +402,11 @@ plots.score_maps({
 # product is a sum of $d$ terms $q_i k_i$.
 #
 # - Each term has mean 0.
-# - Each term has variance $\operatorname{E}[q_i^2 k_i^2] = \operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is that?
+# - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is it?
 # - Variances of independent terms add up.
-# - Divide a random number by $c$, and its variance is divided by $c^2$.
+# - A random number that is divided by $c$ has a variance that is divided by $c^2$.
 #
-# Return three numbers: the mean of $q \cdot k$, its variance, and the variance of $q \cdot k / \sqrt d$.
+# Return three numbers as formulas in $d$ and $\sigma$ (nothing measured): the mean of $q \cdot k$, its variance, and the variance of $q \cdot k / \sqrt d$.
 #
 # **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
 
@@ -446,7 +455,7 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 # ### 2.8 A worked example  ●○○ · 3 min · 1 point
 #
 # A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does *scaled* dot-product attention
-# give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers to two digits.
+# give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers, rounded to two decimals or better.
 
 # %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
 def two_word_example() -> tuple[float, float]:
@@ -527,7 +536,7 @@ plots.jacobians(softmax_jacobian, {
 # %% [markdown]
 # ### 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
 #
-# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$. Three learned
+# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$; there may be any number of batch axes before these two. Three learned
 # matrices look at it in three ways:
 #
 # $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V$$
@@ -555,6 +564,8 @@ def qkv_projections(
     ### END SOLUTION
 
 # %% [markdown]
+# Queries and keys have the same width $d_k$, for they meet in a dot product. Values may have another, $d_v$.
+#
 # <details><summary>Hint: which side?</summary>
 #
 # Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and then
@@ -576,11 +587,15 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
 #
+# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.)
+#
 # Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into weights that
 # sum to 1. The product with $V$ mixes the values with those weights.
 #
 # **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
 # output is 0.73 of the first value and 0.27 of the second.
+#
+# There may be any number of batch axes, none too, and any floating-point dtype: compute in the precision that comes in, or in a higher one. Rows of scores may lie far apart. Leave the inputs as they are.
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
@@ -633,7 +648,8 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
 w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
-plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(3), dim=-1), ["The", "cat", "is"])
+d = w_k.shape[1]                                                  # the width (that there are 3 tokens too is chance)
+plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
 
 # %% [markdown]
 # ### 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
@@ -643,7 +659,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(3), dim=-1
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
 #
-# A layer with gap 0 for every $P$ is **permutation-equivariant**.
+# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap as it is, however small.
 #
 # **Predict:** is the gap of self-attention zero? And if a position is added to every token first?
 
@@ -710,13 +726,13 @@ plots.permutation_gaps(permutation_gap, {
 # ### 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn or to
-# compute, for $n$ tokens of width $d$:
+# compute, for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`):
 #
-# 1. the **weights** of the three projections (each $d \to d$),
-# 2. their **biases**,
-# 3. the **attention weights** (computed, not learned),
-# 4. the **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
-# 5. the **biases** of that dense layer.
+# 1. the learned **weights** of the three projections (each $d \to d$),
+# 2. their learned **biases**,
+# 3. the **attention weights**: the $\alpha$ of all queries. These are computed anew for every input, not learned;
+# 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
+# 5. the learned **biases** of that dense layer.
 #
 # **Check by hand:** $n = 2$, $d = 3$. A bias belongs to an output: how many outputs has each layer?
 
@@ -743,10 +759,10 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # Attention maps make pretty pictures, and it is tempting to read them as reasons. Careful: with more keys than dimensions, many
 # different weights give the *same* output.
 #
-# Given weights $\alpha$ (all positive) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
-# negative, sum 1) with $\alpha' V = \alpha V$.
+# Given weights $\alpha$ (all positive, some perhaps small) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
+# negative, sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001.
 #
-# Move from $\alpha$ along a direction $z$ that nobody can see: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$
+# Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$
 # unknowns, so there is a solution as soon as $n \ge d + 2$.
 #
 # **By hand.** One-dimensional values 1, 2, 3 and weights ⅓, ⅓, ⅓: output 2. The direction $z = (1, -2, 1)$ has $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½
@@ -766,7 +782,7 @@ def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor,
 # <details><summary>Hint 1: a direction in the null space</summary>
 #
 # Append a column of ones to V: an (n, d + 1) matrix. You want z with zᵀ times that matrix = 0. The rows of `Vh` from
-# `torch.linalg.svd(matrix.T)` beyond the rank are such directions: take the last one.
+# `torch.linalg.svd(matrix.T)` beyond the rank are such directions: take the last one. (They are there only with `full_matrices=True`, which is the default.)
 # </details>
 # <details><summary>Hint 2: how far?</summary>
 #

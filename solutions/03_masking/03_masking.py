@@ -58,6 +58,8 @@ setup()
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
 #
+# The lengths may be anything, and every call makes a new tensor: whoever gets a mask may write into it.
+#
 # **Before you look at the picture:** how many cells of the 6×6 mask are allowed?
 
 # %%
@@ -141,8 +143,9 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # Three things go wrong in practice, and your function must survive all of them.
 #
 # - **A row with nothing allowed.** All powers are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
-#   have weights 0. A NaN must not even occur on the way: what was NaN going forward is NaN again in the gradient.
-# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65 504.
+#   have weights 0. The gradients must be finite too. Best of all no NaN occurs on the way: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
+#   it is wiped off afterwards. (`masked_fill` stops it: its way back writes 0 there. PyTorch's anomaly mode complains in both cases.)
+# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65 504. Compute in the precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 #
 # The mask broadcasts: it may have a 1, or no axis at all, where the scores have a batch or heads. (`#` in the shape says so.)
@@ -171,8 +174,8 @@ def masked_softmax(
 # </details>
 # <details><summary>If the values are right and the gradients aren't</summary>
 #
-# `nan_to_num` wipes the NaN off the result. The way back goes through the softmax that made it, and multiplies by it. Where
-# does the first NaN arise?
+# If you added the mask, `nan_to_num` wipes the NaN off the result, but the way back goes through the softmax that made it, and multiplies by it. Where
+# does the first NaN arise? Or did you write into the result of the softmax (`weights[…] = 0`)? It is needed on the way back.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "masked_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -215,7 +218,8 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
-# Show it by code. Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
+# Show it by code, and in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
+# in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
 # share, the attention that went to hidden keys and was taken away.
 #
 # **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27,
@@ -277,11 +281,12 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 #
 # Put the mask into the attention of unit 02. There are three steps, and this time return all three results:
 #
-# 1. the **scores** $Q K^\top / \sqrt d$ with $-\infty$ where a key is hidden, as they go into the softmax;
+# 1. the **scores** $Q K^\top / \sqrt d$ with $-\infty$ where a key is hidden: exactly what goes into the softmax;
 # 2. the **weights**, their softmax along the keys;
 # 3. the **output**, weights times $V$.
 #
-# As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is safe here.
+# As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is safe here. It must work in half precision as well (float16, bfloat16), and without
+# `F.scaled_dot_product_attention`.
 #
 # **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first value.
 
@@ -331,10 +336,10 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It means nothing,
 # and nobody may look at it.
 #
-# Make the mask from the lengths. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns* are hidden, in every row. The rows of padded
+# Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns* are hidden, in every row. The rows of padded
 # queries stay as they are: nobody reads their output.
 #
-# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask, so it is $(b, 1, n, m)$.
+# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask, so it is $(b, 1, n, m)$. (A view made with `expand` is fine.)
 #
 # **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True, False, False, False.
 
@@ -363,7 +368,7 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # ### 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
 # A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. Take any number
-# of boolean masks whose shapes broadcast against each other.
+# of boolean masks, one at least, whose shapes broadcast against each other. Leave them as they are.
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
@@ -459,11 +464,11 @@ my_guess = ""  # for example "AEH"
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on. It may call the model as
 # often as it likes. It has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
 #
-# Two numbers to go by. Sound models may change by rounding: with changes of about the size of the tokens, that stays **below $10^{-5}$**. Anything above is a leak, and
-# some leaks are faint: a few $10^{-4}$.
+# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak, and
+# some leaks are faint: $10^{-4}$, at one position.
 #
-# The check has twelve models that peek, each in its own way, and seven that don't. A detector that says the same of every model gets
-# nothing.
+# The check has some eighteen models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
+# nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
 # **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of $n$ tokens into past and future?
 
@@ -484,7 +489,7 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # %% [markdown]
 # <details><summary>Hint 1: one cut</summary>
 #
-# Choose a t. Copy x, replace everything from t on by other random tokens, and call the model on both. Which outputs must be equal?
+# Choose a t. Copy x, replace the tokens t, t + 1, … by other random ones, and call the model on both. Outputs 0 … t − 1 come before all of these: which outputs must be equal?
 # </details>
 # <details><summary>Hint 2: which change?</summary>
 #
@@ -540,7 +545,7 @@ plots.shifted_rows({
 # %% [markdown]
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees its own answer.
 #
-# You get tokens of shape `(b, n)`. What stands behind a sequence's length is padding and may hold anything. Return inputs and targets, both `(b, n + 1)`; in the
+# You get tokens of shape `(b, n)`. What stands behind a sequence's length (0 … n) is padding and may hold anything. Tokens are whole numbers, and stay so. Return inputs and targets, both `(b, n + 1)`; in the
 # inputs, padding stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
@@ -580,7 +585,8 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 # ### 3.12 The model that copies  ●●○ · 20 min · 1 point
 #
 # First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes probabilities of them. The loss is the mean of
-# $-\log p(\text{target})$ over all positions whose target is not −100.
+# $-\log p(\text{target})$ over all positions whose target is not −100. At least one is not; logits may be in the hundreds. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
+# `nn.CrossEntropyLoss`, `nn.NLLLoss`. The check is called after the experiment, the function after the loss.
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model that is always right, and sure of it, has loss 0.
 
@@ -665,7 +671,10 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
 # allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Adding the mask up
-# is no formula: a function that calls `sum`, `count_nonzero`, `cumsum` or `einsum` on tensors gets no points here. Python's own `sum` over numbers is fine.
+# is no formula: a function that gets its count from a tensor (`sum`, `cumsum`, `mean`, `count_nonzero`, `nonzero`, `unique`, `einsum`, `tolist` …) gets no points here. A sum in Python over numbers made from the sizes, such as
+# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`: divide with `//`.
+#
+# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has a token at least. Windows and bands may be longer than the text.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
@@ -781,7 +790,7 @@ plots.mask_zoo({
 })
 
 # %% [markdown]
-# **Look at the window and at the global tokens.** Their counts grow like $n \cdot w$ and like $n\,(2r + 1 + 2g)$, not like $n^2$. Whether that saves anything depends on who computes: the plain way
+# **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$ and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain way
 # makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
 #
 # ## What you have now

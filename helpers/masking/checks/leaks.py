@@ -40,9 +40,13 @@ def _plain(answer: Any) -> Any:
     return answer.item() if hasattr(answer, "item") else answer
 
 
-def planted(label: str, make: Callable, n: int = 9, d: int = 4) -> Case:
-    """A case with a model made by `make` and tokens to try it on."""
-    tokens = Drawn(lambda generator: torch.randn(n, d, generator=generator))
+def planted(label: str, make: Callable, n: int = 9, d: int = 4, seed: int | None = None) -> Case:
+    """A case with a model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
+    tokens = Drawn(
+        lambda generator: torch.randn(
+            n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed)
+        )
+    )
     return given(label, Drawn(lambda generator: make(d, generator)), tokens)
 
 
@@ -100,6 +104,47 @@ def faint_nudge(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-7 * _new(x[t + 1 :]))
 
 
+def small_probe(model, x) -> bool:
+    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-3 * _new(x[t + 1 :]))
+
+
+def huge_probe(model, x) -> bool:
+    return _any_cut(model, x, lambda x, t: 1000 * _new(x[t + 1 :]))
+
+
+def mean_change(model, x) -> bool:
+    before = model(x)
+    return any(
+        (model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs().mean().item() > 1e-5 for t in range(1, len(x))
+    )
+
+
+def cuts(model, x, places) -> bool:
+    before = model(x)
+    return any(_differs(model(torch.cat([x[:t], _new(x[t:])]))[:t], before[:t]) for t in places)
+
+
+def past_not_put_back(model, x) -> bool:
+    before, changed = model(x), x.clone()
+    for t in range(1, len(x)):
+        changed[t:] = _new(x[t:])
+        if _differs(model(changed)[:t], before[:t]):
+            return True
+    return False
+
+
+def seeded(model, x) -> bool:
+    other = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
+    return _any_cut(model, x, lambda x, t: other[t + 1 :])
+
+
+def buffer_like_the_tokens(model, x) -> bool:
+    before, moved = model(x), torch.zeros_like(x)
+    for t in range(1, len(x)):
+        moved[:t] = torch.maximum(moved[:t], (model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs())
+    return moved.max().item() > 1e-5
+
+
 def nan_as_probe(model, x) -> bool:
     cuts = range(len(x) - 1)
     return any(model(torch.cat([x[: t + 1], x[t + 1 :] * float("nan")]))[: t + 1].isnan().any().item() for t in cuts)
@@ -142,7 +187,16 @@ leaks_future = Check(
         planted("peeks: three tokens ahead", peekers.three_ahead),
         planted("peeks: at one feature", peekers.last_feature),
         planted("peeks: at the next token, centred", peekers.centred_next),
+        planted("peeks: in the middle", peekers.middle_only),
+        planted("peeks: at the second position", peekers.second_only),
+        planted("peeks: at the signs of the next token", peekers.sign_of_the_next, d=12),
+        planted("peeks: outputs wider than the tokens", peekers.wider),
+        planted("peeks: two tokens only", peekers.off_by_one, n=2),
+        planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),
         planted("sound: causal attention", peekers.causal_attention),
+        planted("sound: two tokens only", peekers.causal_attention, n=2),
+        planted("sound: rounding noise of bounded numbers", peekers.bounded_rounding),
+        planted("sound: one number for each token", peekers.narrower),
         planted("sound: running mean", peekers.running_mean),
         planted("sound: RNN", peekers.recurrent),
         planted("sound: token by token", peekers.token_by_token),
@@ -154,6 +208,7 @@ leaks_future = Check(
         planted("sound: the first token for all", peekers.first_token_for_all),
         planted("sound: three tokens behind", peekers.three_behind),
         planted("sound: a mean that fades", peekers.fading_mean),
+        planted("peeks: faintly, at one position of 30", peekers.faint_and_late, n=30, d=6),
     ],
     misconceptions=[
         Misconception(
@@ -213,6 +268,43 @@ leaks_future = Check(
         Misconception(
             "NaN as the probe", nan_as_probe,
             "0 · NaN is NaN: attention with an honest weight of 0 on the future looks guilty. Use ordinary numbers.",
+        ),
+        Misconception(
+            "one cut in the middle", lambda model, x: cuts(model, x, [len(x) // 2]),
+            "A leak may sit at a single position. Cut the text before every t, not at one place.",
+        ),
+        Misconception(
+            "the last cut left out", lambda model, x: cuts(model, x, range(1, len(x) - 1)),
+            "A text of n tokens has n − 1 cuts, the last of them before the last token: `range(1, n)` ends at n − 1.",
+        ),
+        Misconception(
+            "the first cut left out", lambda model, x: cuts(model, x, range(2, len(x))),
+            "A text of n tokens has n − 1 cuts. The first one leaves a past of one token: t = 1.",
+        ),
+        Misconception(
+            "a probe that is too small", small_probe,
+            "A model may not notice a small change, and a faint leak of a small change drowns in rounding. Put tokens there that are quite different.",
+        ),
+        Misconception(
+            "a probe that is too large", huge_probe,
+            "Numbers a thousand times as large make a thousand times as much rounding noise, and sound models look guilty. Stay near the size of the tokens.",
+        ),
+        Misconception(
+            "the mean of the change", mean_change,
+            "A mean over all outputs thins out a faint leak at one position. One output that moves is enough: take the largest change.",
+        ),
+        Misconception(
+            "the past not put back", past_not_put_back,
+            "At the second cut the token changed at the first one is still changed, and it belongs to the past now. Start each cut from a fresh copy of x.",
+        ),
+        Misconception(
+            "a seed set inside", seeded,
+            "The tokens may have been drawn from that same seed. Then your new tokens are the old ones, nothing changes, and no leak shows.",
+        ),
+        Misconception(
+            "room for outputs as wide as the tokens", buffer_like_the_tokens,
+            "A model maps (n, d) to (n, d_out), and d_out need not be d. Make the room from the model's output.",
+            raises="RuntimeError",
         ),
     ],
 )  # fmt: skip

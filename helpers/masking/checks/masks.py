@@ -281,7 +281,7 @@ def _pairs_of_window(n, w):
     return sum(min(i + 1, w) for i in range(n))
 
 
-COUNTING = ("sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "^item$")
+COUNTING = ("sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$")
 
 
 def _whole(output, *_) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check, Misconception, Property
 
 from .. import targets
 
@@ -15,7 +15,7 @@ __all__ = ["copy_without_mask", "shift_targets"]
 
 def random_tokens(b: int, n: int) -> Drawn:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
-    return Drawn(lambda generator: torch.randint(1, 40, (b, n), generator=generator))
+    return Drawn(lambda generator: torch.randint(40, (b, n), generator=generator))
 
 
 def _inputs(tokens, end) -> Tensor:
@@ -74,14 +74,57 @@ def inputs_without_start(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return ended, ended.masked_fill(_place(tokens) > lengths[:, None], -100)
 
 
+def rolled_then_ignored(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    inputs = _inputs(tokens, end)
+    return inputs, inputs.roll(-1, dims=1).masked_fill(_place(tokens) > lengths[:, None], -100)
+
+
+def all_ends_in_all_rows(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    wanted = _ended(tokens, lengths, end).masked_fill(_place(tokens) > lengths[:, None], -100)
+    wanted[:, lengths] = end
+    return _inputs(tokens, end), wanted
+
+
+def end_of_full_sequences_only(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    place, n = _place(tokens), tokens.shape[1]
+    return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill((place >= lengths[:, None]) & (place < n), -100).masked_fill(
+        (place == n) & (lengths[:, None] < n), -100
+    )  # fmt: skip
+
+
+def padding_by_value(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    wanted = torch.cat([tokens.masked_fill(tokens == 0, -100), torch.full_like(tokens[:, :1], -100)], dim=1)
+    return _inputs(tokens, end), wanted.masked_fill(_place(tokens) == lengths[:, None], end)
+
+
+def ignored_inputs(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    padding = _place(tokens) > lengths[:, None]
+    return _inputs(tokens, end).masked_fill(padding, -100), _ended(tokens, lengths, end).masked_fill(padding, -100)
+
+
+def cleaned_inputs(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    padding = _place(tokens) > lengths[:, None]
+    return _inputs(tokens, end).masked_fill(padding, end), _ended(tokens, lengths, end).masked_fill(padding, -100)
+
+
 shift_targets = Check(
     reference=targets.shift_targets,
     cases=[
         given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
         given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
         given("no padding at all", random_tokens(2, 4), torch.tensor([4, 4]), 41),
+        given("an empty sequence beside a full one", random_tokens(2, 3), torch.tensor([0, 3]), 60),
+        given("zeros among the tokens and in the padding", torch.tensor([[5, 0, 7, 0, 9], [0, 3, 0, 0, 0]]), torch.tensor([4, 2]), 41),
+        given("one sequence, n = 1", random_tokens(1, 1), torch.tensor([1]), 50),
     ],
     within=(0.0, 0.0),
+    properties=[
+        Property(
+            "tokens are whole numbers", lambda output, *_: not any(part.is_floating_point() for part in output),
+            "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and `torch.zeros` make floats; `torch.full` and "
+            "`full_like` keep whole numbers whole.",
+        ),
+    ],
     misconceptions=[
         Misconception(
             "targets that are not shifted", unshifted,
@@ -118,6 +161,35 @@ shift_targets = Check(
         Misconception(
             "inputs equal to the targets", inputs_without_start,
             "The inputs begin with `end` (it marks both edges), then come the tokens. In this way input i is what stands before target i.",
+        ),
+        Misconception(
+            "the end token in the last column, and ignored in short sequences", rolled_then_ignored,
+            "A short sequence ends before the last column: its end token belongs at lengths[b], and your −100 begin one place too early or hide it.",
+        ),
+        Misconception(
+            "every length in every row", all_ends_in_all_rows,
+            "`targets[:, lengths]` sets these columns in *all* rows. One column for each row is `targets[torch.arange(b), lengths]`.",
+        ),
+        Misconception(
+            "an end token for full sequences only", end_of_full_sequences_only,
+            "The zone of −100 begins one place too early and takes the end token of short sequences with it. It begins *after* lengths[b].",
+        ),
+        Misconception(
+            "padding recognised by its value", padding_by_value,
+            "Padding may hold anything, and 0 may be a word. Nothing but `lengths` says where it begins.",
+        ),
+        Misconception(
+            "−100 in the inputs too", ignored_inputs,
+            "In the inputs padding stays as it is, and −100 is no token that a model could read. Did you write into `tokens`, or into a tensor that shares its memory?",
+        ),
+        Misconception(
+            "padding of the inputs overwritten", cleaned_inputs,
+            "In the inputs padding stays as it is. With the causal mask nobody who counts will look at it.",
+        ),
+        Misconception(
+            "tokens that have become floats", lambda tokens, lengths, end: tuple(part.float() for part in targets.shift_targets(tokens, lengths, end)),
+            "`torch.ones` and `torch.zeros` make floats, and `torch.cat` then makes floats of everything. An embedding can't be indexed with them.",
+            lambda seen: any(part.is_floating_point() for part in seen.output),
         ),
     ],
 )  # fmt: skip
@@ -159,6 +231,21 @@ def without_maximum(logits, targets) -> Tensor:
     return -_mean(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
 
 
+def _mean_of_kept(values, targets) -> Tensor:
+    return values[targets != -100].mean()
+
+
+def _limited(seen) -> bool:
+    """Too small by as much as some limit on each term makes it: every term above it is cut down to it."""
+    logits, wanted = seen.args
+    losses = -_picked(logits.double().log_softmax(-1), wanted)[wanted != -100]
+    mine = float(seen.output)
+    return mine < losses.mean().item() and any(
+        math.isclose(mine, -torch.log(torch.exp(-losses) + 10.0**-power).mean().item(), rel_tol=1e-2)
+        for power in range(6, 31)
+    )
+
+
 copy_without_mask = Check(
     exercise="copy_without_mask",
     reference=targets.next_token_loss,
@@ -166,6 +253,8 @@ copy_without_mask = Check(
         given("lengths 4, 2, 5 of n = 5", random_logits(3, 5, 7), padded_targets((4, 2, 5), 5, 7)),
         given("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
         given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
+        given("a sequence that is ignored altogether", random_logits(2, 3, 4), padded_targets((0, 3), 3, 4)),
+        given("token 0 among the targets", random_logits(1, 4, 6), torch.tensor([[0, 3, 0, -100]])),
         given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
     misconceptions=[
@@ -210,6 +299,32 @@ copy_without_mask = Check(
         Misconception(
             "shifted once more", lambda logits, targets: _loss_of_log_softmax(logits[:, :-1], targets[:, 1:]),
             "The targets are shifted already (3.11). Shifted again, the model is asked for the word after the next.",
+        ),
+        Misconception(
+            "the logarithm of a softmax", lambda logits, targets: -_mean_of_kept(torch.log(_picked(logits.softmax(-1), targets)), targets),
+            "A very small probability is rounded to 0, and log 0 is −∞. `log_softmax` never makes the probability: it subtracts the logarithm of the sum.",
+        ),
+        Misconception(
+            "a small number inside the logarithm", lambda logits, targets: -_mean_of_kept(torch.log(_picked(logits.softmax(-1), targets) + 1e-9), targets),
+            "The small number limits the loss: log 10⁻⁹ is −20.7, so a confident mistake costs no more than that. `log_softmax` needs no such help.",
+            _limited,
+        ),
+        Misconception(
+            "token 0 ignored as well", lambda logits, targets: -_picked(logits.log_softmax(-1), targets)[targets > 0].mean(),
+            "Token 0 is a word like any other. Nothing but −100 is ignored.",
+        ),
+        Misconception(
+            "the most likely token instead of the target", lambda logits, targets: -_mean(logits.log_softmax(-1).amax(-1), targets),
+            "The loss asks how likely the *target* was, not how likely the model's favourite is.",
+        ),
+        Misconception(
+            "without the minus", lambda logits, targets: _mean(_picked(logits.log_softmax(-1), targets), targets),
+            "A logarithm of a probability is negative. The loss is its opposite: it falls as the model gets better.",
+        ),
+        Misconception(
+            "cut off from the gradient", lambda logits, targets: _loss_of_log_softmax(logits.detach(), targets),
+            "The number is right, and nothing can be trained with it: `.item()`, `.detach()` or `float()` cuts it off from the logits that made it.",
+            lambda seen: not any(gradient is not None for gradient in seen.gradients or ()),
         ),
     ],
     forbids=["cross_entropy", "nll_loss"],

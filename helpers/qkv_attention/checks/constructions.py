@@ -261,7 +261,8 @@ query_for_pair = Check(
             "a scale that is too small", lambda keys, a, b: keys[a] + keys[b],
             "The direction is right: a and b score alike, the others 0. But the others count *together*: with a score of s each of them still gets e^−s "
             "of what a gets. What happens to that if the query is ten times as long?",
-            lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]] + seen.args[0][seen.args[2]]),
+            lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]] + seen.args[0][seen.args[2]])
+            and not _others_ignored(seen.output, *seen.args),
         ),
         Misconception(
             "one key of the two", lambda keys, a, b: 100 * keys[a],

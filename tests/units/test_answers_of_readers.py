@@ -1,0 +1,147 @@
+"""Wrong answers that readers of units 02 and 03 gave, and that have no name of their own: each loses points, and its card doesn't
+call it something that it is not. Cases that others could do without stand or fall with these."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from helpers import check
+from helpers.masking.masks import causal_mask
+from helpers.qkv_attention.scores import (
+    additive_score,
+    cosine_score,
+    dot_score,
+    general_score,
+    location_score,
+    scaled_dot_score,
+)
+
+SCORES = [cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score]
+
+
+def softmax_in_place(x, dim):
+    x -= x.max(dim=dim, keepdim=True).values
+    return x.exp() / x.exp().sum(dim=dim, keepdim=True)
+
+
+def as_wide_as_the_query(query, keys, values):
+    output = torch.zeros_like(query)
+    for weight, value in zip(torch.softmax(keys @ query, 0), values):
+        output = output + weight * value[: len(output)]
+    return output
+
+
+def as_wide_as_there_are_tokens(n, d):
+    basis = torch.linalg.qr(torch.randn(n, d)).Q
+    return 20 * basis, 20 * basis, basis
+
+
+def turned_in_the_first_two_axes(k1, k2):
+    gap, query = k1 - k2, torch.zeros_like(k1)
+    query[0], query[1] = gap[1], -gap[0]
+    return query
+
+
+def pair_written_into_the_keys(keys, a, b):
+    query = keys[a]
+    query += keys[b]
+    query *= 50
+    return query
+
+
+def query_for_pair(keys, a, b):
+    return 50 * (keys[a] + keys[b])
+
+
+def softmax_of_attention_in_float32(q, k, v):
+    weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1, dtype=torch.float32)
+    return weights.to(v.dtype) @ v
+
+
+def queries_scaled_in_place(q, k, v):
+    q /= math.sqrt(q.shape[-1])
+    return torch.softmax(q @ k.mT, -1) @ v
+
+
+def largest_gap_so_far():
+    worst = torch.tensor(0.0)
+
+    def gap(layer, x, p):
+        nonlocal worst
+        worst = torch.maximum(worst, (layer(p @ x) - p @ layer(x)).abs().max())
+        return worst
+
+    return gap
+
+
+def ways_of_the_rising_weights(weights, values):
+    direction = torch.linalg.svd(torch.cat([values, torch.ones(len(values), 1)], dim=1).T).Vh[-1]
+    rising = direction > 0
+    return weights + 0.5 * (weights[rising] / direction[rising]).min() * direction
+
+
+def a_step_of_fixed_length(weights, values):
+    return weights + 0.1 * torch.linalg.svd(torch.cat([values, torch.ones(len(values), 1)], dim=1).T).Vh[-1]
+
+
+def scores_filled_in_place(scores, mask):
+    empty = ~mask.any(-1, keepdim=True)
+    return scores.masked_fill_(~mask & ~empty, -math.inf).softmax(-1).masked_fill(empty, 0)
+
+
+def causal_steps_in_place(q, k, v):
+    q /= math.sqrt(q.shape[-1])
+    scores = (q @ k.mT).masked_fill(~causal_mask(q.shape[-2], k.shape[-2]), -math.inf)
+    return scores, scores.softmax(-1), scores.softmax(-1) @ v
+
+
+def targets_overwritten(logits, targets):
+    kept = targets != -100
+    targets[~kept] = 0
+    return -(logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0] * kept).sum() / kept.sum()
+
+
+def x_overwritten(model, x):
+    before = model(x)
+    for t in range(len(x) - 1, 0, -1):
+        x[t:] = torch.randn_like(x[t:])
+        if (model(x)[:t] - before[:t]).abs().max() > 1e-5:
+            return True
+    return False
+
+
+ANSWERS = {
+    "softmax": [softmax_in_place],
+    "attend": [as_wide_as_the_query],
+    "select_one_value": [as_wide_as_there_are_tokens],
+    "equal_attention": [
+        (turned_in_the_first_two_axes, query_for_pair),
+        (turned_in_the_first_two_axes, pair_written_into_the_keys),
+    ],
+    "score_functions": [[lambda q, k: F.cosine_similarity(q[:, None], k[None], dim=-1), *SCORES[1:]]],
+    "scaled_dot_product_attention": [softmax_of_attention_in_float32, queries_scaled_in_place],
+    "permutation_equivariance": [largest_gap_so_far()],
+    "same_output_other_weights": [ways_of_the_rising_weights, a_step_of_fixed_length],
+    "masked_softmax": [scores_filled_in_place],
+    "causal_attention": [causal_steps_in_place],
+    "copy_without_mask": [targets_overwritten],
+    "leaks_future": [x_overwritten],
+}
+NEVER = (
+    "equal values",
+    "the zero query vector",
+    "compared bit for bit",
+    "a tolerance that is too loose",
+    "the first output only",
+)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"), [(name, answer) for name, answers in ANSWERS.items() for answer in answers]
+)
+def test_it_loses_points_and_is_called_nothing_that_it_is_not(exercise, answer):
+    score = getattr(check, exercise)(*(answer if isinstance(answer, (tuple, list)) else (answer,)), points=8, seed=3)
+    assert not score.full
+    assert score.diagnosis not in NEVER
