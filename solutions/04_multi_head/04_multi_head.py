@@ -23,6 +23,9 @@
 # - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
 #
 # **How to work.** As in unit 02: read, predict, write, run the check. You have about two and a half hours, and 23 points to earn.
+#
+# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call owes
+# nothing to the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -118,7 +121,7 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # %% [markdown]
 # ### 4.3 One head at a time  ●●○ · 20 min · 3 points
 #
-# Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three projections of its own, down to its width $d_h$:
+# Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three projections of its own, to its width $d_h$:
 #
 # $$\text{head}_i = \operatorname{softmax}\!\left(\frac{(X W_Q^{(i)})\,(M W_K^{(i)})^\top}{\sqrt{d_h}}\right) M W_V^{(i)}, \qquad
 # \text{output} = [\,\text{head}_1, \dots, \text{head}_h\,]\; W_O$$
@@ -126,12 +129,14 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # The queries come from $X$. Keys and values come from $M$, the **memory**. If $M = X$, this is self-attention. If $M$ is another sequence, it is
 # **cross-attention**: a French sentence that is being written asks the English one.
 #
+# The width of a head is the last axis of `w_q`. In the paper it is $d/h$; here it may be any.
+#
 # The mask is boolean, `True` = may attend, and holds for every head. Each row allows at least one key.
 #
 # **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is $\sqrt{64} = 8$ (section 2.7). What would dividing by
 # $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead of 1, and all heads would look everywhere.
 #
-# Write a loop over the heads. It is slow, and it can't be misread: the next exercise must give the same. Write the attention itself out, without
+# A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is advice.) Write the attention itself out, without
 # `F.scaled_dot_product_attention`.
 
 # %% nbgrader={"grade": false, "grade_id": "multi_head_loop", "locked": false, "schema_version": 3, "solution": true}
@@ -177,12 +182,13 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # ### 4.4 All heads at once  ●●● · 30 min · 4 points
 #
 # Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
-# result is head $i$. That is what `split_heads` cuts. So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
+# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). Call it, `self.w_q(x)`, and you need not think of it.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
 #
 # $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
 # \xrightarrow{\;W_O\;} (b, n, d)$$
 #
-# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence. The scores are $(b, h, n, m)$.
+# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
+# $(b, h, n, m)$.
 # **Before you write:** shapes are lined up from the right. With which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing?
 # And when would you get an error, when silence?
 #
@@ -214,7 +220,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "b n d"]:
         """Queries from x, keys and values from memory (from x if there is none).
 
-        mask: (n, m) or (b, n, m), True = may attend."""
+        mask: (n, m) or (b, n, m), True = may attend; without one every key is visible."""
         ### BEGIN SOLUTION
         memory = x if memory is None else memory
         projected = self.w_q(x), self.w_k(memory), self.w_v(memory)
@@ -254,27 +260,28 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 # %% [markdown]
 # ### 4.5 Why more than one head?  ●○○ · 10 min
 #
-# A small task decides it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer shall name **two** of them: the first of all, and
-# the one just before. The width is 32 in every run. Only the number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of
-# parameters.
+# A small task decides it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer must name **two** of them: the first of all, and
+# the one just before. What a head looks at depends on *places* alone: queries and keys are made from positions, values from tokens. The width is 32 in every run. Only the
+# number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of parameters.
 #
 # **Predict:** which runs solve the task? And if two heads do, what will each have learned to look at?
 
 # %%
-def train_two_answers(h, n=8, kinds=8, d=32, steps=120):
+def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
     """Train one layer of PyTorch's own attention to name the first and the previous token."""
     torch.manual_seed(1)
     embed, place = nn.Embedding(kinds, d), nn.Embedding(n, d)
     layer, read = nn.MultiheadAttention(d, h, batch_first=True), nn.Linear(d, 2 * kinds)
     parameters = [p for part in (embed, place, layer, read) for p in part.parameters()]
-    optimiser = torch.optim.Adam(parameters, lr=0.02)
+    optimiser = torch.optim.Adam(parameters, lr)
     losses = []
     for _ in range(steps):
         tokens = torch.randint(kinds, (32, n))
-        wanted = torch.stack([tokens[:, :1].expand(-1, n), tokens.roll(1, dims=1)], dim=-1)
-        x = embed(tokens) + place.weight
-        output, weights = layer(x, x, x, average_attn_weights=False)  # weights: (b, h, n, n)
-        loss = F.cross_entropy(read(output[:, 2:]).view(-1, kinds), wanted[:, 2:].flatten())
+        first, previous = tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]  # asked for at positions 2 … n − 1
+        places = place.weight.expand(32, n, d)
+        output, weights = layer(places, places, embed(tokens), average_attn_weights=False)  # weights: (b, h, n, n)
+        answers = read(output[:, 2:]).view(-1, kinds)
+        loss = F.cross_entropy(answers, torch.stack([first, previous], dim=-1).flatten())
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -286,31 +293,34 @@ losses, maps = {}, {}
 for h, name in ((1, "1 head"), (2, "2 heads"), (4, "4 heads")):
     losses[name], maps[name] = train_two_answers(h)
 del maps["4 heads"]  # three maps are enough to look at
-plots.heads_learned(losses, math.log(8) / 2, maps)
+plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 
 # %% [markdown]
-# A row is a query, a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.)
+# A row is a query, a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.) Try other seeds and learning rates: now and then two heads get stuck
+# too, for both can fall for the same token. One head never comes below the dashed line, however long it is trained.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_many_heads_question", "locked": true, "schema_version": 3, "solution": false}
 # **What can two heads do that one cannot?  ●●○ · 5 min · 1 point**
 #
-# The single head has as many parameters as the two together, and could be trained for ever. Why does its loss stay where it is? And why is
+# The single head has as many parameters as the two together. Why does its loss stay above the dashed line, however long it is trained? And why is
 # "look at both tokens, half and half" no way out?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
 # - ½ point: one head has one distribution over the keys for each query. It must choose between the two tokens or share its attention between them;
 #   two heads have a distribution each.
-# - ½ point: half and half gives the sum (mean) of the two values, and the sum does not say which value came from where: (A first, B before) and (B first, A
+# - ½ point: half and half gives the mean of the two values, and the mean does not say which value came from where: (A first, B before) and (B first, A
 #   before) give the same output. Two heads write into different features, so W_O can tell them apart.
 #
-# Accept: "the averaged output mixes both and can't be unmixed". "More heads have more parameters" is wrong and earns nothing.
+# Also right for the second half: with unequal shares the larger one can be read, but what is read of the smaller one is always outvoted by the larger. Accept: "the averaged output mixes both and can't be unmixed".
+# "More heads have more parameters" is wrong and earns nothing. (The claim needs both: attention by place alone, and an answer that is linear in the output. A head that looks at tokens too can solve this task.)
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_many_heads", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# For each query a head has one set of weights that sum to 1. If it looks at the first token it can't look at the one before, so one answer stays a guess
-# among 8 tokens: a loss of $\ln 8$ on half of the answers, $\tfrac12 \ln 8 = 1.04$ on average, and that is where the curve stays. If it shares its attention half and half, the output is the mean of two
-# values. A mean doesn't say which of its parts was the first token and which the previous one: swap the two and the output is the same. Two heads bring
+# For each query a head has one set of weights that sum to 1, here fixed by the places. If it looks at the first token it can't look at the one before, so one answer stays a guess
+# among 8 tokens: a loss of $\ln 8$ on half of the answers, 1.04 on average. If it shares its attention half and half, the output is the mean of two
+# values. A mean doesn't say which of its parts was the first token and which the previous one: swap the two and the output is the same. A little more for one of them names that one, and leaves
+# the other a guess between two: that is the dashed line, $\ln 2$ on half of the answers, in the 7 of 8 cases in which the two tokens differ. Two heads bring
 # two distributions, and write what they find into different features, so that $W_O$ and the layers after it can tell them apart.
 
 # %% [markdown]
@@ -389,7 +399,7 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_d_over_h_question", "locked": true, "schema_version": 3, "solution": false}
 # **Why $d_h = d/h$?  ●○○ · 5 min · 1 point**
 #
-# Say what this choice keeps constant when the number of heads is changed. Then say what is lost when it is pushed to the end: $h = d$ heads of width 1.
+# Say what this choice keeps constant when the number of heads is changed. Then say what is lost in the extreme case: $h = d$ heads of width 1.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -408,7 +418,7 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 # %% [markdown]
 # ### 4.8 The output is a sum over heads  ●●○ · 15 min · 2 points
 #
-# "Concatenate, then multiply by $W_O$" hides something. Cut $W_O$ into $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
+# "Concatenate, then multiply by $W_O$" hides something. ($d_h$ is free here too: it need not be $d/h$.) Cut $W_O$ into $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
 #
 # $$[\,\text{head}_1, \dots, \text{head}_h\,]\; W_O = \sum_{i} \text{head}_i\, W_O^{(i)}$$
 #
@@ -548,21 +558,23 @@ plots.stream_columns(x, "^ABCDA", {"token": V, "empty": V, "position": N})
 
 # %% [markdown]
 # A **head** is four matrices: `w_q` and `w_k`, both $(d, d_h)$; `w_v`, $(d, d_v)$; and `w_o`, $(d_v, d)$. It adds `weights @ (x @ w_v) @ w_o` to the stream. The widths $d_h$ and
-# $d_v$ are yours to choose, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99.
+# $d_v$ are yours to choose, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99, and a one-hot may be off by 0.01 as well. Your heads must work for any $v \ge 2$ and $n$, and for
+# sequences of any length up to $n$.
 #
 # **(a) `previous_token_head`**: position $i$ gives all its attention to position $i - 1$ (position 0 sees only itself), and writes *which token* stood there into the empty columns, as a
 # one-hot, and nothing anywhere else.
 #
-# **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for.
+# **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for. It reads the stream as it is at first, before (a) has written.
 #
-# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares. If
-# there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
+# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares (in `^BAA` the last $A$ finds itself:
+# its previous token is an $A$). If there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
 # next.
 #
-# **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of position $j$ the one-hot vector of $j$. The score of $(i, j)$ is $100$ if $j = i - 1$, else 0.
+# **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of position $j$ the one-hot vector of $j$. Then $d_h = n$, and the score of $(i, j)$ is $100/\sqrt n$ if
+# $j = i - 1$, else 0: with $n = 12$ that is 29. Where $n$ is large it gets weak.
 # A row of `w_q` says what one column of the stream turns into. Which rows are not zero?
 #
-# **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal?
+# **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal? And what has (a) written at position 0, which sees only itself?
 
 # %% nbgrader={"grade": false, "grade_id": "two_hand_made_heads", "locked": false, "schema_version": 3, "solution": true}
 def previous_token_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -689,7 +701,7 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 #
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #
-# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still look?
+# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still put more than half of the weight that it puts on its own token? The result is in float32.
 
 # %% nbgrader={"grade": false, "grade_id": "alibi_bias", "locked": false, "schema_version": 3, "solution": true}
 def alibi_bias(n: int, h: int) -> Float[Tensor, "h n n"]:

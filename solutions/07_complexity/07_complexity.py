@@ -22,7 +22,8 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. You have about three hours, and
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
+# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about three hours, and
 # 28 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -118,7 +119,8 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 #
 # $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
 #
-# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4.
+# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4. Operands and result have the same dtype. It may be any, here and below:
+# float64 has 8 bytes, and the int8 of quantised weights has 1.
 #
 # **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
 #
@@ -148,7 +150,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 # ### 7.4 A layer that reads  ●●● · 30 min · 4 points
 #
 # Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at once**. This is what happens in
-# training, and when a prompt is read (prefill).
+# training, and when a prompt is read (**prefill**).
 #
 # | row | operation |
 # |---|---|
@@ -160,7 +162,8 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `ffn` | $d \to d_{ff} \to d$. The activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
-# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in 7.2. Scale, mask, norms,
+# For each row return **(FLOPs, elements moved)**, in a new dict at each call. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
+# the next one reads is counted in both. Scale, mask, norms,
 # biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09.
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
@@ -233,10 +236,11 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # %% [markdown]
 # ### 7.5 A layer that writes  ●●● · 20 min · 3 points
 #
-# A model that writes has one new token for each of $b$ sequences. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
+# A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
 # is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
 #
-# The rows are the same. The cached keys are an operand of `scores`, the cached values one of `weighted_sum`: they have to be read.
+# The rows are the same. `qkv` writes the new key and value straight into the cache: that costs nothing extra. Then all $n$ cached keys are an operand of `scores`, and all $n$
+# values one of `weighted_sum`: they have to be read, the new token's own among them.
 #
 # **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5 elements. Row: (40, 34).
 #
@@ -290,11 +294,11 @@ plots.cost_shares({
 
 # %% [markdown]
 # **What you should see.** FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
-# "computes nothing", moves the most. When one text is written, nearly all that moves is weights. With 64 texts the weights are shared, and the caches take over.
+# "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
 #
 # ### 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
-# Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Short texts are ruled by the one, long texts by the other. At which
+# Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
 # $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
 #
 # **Check by hand:** the first Transformer had $d = 512$ and $d_{ff} = 2048$. The two sides meet at 3072 tokens.
@@ -330,8 +334,9 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
 #
 # - **cost**: how the FLOPs of one layer grow. Projections that all of them need are left out.
-# - **steps**: how many operations have to wait for each other, if there are as many processors as you like.
-# - **path**: the longest way between two tokens, in steps (or in layers, where one layer doesn't reach everywhere).
+# - **steps**: how many operations of one layer have to wait for each other, if there are as many processors as you like. A matrix product is one operation, whatever its size.
+# - **path**: the longest way between two tokens. In `recurrent` it runs from state to state, so count states. In the others it runs from layer to layer, so count layers (not the
+#   steps inside a layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
 #
 # | row | how it works |
 # |---|---|
@@ -346,8 +351,9 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. But $k$ and $r$ are sizes here, no constants. The check calls your function with
-# enormous sizes, such as $n = 2^{100}$, squares one of them and sees by how much the result grows. So write formulas, and no loops.
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
+# and $r$ are sizes here, no constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
+# So write formulas: a loop over $n$ tokens would never end.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
 
@@ -429,7 +435,8 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65 000/320 ≈ 203 FLOPs per byte. A matrix times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s,
 # half a percent.
 #
-# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`.
+# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
+# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (The sizes there are powers of two or round numbers, so rounding flips nothing.)
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -506,7 +513,7 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ### 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Turn it round: so many bytes are free. What is the largest $n$ whose score matrices fit?
+# Turn it round: so many bytes are free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
 #
 # **Before you write:** with four times the memory, how much longer may the text be?
 
@@ -575,7 +582,7 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 #
 # Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
 #
-# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to $w$ ordinary tokens (itself among them) and to all $g$ global ones. A global token attends to all $n + g$.
+# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
 # Return the FLOPs of scores and weighted sum.
 #
 # **By hand.** $n = 6$, $w = 3$, $g = 1$: the ordinary tokens have 6·(3 + 1) pairs, the global one has 7. That is 31 of 49.
@@ -609,7 +616,7 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 # %% [markdown]
 # ### 7.13 Patches or channels?  ●●○ · 15 min · 1 point
 #
-# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Turn the matrix, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
+# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, turn them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
 # over all $n$ patches (XCiT, El-Nouby et al., 2021).
 #
 # Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512 channels? Count fairly. Both need their queries, keys and values, and an output projection:
@@ -620,7 +627,7 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 #
 # Return the FLOPs of both, **with** the four projections.
 #
-# **By hand.** $n = 2$, $d = 4$, $h = 1$. Between patches: 2×2 scores, each a dot product of length 4: 32 FLOPs. Between channels: 4×4 scores, each of length 2: 64 FLOPs. The weighted sums cost as much again.
+# **By hand.** $n = 2$, $d = 4$, $h = 1$. Between patches: 2×2 scores, each a dot product of length 4: 32 FLOPs. Between channels: 4×4 scores, each of length 2: 64 FLOPs. The weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 2 \cdot 4 \cdot 4 = 256$ FLOPs. Together (320, 384).
 
 # %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
 def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
@@ -665,14 +672,14 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # ### 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
 # Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. To look up an
-# embedding takes no product.
+# embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
 # 3 products for each token, 2 FLOPs each:
 #
 # $$\text{training FLOPs} \approx 6 \cdot \text{parameters} \cdot \text{tokens}$$
 #
-# This rule of thumb (Kaplan et al., 2020) leaves something out: the products *without* weights. Give the exact number: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
+# This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
 # saves nothing: the product is computed in full and half of it is hidden afterwards.
 #
 # **By hand.** One layer without vocabulary, $d = 2$, $d_{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.

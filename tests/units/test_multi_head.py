@@ -1,5 +1,7 @@
 """The references of unit 04 against PyTorch's own operators, in float64."""
 
+import math
+
 import matplotlib.pyplot as plt
 import pytest
 import torch
@@ -141,3 +143,50 @@ def test_pytorchs_own_layer_in_disguise_is_found():
 
     score = check.MultiHeadAttention(Disguised, points=4)
     assert score == 0 and score.diagnosis == "forbidden function"
+
+
+def two_answers(h, seed, rate, steps=150, n=8, kinds=8, d=32):
+    """The mean loss at the end of the task of 4.5: name the first token and the previous one; attention by place alone."""
+    torch.manual_seed(seed)
+    embed, place = nn.Embedding(kinds, d), nn.Embedding(n, d)
+    layer, read = nn.MultiheadAttention(d, h, batch_first=True), nn.Linear(d, 2 * kinds)
+    optimiser = torch.optim.Adam([p for part in (embed, place, layer, read) for p in part.parameters()], rate)
+    losses = []
+    for _ in range(steps):
+        tokens = torch.randint(kinds, (32, n))
+        places = place.weight.expand(32, n, d)
+        answers = read(layer(places, places, embed(tokens))[0][:, 2:]).view(-1, kinds)
+        wanted = torch.stack([tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]], dim=-1)
+        loss = F.cross_entropy(answers, wanted.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return sum(losses[-20:]) / 20
+
+
+def test_one_head_stays_above_the_bound_of_section_5_and_two_get_below():
+    bound = 7 / 16 * math.log(2)
+    assert all(two_answers(1, seed, rate) > bound for seed, rate in [(1, 0.01), (2, 0.005)])
+    assert min(two_answers(2, seed, 0.01) for seed in (1, 2)) < 0.05
+
+
+def best_loss(share):
+    """Of all answers that are linear in share · value + (1 − share) · value: tables of logits for each token, found by descent."""
+    first, previous = (t.flatten() for t in torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij"))
+    tables = torch.zeros(2, 8, 8, requires_grad=True)
+    optimiser = torch.optim.LBFGS([tables], max_iter=200, line_search_fn="strong_wolfe")
+
+    def step():
+        logits = share * tables[:, first] + (1 - share) * tables[:, previous]
+        loss = (F.cross_entropy(logits[0], first) + F.cross_entropy(logits[1], previous)) / 2
+        optimiser.zero_grad()
+        loss.backward()
+        return loss
+
+    optimiser.step(step)
+    return step().item()
+
+
+def test_no_attention_by_place_alone_gets_one_head_below_the_bound():
+    assert all(best_loss(share) > 7 / 16 * math.log(2) - 1e-3 for share in (0.5, 0.55, 0.7, 1.0))

@@ -176,6 +176,11 @@ arithmetic_intensity = Check(
             raises="TypeError",
         ),
         Misconception(
+            "bits, of floating-point dtypes alone", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits),
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            raises="TypeError",
+        ),
+        Misconception(
             "elements per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, 1),
             "Intensity is FLOPs divided by bytes. Yours is upside down, and in elements.",
         ),
@@ -325,6 +330,26 @@ def _kept(table, *sizes):
     return rows
 
 
+def _doubled(table):
+    return lambda *sizes: table(*(2 * size for size in sizes))
+
+
+def _one_dict(table):
+    """The same dict at every call: a later one changes what an earlier one has returned."""
+    rows = {}
+
+    def filled(*sizes):
+        rows.update(table(*sizes))
+        return rows
+
+    return filled
+
+
+ONE_DICT = (
+    "Your function hands out the same dict at every call. The next call (here: all sizes doubled) changes the table that an earlier one returned. Make a "
+    "new dict inside the function."
+)
+
 training_table = Table(
     reference=costs.training_table,
     columns=PARTS,
@@ -401,6 +426,10 @@ training_table = Table(
         Misconception(
             "a total without the FFN", _total_without_ffn,
             "The total is the sum of all rows: attention and the FFN.", in_rows(_total_without_ffn, "total"),
+        ),
+        Misconception(
+            "one dict for all calls", _one_dict(costs.training_table), ONE_DICT,
+            in_rows(_doubled(costs.training_table), "qkv", "scores", "softmax"),
         ),
         Misconception(
             "one wide product for Q, K and V", _one_wide_product,
@@ -586,6 +615,10 @@ decode_table = Table(
         Misconception(
             "one key too many", _one_more_key,
             "The n keys in the cache include the new token's own.", in_rows(_one_more_key, "scores"),
+        ),
+        Misconception(
+            "one dict for all calls", _one_dict(costs.decode_table), ONE_DICT,
+            in_rows(_doubled(costs.decode_table), "qkv", "scores", "softmax"),
         ),
         Misconception(
             "one key too few", _one_key_less,

@@ -44,7 +44,7 @@ def memory_at_the_ridge(flops, elements, dtype, peak, bandwidth):
 
 def a_rounded_ridge(flops, elements, dtype, peak, bandwidth):
     intensity = flops / (elements * dtype.itemsize)
-    return (intensity * bandwidth, "memory") if intensity < peak // bandwidth else (peak, "compute")
+    return min(peak, intensity * bandwidth), "memory" if intensity < peak // bandwidth else "compute"
 
 
 def no_roof(flops, elements, dtype, peak, bandwidth):
@@ -131,7 +131,7 @@ roofline = Check(
         ),
         Misconception(
             "a ridge that is rounded down", a_rounded_ridge,
-            "`//` makes a whole number of peak / bandwidth, and what lies between that and the ridge gets the wrong ceiling. Compare without "
+            "`//` makes a whole number of peak / bandwidth, and what lies between that and the ridge gets the wrong name. Compare without "
             "rounding.",
         ),
         Misconception(
@@ -150,6 +150,14 @@ roofline = Check(
             "An operation without FLOPs, such as the softmax, only moves its elements: its intensity is 0, and it is bound by memory. Divide "
             "by the bytes, which are never 0.",
             raises="ZeroDivisionError",
+        ),
+        Misconception(
+            "bits, of floating-point dtypes alone",
+            lambda flops, elements, dtype, peak, bandwidth: _attainable(
+                flops, elements, torch.finfo(dtype).bits, peak, bandwidth
+            ),
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            raises="TypeError",
         ),
         Misconception(
             "only floating-point dtypes", only_floating_dtypes,

@@ -65,6 +65,11 @@ score_memory = Check(
             raises="TypeError",
         ),
         Misconception(
+            "bits, of floating-point dtypes alone", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits,
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            raises="TypeError",
+        ),
+        Misconception(
             "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
             "A token meets the tokens of its own sequence alone: b matrices of n × n, not one of bn × bn.",
         ),

@@ -74,9 +74,20 @@ def place_of_the_key_alone(n, h):
     return _bias(_slopes(h), -torch.arange(n).float().expand(n, n), _later(n))
 
 
+def zero_times_infinity(n, h):
+    return _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool)) + _later(n).float() * -torch.inf
+
+
+def heads_in_one_memory(n, h):
+    bias = _bias([1.0], _distance(n), _later(n)).expand(h, n, n)
+    for k, slope in enumerate(_slopes(h)):
+        bias[k].mul_(slope)
+    return bias
+
+
 alibi_bias = Check(
     reference=reference,
-    cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16)],
+    cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16), sized(n=4, h=6)],
     misconceptions=[
         Misconception(
             "heads numbered from 0", heads_numbered_from_0,
@@ -110,6 +121,44 @@ alibi_bias = Check(
         Misconception(
             "the place of the key instead of the distance", place_of_the_key_alone,
             "What counts is how far the key lies behind the query, i − j, not where it stands.",
+        ),
+        Misconception(
+            "an exponent that is rounded down",
+            lambda n, h: _bias([2.0 ** -(8 * k // h) for k in range(1, h + 1)], _distance(n), _later(n)),
+            "`8 * k // h` is a whole number, and 8k/h need not be one: with 6 heads the first slope is 2^(−8/6). Divide with `/`.",
+        ),
+        Misconception(
+            "zero times infinity", zero_times_infinity,
+            "0 · ∞ is NaN, so a product with ∞ spoils every entry that should stay. Use `masked_fill` or `torch.where`.",
+        ),
+        Misconception(
+            "the diagonal hidden too",
+            lambda n, h: _bias(_slopes(h), _distance(n), torch.ones(n, n, dtype=torch.bool).triu()),
+            "A token sees itself: j = i is not later, and its bias is 0. `triu(1)` starts above the diagonal.",
+        ),
+        Misconception(
+            "a large number for −∞",
+            lambda n, h: _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool)).masked_fill(_later(n), -1e9),
+            "−∞ is asked for: `-torch.inf`. A finite number hides only what is far above it.",
+        ),
+        Misconception(
+            "slopes evenly spaced between the first and the last",
+            lambda n, h: _bias(torch.linspace(2 ** (-8 / h), 2**-8, h), _distance(n), _later(n)),
+            "The first and the last slope are right. In between they are a geometric sequence: each is the one before times 2^(−8/h).",
+        ),
+        Misconception(
+            "heads that share one memory", heads_in_one_memory,
+            "`expand` makes no copies: all heads are the same numbers, and a change in place to one of them changes all. Multiply into a new "
+            "tensor.",
+        ),
+        Misconception(
+            "slopes that don't know h",
+            lambda n, h: _bias([2.0 ** (-8 * k) for k in range(1, h + 1)], _distance(n), _later(n)),
+            "The exponent is −8k/h: all h slopes lie between 1 and 2^(−8).",
+        ),
+        Misconception(
+            "factors instead of terms", lambda n, h: _bias(_slopes(h), _distance(n), _later(n)).exp(),
+            "e^bias is what the weights are multiplied by in the end. Asked for is the bias itself, which is added to the scores.",
         ),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention
 
 from .. import grouped_query
+from .heads import AS_PRECISE
 
 __all__ = ["grouped_query_attention"]
 
@@ -60,6 +61,41 @@ def one_softmax_for_a_group(q, k, v) -> Tensor:
     return shares.flatten(1, 2) @ v
 
 
+def copied_h_kv_times(q, k, v) -> Tensor:
+    return attention(q, k.repeat_interleave(k.shape[1], dim=1), v.repeat_interleave(k.shape[1], dim=1))
+
+
+def runs_of_h_kv_heads(q, k, v) -> Tensor:
+    index = (torch.arange(q.shape[1]) // k.shape[1]).clamp(max=k.shape[1] - 1)
+    return attention(q, k[:, index], v[:, index])
+
+
+def groups_swapped_in_the_output(q, k, v) -> Tensor:
+    size = q.shape[1] // k.shape[1]
+    right = attention(q, k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1))
+    return right.unflatten(1, (-1, size)).transpose(1, 2).flatten(1, 2)
+
+
+def expanded(q, k, v) -> Tensor:
+    b, h, _, d_h = q.shape
+    return attention(q, k.expand(b, h, k.shape[2], d_h), v.expand(b, h, k.shape[2], d_h))
+
+
+def causal(q, k, v) -> Tensor:
+    size = q.shape[1] // k.shape[1]
+    earlier = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+    return attention(q, k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1), mask=earlier)
+
+
+def not_copied(q, k, v) -> Tensor:
+    return attention(q, k, v)
+
+
+def queries_dealt_out(q, k, v) -> Tensor:
+    grouped = q.unflatten(1, (-1, k.shape[1])).transpose(1, 2)  # (b, h_kv, size, n, d_h)
+    return attention(grouped, k.unsqueeze(2), v.unsqueeze(2)).flatten(1, 2)
+
+
 grouped_query_attention = Check(
     reference=grouped_query.grouped_query_attention,
     cases=[
@@ -68,7 +104,9 @@ grouped_query_attention = Check(
         sized(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
         sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
         sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
+        sized(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, label="float64, 4 key/value heads"),
     ],
+    properties=[AS_PRECISE],
     misconceptions=[
         Misconception(
             "heads dealt out in turn", heads_dealt_out_in_turn,
@@ -111,6 +149,38 @@ grouped_query_attention = Check(
         Misconception(
             "scaled by the width of all heads", scaled_by_the_whole_width,
             "A score is a dot product of d_h terms, the width of one head.",
+        ),
+        Misconception(
+            "key/value heads copied h_kv times", copied_h_kv_times,
+            "h_kv heads are to become h: each is used h / h_kv times, the size of a group.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "runs of h_kv heads, the rest to the last", runs_of_h_kv_heads,
+            "A group has h / h_kv query heads, not h_kv: query head i belongs to group i // (h / h_kv).",
+        ),
+        Misconception(
+            "heads of the output in another order", groups_swapped_in_the_output,
+            "Each head is right, but they come back in another order than the queries. Join the two axes (h_kv, h / h_kv) as they stand.",
+        ),
+        Misconception(
+            "expand for any number of heads", expanded,
+            "`expand` repeats axes of size 1 only: that does for one key/value head, or for h of them. In between each must be copied, or the "
+            "queries grouped.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "key/value heads as they are", not_copied,
+            "h query heads can't meet h_kv key heads one by one. Each key/value head serves a run of h / h_kv query heads.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "a causal mask that nobody asked for", causal,
+            "There is no mask here: every query sees all m keys.",
+        ),
+        Misconception(
+            "query heads dealt out to the groups in turn", queries_dealt_out,
+            "The h query heads are cut into (h_kv, h / h_kv), in this order: neighbours share a key/value head.",
         ),
     ],
     within=(1e-4, 1e-4),

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
 
 from .. import heads as multi_head
@@ -23,6 +23,17 @@ __all__ = [
 
 ROUNDING = (1e-4, 2e-4)  # large scores cost digits, and the outputs are of size 1 to 10
 
+
+def _as_precise(output, *inputs) -> bool:
+    dtypes = [t.dtype for t in inputs if isinstance(t, Tensor) and t.is_floating_point()]
+    return output.dtype == torch.float64 or torch.float64 not in dtypes
+
+
+AS_PRECISE = Property(
+    "float64 where float64 comes in", _as_precise,
+    "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is float32 unless you say `dtype=`.",
+)  # fmt: skip
+
 # ---------------------------------------------------------------------------------------------- cut and join the width
 
 split_heads = Check(
@@ -30,7 +41,9 @@ split_heads = Check(
     cases=[
         sized(b=2, n=5, d=12, h=3), sized(b=3, n=4, d=8, h=2), sized(b=2, n=6, d=9, h=3, label="n = 6, d_h = h = 3"),
         sized(b=1, n=3, d=7, h=1, label="one head"), sized(b=2, n=4, d=5, h=5, label="heads of width 1"),
+        sized(b=2, n=3, d=6, h=2, dtype=torch.float64, label="float64"),
     ],
+    properties=[AS_PRECISE],
     misconceptions=[
         Misconception(
             "a view without a transpose", lambda x, h: x.reshape(len(x), h, x.shape[1], -1),
@@ -54,6 +67,27 @@ split_heads = Check(
             "all features for every head", lambda x, h: x.unsqueeze(1).expand(-1, h, -1, -1),
             "Here the heads share the width out among them: each gets d/h features, not all d.",
         ),
+        Misconception(
+            "d/h heads of width h", lambda x, h: torch.stack(x.split(h, dim=-1), dim=1),
+            "h is the number of heads, and d/h the width of each. `Tensor.split(h)` makes pieces of size h, `chunk(h)` makes h pieces.",
+        ),
+        Misconception(
+            "axes of size 1 squeezed away", lambda x, h: x.reshape(*x.shape[:2], h, -1).transpose(1, 2).squeeze(),
+            "`squeeze()` drops every axis of size 1: with one sequence, one head or heads of width 1 an axis is missing.",
+        ),
+        Misconception(
+            "tokens and features swapped before the cut", lambda x, h: x.transpose(1, 2).reshape(len(x), h, x.shape[1], -1),
+            "After that transpose the numbers come feature by feature, and a reshape to (…, n, d_h) reads several tokens into one row. Cut the "
+            "features first, then transpose.",
+        ),
+        Misconception(
+            "the heads in reverse order", lambda x, h: x.reshape(*x.shape[:2], h, -1).transpose(1, 2).flip(1),
+            "Head 0 gets the first d/h features, the last head the last.",
+        ),
+        Misconception(
+            "the head axis before the batch", lambda x, h: x.reshape(*x.shape[:2], h, -1).permute(2, 0, 1, 3),
+            "The batch stays in front: (b, h, n, d_h).",
+        ),
     ],
 )  # fmt: skip
 
@@ -61,8 +95,10 @@ merge_heads = Check(
     reference=multi_head.merge_heads,
     cases=[
         sized(b=2, h=3, n=5, d_h=4), sized(b=3, h=2, n=4, d_h=6), sized(b=2, h=4, n=4, d_h=4, label="h = n = d_h = 4"),
-        sized(b=1, h=1, n=3, d_h=5, label="one head"),
+        sized(b=1, h=1, n=3, d_h=5, label="one head"), sized(b=2, h=2, n=3, d_h=4, dtype=torch.float64, label="float64"),
+        sized(b=1, h=3, n=1, d_h=2, label="one sequence of one token"),
     ],
+    properties=[AS_PRECISE],
     misconceptions=[
         Misconception(
             "merged without a transpose", lambda x: x.reshape(len(x), x.shape[2], -1),
@@ -85,19 +121,40 @@ merge_heads = Check(
             "heads one below the other", lambda x: x.flatten(1, 2),
             "This makes h·n tokens of width d_h. There are still n tokens: it is the width that grows back to h·d_h.",
         ),
+        Misconception(
+            "heads and tokens taken for each other", lambda x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1),
+            "The axes are (b, h, n, d_h), in this order. Your result has h rows of n·d_h numbers; there should be n rows of h·d_h.",
+        ),
+        Misconception(
+            "the heads in reverse order", lambda x: x.flip(1).transpose(1, 2).flatten(2),
+            "Head 0 comes first, the last head last.",
+        ),
+        Misconception(
+            "sequences side by side", lambda x: torch.cat([one.transpose(0, 1).flatten(1) for one in x], dim=-1)[None],
+            "A loop over `x` runs over its first axis, the batch. Sequences stay apart: it is the heads that are joined.",
+        ),
+        Misconception(
+            "a view after the transpose", lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1),
+            "After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. `reshape` and `flatten` "
+            "copy where they must.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "axes of size 1 squeezed away", lambda x: x.transpose(1, 2).flatten(2).squeeze(),
+            "`squeeze()` drops every axis of size 1: one sequence, or one token, loses an axis.",
+        ),
     ],
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------ one head at a time
 
 
-def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0) -> Case:
+def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float32) -> Case:
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
-    into = normal(h, d, d_h, scale=d**-0.5)
-    out = normal(h * d_h, d, scale=(h * d_h) ** -0.5)
-    return given(
-        label, normal(b, n, d, scale=scale), normal(b, m, d, scale=scale), into, into, into, out, visible_mask(n, m)
-    )
+    into = normal(h, d, d_h, scale=d**-0.5, dtype=dtype)
+    out = normal(h * d_h, d, scale=(h * d_h) ** -0.5, dtype=dtype)
+    x, memory = normal(b, n, d, scale=scale, dtype=dtype), normal(b, m, d, scale=scale, dtype=dtype)
+    return given(label, x, memory, into, into, into, out, visible_mask(n, m))
 
 
 def _heads(x, memory, w_q, w_k, w_v, mask, scale) -> list[Tensor]:
@@ -160,13 +217,79 @@ def loop_with_the_first_head_only(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor
     return torch.cat(head * len(w_q), dim=-1) @ w_o
 
 
+def loop_scaled_by_d_over_h(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    width = x.shape[-1] // len(w_q)
+    scale = width**-0.5 if width else math.inf
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, scale), dim=-1) @ w_o
+
+
+def loop_scaled_by_d_h_itself(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, 1 / w_q.shape[-1]), dim=-1) @ w_o
+
+
+def loop_with_a_mask_turned_in_each_turn(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for i in range(len(w_q)):
+        one = slice(i, i + 1)
+        heads += _heads(x, memory, w_q[one], w_k[one], w_v[one], mask if i % 2 == 0 else ~mask, w_q.shape[-1] ** -0.5)
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, score) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, score)
+        heads.append(torch.softmax(scores, dim=-1) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def loop_that_overwrites_x(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    output, d_h = 0, w_q.shape[-1]
+    for i in range(len(w_q)):
+        one = slice(i, i + 1)
+        (head,) = _heads(x, memory, w_q[one], w_k[one], w_v[one], mask, d_h**-0.5)
+        x = head @ w_o[i * d_h : (i + 1) * d_h]
+        output = output + x
+    return output
+
+
+def loop_with_w_o_transposed(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    return torch.cat(_heads(x, memory, w_q, w_k, w_v, mask, w_q.shape[-1] ** -0.5), dim=-1) @ w_o.T
+
+
+def loop_with_values_from_x(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf)
+        heads.append(torch.softmax(scores, dim=-1) @ (x @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])
+        powers = torch.exp(scores - largest(scores)) * mask
+        heads.append(powers / powers.sum(dim=-1, keepdim=True) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def loop_over_the_queries(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -1e9)
+        heads.append(torch.softmax(scores, dim=-2) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
 multi_head_loop = Check(
     reference=multi_head.multi_head_loop,
     cases=[
         loop_case("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
         loop_case("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
         loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
-        loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=4.0),
+        loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
+        loop_case("float64, one sequence", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -208,8 +331,56 @@ multi_head_loop = Check(
             "every head with the first head's weights", loop_with_the_first_head_only,
             "Head i has the weights w_q[i], w_k[i], w_v[i]. With the same weights all heads would see the same.",
         ),
+        Misconception(
+            "d/h taken for the width of a head", loop_scaled_by_d_over_h,
+            "The width of a head is the last axis of w_q. It need not be d/h, so read it from there.",
+        ),
+        Misconception(
+            "scaled by d_h instead of √d_h", loop_scaled_by_d_h_itself,
+            "The spread of a dot product of d_h terms is √d_h. Dividing by d_h itself makes attention too flat.",
+        ),
+        Misconception(
+            "the mask turned round from head to head", loop_with_a_mask_turned_in_each_turn,
+            "`mask = ~mask` inside the loop turns it at every head: the first is right, the second sees just what is hidden. Invert it once.",
+        ),
+        Misconception(
+            "hidden scores of almost 0",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, 1e-9),
+            "A score of 0 is no small score: e⁰ = 1. Hidden keys get −∞ (1e-9 is a tiny number, −1e9 would be a very low one).",
+        ),
+        Misconception(
+            "x overwritten inside the loop", loop_that_overwrites_x,
+            "Every head reads the same tokens. Your second head reads what the first one left in `x`.",
+        ),
+        Misconception(
+            "W_O transposed", loop_with_w_o_transposed,
+            "The heads side by side are multiplied by W_O as it is, from the right. (`F.linear` transposes its weight.)",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "values from the queries' tokens", loop_with_values_from_x,
+            "The keys come from `memory`, and the values belong to those keys: they come from there too.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "exponentials of scores as they are",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, lambda scores: 0.0),
+            "Large scores overflow: e¹⁰⁰ is infinite in float32. Subtract the largest score of each row first, as in unit 02, or use "
+            "`torch.softmax`.",
+        ),
+        Misconception(
+            "one largest score for all rows",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, Tensor.max),
+            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
+            "score.",
+        ),
+        Misconception(
+            "softmax over the queries", loop_over_the_queries,
+            "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores.",
+        ),
     ],
     within=ROUNDING,
+    properties=[AS_PRECISE],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
@@ -217,13 +388,16 @@ multi_head_loop = Check(
 
 
 def _run(
-    layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None
-) -> Tensor:
-    """Build the layer, load the weights, call it with what there is."""
+    layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None,
+    earlier: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Build the layer, load the weights, call it with what there is; before that once with an `earlier` mask (n, n)."""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:
         layer.double()
     layer.load_state_dict(weights)
+    if earlier is not None:
+        layer(x, mask=earlier)
     given_too = {name: value for name, value in (("memory", memory), ("mask", mask)) if value is not None}
     return layer(x, **given_too)
 
@@ -239,9 +413,11 @@ def _weights(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0) -> Case:
-    memory = normal(b, m, d, scale=scale) if m else None
-    return given(label, h, _weights(d), normal(b, n, d, scale=scale), memory, visible_mask(*mask) if mask else None)
+def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=False, dtype=torch.float32) -> Case:
+    memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
+    x = normal(b, n, d, scale=scale, dtype=dtype)
+    inputs = (h, _weights(d), x, memory, visible_mask(*mask) if mask else None)
+    return given(label, *inputs, *([visible_mask(n, n)] if earlier else []))
 
 
 class _Layer(nn.Module):
@@ -412,6 +588,74 @@ class LayerWithTransposedWeights(_Layer):
         return tuple(t @ w.weight + w.bias for t, w in pairs)
 
 
+class LayerWithAnAxisInFrontOfTheQueries(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return torch.softmax(scores if mask is None else scores.masked_fill(~mask.unsqueeze(1), -torch.inf), dim=-1)
+
+
+class LayerThatGuessesTheMask(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        if mask is not None:
+            mask = mask[:, None] if len(mask) == len(scores) else mask
+            scores = scores.masked_fill(~mask, -torch.inf)
+        return torch.softmax(scores, dim=-1)
+
+
+class LayerUnderFourNames(_Layer):
+    def __init__(self, d, h) -> None:
+        super().__init__(d, h)
+        self.w_q = self.w_k = self.w_v = self.w_o
+
+
+class LayerThatKeepsTheMask(_Layer):
+    kept = None
+
+    def weights(self, scores, mask) -> Tensor:
+        self.kept = self.kept if mask is None else mask
+        return super().weights(scores, self.kept)
+
+
+class LayerCutByTheQueriesLength(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        b, n, _ = x.shape
+        q, k, v = (
+            t.view(b, n, self.h, self.d_h).transpose(1, 2) for t in self.project(x, x if memory is None else memory)
+        )
+        return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
+
+
+class LayerWithDropout(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return torch.nn.functional.dropout(super().weights(scores, mask), 0.1, self.training)
+
+
+class LayerWithAResidual(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return x + super().forward(x, memory, mask)
+
+
+class LayerWithAMaskForMemoryAlone(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return super().forward(x, memory, None if memory is None else mask)
+
+
+class LayerWithAMaskForXAlone(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return super().forward(x, memory, mask if memory is None else None)
+
+
+class LayerWithPowers(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        powers = torch.exp(scores) if mask is None else torch.exp(scores) * mask.unsqueeze(-3)
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+
+class LayerWithACausalMask(_Layer):
+    def scores(self, q, k) -> Tensor:
+        scores = super().scores(q, k)
+        return scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
+
+
 MultiHeadAttention = Check(
     reference=multi_head.MultiHeadAttention,
     drive=_run,
@@ -422,8 +666,13 @@ MultiHeadAttention = Check(
         layer_case("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
         layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
         layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
-        layer_case("large scores", n=4, d=10, h=5, scale=3.0),
+        layer_case("large scores", n=4, d=10, h=5, scale=5.5),
+        layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=True),
+        layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
+        layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
+        layer_case("float64", n=3, m=5, d=6, h=2, dtype=torch.float64),
     ],
+    properties=[AS_PRECISE],
     misconceptions=[
         Misconception(
             "heads split by a view alone", LayerWithSplitByView,
@@ -521,6 +770,57 @@ MultiHeadAttention = Check(
             "transposed weights", LayerWithTransposedWeights,
             "`nn.Linear` stores its weight as (out, in) and multiplies by the transpose. Call the module and you need not think of it.",
         ),
+        Misconception(
+            "a head axis in front of the queries", LayerWithAnAxisInFrontOfTheQueries,
+            "`unsqueeze(1)` is right for a mask (b, n, m), but it makes (n, 1, m) of (n, m), and then n meets the heads. Count the new axis from "
+            "the right.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the kind of mask guessed from its size", LayerThatGuessesTheMask,
+            "A mask (n, m) may have n = b by chance. Look at the number of its axes, `mask.dim()`, or count from the right.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "one layer under four names", LayerUnderFourNames,
+            "The four names stand for the same `nn.Linear`, so the weights that are loaded last serve for all. (`[nn.Linear(d, d)] * 4` is one "
+            "object four times.) Make four.",
+        ),
+        Misconception(
+            "the mask kept from an earlier call", LayerThatKeepsTheMask,
+            "A mask belongs to one call. Without one every key is visible, whatever was hidden before.",
+        ),
+        Misconception(
+            "the memory cut with the queries' length", LayerCutByTheQueriesLength,
+            "`x` has n tokens, `memory` has m of its own. Keys and values are (b, m, d): take their length from them.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "dropout in the layer", LayerWithDropout,
+            "The layer draws random numbers: two calls give two outputs. Nobody asks for dropout here.",
+            lambda seen: any("dropout" in name or "bernoulli" in name for name in seen.operations),
+        ),
+        Misconception(
+            "x added to the output", LayerWithAResidual,
+            "The layer returns what its heads found. The residual connection, x + …, belongs to the block around it (unit 05).",
+        ),
+        Misconception(
+            "a mask for cross-attention alone", LayerWithAMaskForMemoryAlone,
+            "Self-attention may be masked too: the mask holds whether there is a memory or not.",
+        ),
+        Misconception(
+            "a mask for self-attention alone", LayerWithAMaskForXAlone,
+            "Cross-attention may be masked too: the mask holds whether there is a memory or not.",
+        ),
+        Misconception(
+            "exponentials of scores as they are", LayerWithPowers,
+            "Large scores overflow: e¹⁰⁰ is infinite in float32. Subtract the largest score of each row first, as in unit 02, or use "
+            "`torch.softmax`.",
+        ),
+        Misconception(
+            "a causal mask that nobody asked for", LayerWithACausalMask,
+            "What is hidden says the mask, and nothing else. Without a mask every query sees all keys, later ones too.",
+        ),
     ],
     within=ROUNDING,
     forbids=["multi_head_attention"],
@@ -562,6 +862,26 @@ head_parameters = Check(
         Misconception(
             "an output bias of width h·d_h", lambda d, h, d_h: 4 * (d + 1) * h * d_h,
             "The output projection goes from h·d_h to d, so its bias has d numbers.",
+        ),
+        Misconception(
+            "four biases of d numbers", lambda d, h, d_h: 4 * d * h * d_h + 4 * d,
+            "A bias is as long as the output of its projection: h·d_h for Q, K and V, and d for the last alone.",
+        ),
+        Misconception(
+            "Q, K and V for one head alone", lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
+            "Every head has projections of its own: those of all heads together go from d to h·d_h.",
+        ),
+        Misconception(
+            "three d × d projections and a wide output", lambda d, h, d_h: 3 * d * (d + 1) + h * d_h * d + d,
+            "Q, K and V go from d to h·d_h, which need not be d.",
+        ),
+        Misconception(
+            "an output bias for each head", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * (d_h + 1) * d,
+            "The heads are joined before the output projection: it is one matrix with one bias of d numbers.",
+        ),
+        Misconception(
+            "no bias behind the output", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
+            "All four projections have a bias, the last one too: d numbers more.",
         ),
     ],
 )  # fmt: skip
@@ -605,14 +925,37 @@ head_flops = Check(
             "projections of one head", lambda n, d, h, d_h: 8 * n * d * d_h + 4 * n * n * h * d_h,
             "The projections of all heads together go from d to h·d_h.",
         ),
+        Misconception(
+            "d/h taken for the width of a head", lambda n, d, h, d_h: 8 * n * d * d + 4 * n * n * d,
+            "That is right when h·d_h = d. Here d_h is free: write h·d_h, and d only where the tokens' width is meant.",
+        ),
+        Misconception(
+            "one addition less in every dot product",
+            lambda n, d, h, d_h: (
+                3 * n * h * d_h * (2 * d - 1) + h * n * n * (2 * d_h - 1) + h * n * d_h * (2 * n - 1) + n * d * (2 * h * d_h - 1)
+            ),
+            "To add b numbers takes b − 1 additions, so you are right to the letter. The convention is 2abc: a multiply-add counts as two.",
+        ),
+        Misconception(
+            "an output projection of d × d", lambda n, d, h, d_h: 6 * n * d * h * d_h + 2 * n * d * d + 4 * n * n * h * d_h,
+            "The output projection goes from h·d_h to d, and h·d_h need not be d.",
+        ),
+        Misconception(
+            "biases counted", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * h * d_h + n * (3 * h * d_h + d),
+            "Only matrix products count here. Adding the biases is small beside them, and left out.",
+        ),
+        Misconception(
+            "the softmax counted", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * h * d_h + 3 * h * n * n,
+            "Only matrix products count here: the softmax is left out.",
+        ),
     ],
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------- heads as a sum
 
 
-def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int) -> Case:
-    return given(label, normal(b, h, n, d_h), normal(h * d_h, d))
+def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int, dtype: torch.dtype = torch.float32) -> Case:
+    return given(label, normal(b, h, n, d_h, dtype=dtype), normal(h * d_h, d, dtype=dtype))
 
 
 def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:
@@ -645,12 +988,52 @@ def parts_joined_by_a_view(heads, w_o) -> tuple[Tensor, Tensor]:
     return parts, heads.reshape(len(heads), heads.shape[2], -1) @ w_o
 
 
+def parts_added_up_in_place(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    total = parts[:, 0]
+    for i in range(1, heads.shape[1]):
+        total += parts[:, i]
+    return parts, total
+
+
+def parts_of_h_rows(heads, w_o) -> tuple[Tensor, Tensor]:
+    blocks = w_o.split(heads.shape[1])
+    parts = torch.stack([heads[:, i] @ blocks[i] for i in range(heads.shape[1])], dim=1)
+    return parts, parts.sum(dim=1)
+
+
+def parts_of_d_over_h_rows(heads, w_o) -> tuple[Tensor, Tensor]:
+    rows = w_o.shape[1] // heads.shape[1]
+    parts = [heads[:, i] @ w_o[i * rows : (i + 1) * rows] for i in range(heads.shape[1])]
+    return torch.stack(parts, dim=1), sum(parts)
+
+
+def parts_summed_over_tokens(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    return parts, parts.sum(dim=2)
+
+
+def parts_in_reverse(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1)).flip(0)
+    return parts, parts.sum(dim=1)
+
+
+def sum_before_the_parts(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    return parts.sum(dim=1), parts
+
+
+BOTH_AS_PRECISE = Property(
+    AS_PRECISE.label, lambda output, *inputs: all(_as_precise(one, *inputs) for one in output), AS_PRECISE.note
+)
+
 heads_as_sum = Check(
     reference=multi_head.heads_as_sum,
     cases=[
         parts_case("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), parts_case("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
-        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16),
+        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16), parts_case("float64", 1, 3, 4, 2, 5, torch.float64),
     ],
+    properties=[BOTH_AS_PRECISE],
     misconceptions=[
         Misconception(
             "W_O cut into columns", parts_by_columns,
@@ -676,6 +1059,31 @@ heads_as_sum = Check(
         Misconception(
             "the output from a view of the heads", parts_joined_by_a_view,
             "Your parts are right: add them up over the head axis. A view of (b, h, n, d_h) as (b, n, h·d_h) mixes tokens.",
+        ),
+        Misconception(
+            "the sum collected in the first head's part", parts_added_up_in_place,
+            "Your sum is right, but `parts[:, 0]` is a view: adding to it in place changes the first part too. Start from a new tensor, or use "
+            "`sum`.",
+        ),
+        Misconception(
+            "blocks of h rows", parts_of_h_rows,
+            "W_O has h blocks of d_h rows. `split(h)` makes pieces of h rows, `chunk(h)` makes h pieces.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "blocks of d/h rows", parts_of_d_over_h_rows,
+            "A block has as many rows as a head is wide: d_h, the last axis of `heads`. It need not be d/h.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "a sum over the tokens", parts_summed_over_tokens,
+            "Your parts are right. Add them up over the heads, axis 1; the tokens stay apart.",
+        ),
+        Misconception(
+            "the blocks in reverse order", parts_in_reverse, "Head 0 meets the first d_h rows of W_O, the last head the last.",
+        ),
+        Misconception(
+            "the sum before the parts", sum_before_the_parts, "Return the parts first, then their sum.",
         ),
     ],
 )  # fmt: skip

@@ -75,7 +75,7 @@ def _run_induction(answer, v: int, n: int, tokens: Tensor) -> tuple[Tensor, Tens
 
 
 def _too_weak(run, reference) -> Callable:
-    """Whether the right tokens lead in every row, but not by enough."""
+    """Whether the right tokens lead in every row, but leave the others too large a share."""
 
     def recognise(seen) -> bool:
         got, wanted = (
@@ -85,8 +85,22 @@ def _too_weak(run, reference) -> Callable:
         lead = got.masked_fill(~chosen, 2.0).amin(-1) - got.masked_fill(chosen, 0.0).amax(
             -1
         )  # least chosen against best other
-        short = (got - wanted).abs().max() > 0.01
-        return bool(short and (lead > 0).all())
+        lost = got.masked_fill(chosen, 0.0).sum(-1).max() > 0.01
+        return bool(lost and (lead > 0).all())
+
+    return recognise
+
+
+def _unequal(run, reference, last: bool) -> Callable:
+    """Whether the right tokens have all attention, in shares that are not equal; whether the `last` of them has most somewhere."""
+
+    def recognise(seen) -> bool:
+        got, wanted = (out[0] for out in (seen.output, run(reference, *seen.args)))
+        chosen = wanted > 0.01
+        kept = got.masked_fill(chosen, 0.0).sum(-1).max() <= 0.01
+        row = (got - wanted).abs().amax(-1).argmax()
+        gap = (got - wanted).flatten(0, -2)[row][chosen.flatten(0, -2)[row]]
+        return bool(kept and (gap[-1] > 0.005 if last else gap[0] > 0.005))
 
     return recognise
 
@@ -113,6 +127,28 @@ def previous_by_token(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     same = torch.zeros(2 * v + n, v)
     same[:v] = torch.eye(v)
     return 30 * math.sqrt(v) * same, same, w_v, w_o
+
+
+def previous_without_the_last(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    w_q, *others = _position_head(v, n, -1)
+    w_q[-1] = 0.0
+    return w_q, *others
+
+
+def previous_of_the_whole_row(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    w_q, w_k, _, _ = _position_head(v, n, -1)
+    d = 2 * v + n
+    return w_q, w_k, torch.eye(d), torch.diag(torch.ones(d - v), v)
+
+
+def previous_away_from_itself(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    w_q, *others = _position_head(v, n, 0)
+    return -w_q, *others
+
+
+def previous_that_writes_twice(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *others, w_o = _position_head(v, n, -1)
+    return *others, w_o + torch.eye(2 * v + n)[:v]
 
 
 def previous_that_writes_nothing(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -159,6 +195,23 @@ previous_token_head = Check(
             "nothing written", previous_that_writes_nothing,
             "The attention is right, but w_v and w_o let nothing through.",
         ),
+        Misconception(
+            "the last position forgotten", previous_without_the_last,
+            "Position n − 1 asks for nobody, so it looks everywhere. Positions 1 … n − 1 all have a row in w_q: `range(1, n)`.",
+        ),
+        Misconception(
+            "the whole row copied", previous_of_the_whole_row,
+            "The attention is right. But w_v hands over the position as well, and w_o writes it behind the token. Only the token goes into the "
+            "empty columns.",
+        ),
+        Misconception(
+            "away from itself, but to nobody", previous_away_from_itself,
+            "A negative score for itself leaves all earlier positions equal. Ask for i − 1: its score must be the largest.",
+        ),
+        Misconception(
+            "written into both token columns", previous_that_writes_twice,
+            "The attention is right. But w_o writes the previous token over the token's own name as well. Only the empty columns get it.",
+        ),
     ],
 )  # fmt: skip
 
@@ -204,20 +257,26 @@ first_token_head = Check(
             "the previous token again", lambda v, n: _position_head(v, n, -1)[:2],
             "This is the head of part (a). Here every token looks at position 0.",
         ),
+        Misconception(
+            "the last position asks for nobody", lambda v, n: _first(v, n, 30 * (torch.arange(n) < n - 1), _at(n, 0)),
+            "Position n − 1 has no query, so it looks everywhere. All n positions ask.",
+        ),
     ],
 )  # fmt: skip
 
 
 def _matching(
-    v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0
+    v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0, resting=None, slope=0.0
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """A head that compares two parts of the stream (0 token, 1 token before), and rests on position 0."""
-    d, d_h = 2 * v + n, v + 1
+    d, d_h = 2 * v + n, v + 2
     w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
+    w_q[2 * v :, v + 1] = math.sqrt(d_h)
+    w_k[2 * v :, v + 1] = slope * torch.arange(n)
     w_q[asks * v : (asks + 1) * v, :v] = match * math.sqrt(d_h) * torch.eye(v)
     w_k[answers * v : (answers + 1) * v, :v] = torch.eye(v)
     w_q[2 * v :, v] = rest * math.sqrt(d_h)
-    w_k[2 * v, v] = 1.0
+    w_k[2 * v if resting is None else resting, v] = 1.0
     w_v[read * v : (read + 1) * v] = torch.eye(v)
     w_o[:, write * v : (write + 1) * v] = torch.eye(v)
     return w_q, w_k, w_v, w_o
@@ -263,6 +322,27 @@ induction_head = Check(
         Misconception(
             "written into the empty columns", lambda v, n: _matching(v, n, write=1),
             "The attention is right. Write what you found into the first v columns: that is where the prediction is read.",
+        ),
+        Misconception(
+            "a resting place that two positions have", lambda v, n: _matching(v, n, resting=v),
+            "The note \"my previous token is ^\" stands at position 1, and at position 0 as well: in layer 1 it could look at itself alone. So the "
+            "two share. The position, or the token ^ itself, is at one place only.",
+        ),
+        Misconception(
+            "the note of the position after the start", lambda v, n: _matching(v, n, resting=2 * v + 1),
+            "Position 1 is no resting place: it may be a match itself. Position 0 is the one that every token sees.",
+        ),
+        Misconception(
+            "the latest match preferred", lambda v, n: _matching(v, n, slope=0.5),
+            "Your scores grow with the position of the key, so the last match takes more than the first. All matches get equal shares: their "
+            "scores must be equal.",
+            _unequal(_run_induction, induction.induction_head, last=True),
+        ),
+        Misconception(
+            "the earliest match preferred", lambda v, n: _matching(v, n, slope=-0.5),
+            "Your scores fall with the position of the key, so the first match takes more than the last. All matches get equal shares: their "
+            "scores must be equal.",
+            _unequal(_run_induction, induction.induction_head, last=False),
         ),
     ],
 )  # fmt: skip

@@ -63,7 +63,7 @@ def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[s
     figure, axis = plt.subplots(figsize=(9.3, 2.6))
     for (name, values), colour in zip(losses.items(), (KEY, QUERY, VALUE), strict=False):
         axis.plot(values, color=colour, label=name)
-    axis.axhline(floor, color=OUTPUT, ls=":", label="one answer known,\nthe other guessed")
+    axis.axhline(floor, color=OUTPUT, ls="--", label="the best that\none head can do")
     axis.set(xlabel="training step", ylabel="loss", ylim=(0, None), title="same task, same number of parameters")
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     plt.show()
