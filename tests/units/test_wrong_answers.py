@@ -16,6 +16,10 @@ SYLLABUS = tomllib.loads((SOLUTIONS / "syllabus.toml").read_text(encoding="utf-8
 UNITS = [unit for unit in SYLLABUS if (SOLUTIONS / unit).is_dir()]
 EXERCISES = [(unit, name) for unit in UNITS for kind in ("auto", "quiz") for name in SYLLABUS[unit][kind]]
 
+pytestmark = pytest.mark.timeout(
+    900
+)  # some take half a minute of processor time: minutes where others use the machine too
+
 every_exercise = pytest.mark.parametrize(("unit", "name"), EXERCISES, ids=[name for _, name in EXERCISES])
 
 
