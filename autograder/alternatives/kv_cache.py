@@ -57,7 +57,7 @@ def bytes_of_tensors(layers, h, h_kv, d, n, b, size):
 cache_bytes = {
     "counted in tensors without memory": bytes_of_tensors,
     "per token first": lambda layers, h, h_kv, d, n, b, size: (2 * layers * h_kv * d // h * size) * n * b,
-    "as a float": lambda layers, h, h_kv, d, n, b, size: 2.0 * layers * d * (h_kv / h) * n * b * size,
+    "rounded at the end": lambda layers, h, h_kv, d, n, b, size: round(2.0 * layers * d * (h_kv / h) * n * b * size),
 }
 
 # -------------------------------------------------------------------------------------------------------------- KVCache
@@ -97,7 +97,7 @@ class CacheTokensFirst:
 
 
 class CacheByIndex(torch.nn.Module):
-    """A module with buffers, written with index_copy_, returning copies."""
+    """A module with buffers, written with index_copy_."""
 
     def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
         super().__init__()
@@ -112,7 +112,7 @@ class CacheByIndex(torch.nn.Module):
         self.keys.index_copy_(2, index, k)
         self.values.index_copy_(2, index, v)
         self.length += k.shape[2]
-        return self.keys[:, :, : self.length].clone(), self.values[:, :, : self.length].clone()
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
 KVCache = {
@@ -153,20 +153,22 @@ def step_token_by_token(x, keys, values, w_q, w_k, w_v, w_o):
     return torch.cat(outs, dim=1), keys, values
 
 
-def step_with_plain_keys(x, keys, values, w_q, w_k, w_v, w_o):
-    """Keys stored as they are, and turned whenever they are read."""
+def step_into_room(x, keys, values, w_q, w_k, w_v, w_o):
+    """All positions at once; one projection for all three; room made beforehand, and a mask that is added."""
     (b, n, d), (h, m) = x.shape, keys.shape[1:3]
-    q, k, v = ((x @ w).view(b, n, h, d // h).transpose(1, 2) for w in (w_q, w_k, w_v))
-    keys, values, place = torch.cat([keys, k], 2), torch.cat([values, v], 2), torch.arange(m + n)
-    scores = turn(q, place[m:]) @ turn(keys, place).mT / math.sqrt(d // h)
-    scores = scores.masked_fill(place > place[m:, None], float("-inf"))
-    return (scores.softmax(-1) @ values).transpose(1, 2).reshape(b, n, d) @ w_o, keys, values
+    q, k, v = (x @ torch.cat([w_q, w_k, w_v], dim=1)).view(b, n, 3, h, d // h).permute(2, 0, 3, 1, 4)
+    room = x.new_empty(2, b, h, m + n, d // h)
+    room[0, :, :, :m], room[1, :, :, :m], room[1, :, :, m:] = keys, values, v
+    both = turn(torch.cat([q, k]), m + torch.arange(n))
+    room[0, :, :, m:] = both[b:]
+    bias = torch.full((n, m + n), -torch.inf).triu(m + 1).to(x)
+    weights = (both[:b] @ room[0].mT * (d // h) ** -0.5 + bias).softmax(-1)
+    return torch.einsum("bhim,bhmd->bihd", weights, room[1]).reshape(b, n, d) @ w_o, room[0], room[1]
 
 
-def step_with_shifted_positions(x, keys, values, w_q, w_k, w_v, w_o):
-    """Only distances count, so all positions may be shifted; heads one by one."""
+def step_head_by_head(x, keys, values, w_q, w_k, w_v, w_o):
     h, m = keys.shape[1:3]
-    place = 100 + m + torch.arange(x.shape[1])
+    place = m + torch.arange(x.shape[1])
     split = [(x @ w).chunk(h, dim=-1) for w in (w_q, w_k, w_v)]
     new_k, new_v = torch.stack([turn(k, place) for k in split[1]], 1), torch.stack(split[2], 1)
     keys, values = torch.cat([keys, new_k], 2), torch.cat([values, new_v], 2)
@@ -181,8 +183,8 @@ def step_with_shifted_positions(x, keys, values, w_q, w_k, w_v, w_o):
 decode_step = {
     "with PyTorch's operator and a mask": step_by_sdpa,
     "token by token, einsum": step_token_by_token,
-    "keys stored before the turn": step_with_plain_keys,
-    "heads one by one, positions shifted": step_with_shifted_positions,
+    "one projection, room made beforehand": step_into_room,
+    "heads one by one": step_head_by_head,
 }
 
 # ------------------------------------------------------------------------------------------------------- generate_cached
@@ -217,10 +219,18 @@ def generate_until_there_are_enough(model, prompt, n):
     return torch.hstack(out)
 
 
+def generate_by_recursion(model, prompt, n, start=0, cache=None):
+    logits, cache = model(prompt, start, cache)
+    token = torch.topk(logits[:, -1], 1).indices
+    rest = [generate_by_recursion(model, token, n - 1, start + prompt.shape[1], cache)] if n > 1 else []
+    return torch.hstack([token, *rest])
+
+
 generate_cached = {
     "one loop, reading what is new": generate_in_one_loop,
     "into a tensor made beforehand": generate_into_room,
     "until there are enough, by topk": generate_until_there_are_enough,
+    "recursion": generate_by_recursion,
 }
 
 bidirectional_cannot_cache = {
