@@ -721,7 +721,9 @@ def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low:
                 )
             )
         out, lse = attention(q.double(), k.double(), v.double(), causal)
-        grad_out = torch.randn(q.shape, generator=generator).to(dtype)
+        grad_out = (0.003 if low else 1) * torch.randn(q.shape, generator=generator).to(
+            dtype
+        )  # large keys make large rounding errors
         return q, k, v, out.to(dtype), lse.float(), grad_out, causal
 
     return Case(forward.label, draw)
