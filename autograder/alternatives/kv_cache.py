@@ -659,44 +659,6 @@ class SlidingCache87:
         return result
 
 
-def _codes_and_scale_88(x, over):
-    largest = torch.linalg.vector_norm(x, ord=math.inf, dim=over, keepdim=True)
-    scale = largest / 127
-    steps = torch.where(largest > 0, x / scale, torch.zeros_like(x))
-    return ((steps + 0.5).floor().clamp(-127, 127).to(torch.int8), scale)
-
-
-def quantize_keys_88(k):
-    return _codes_and_scale_88(k, -2)
-
-
-def quantize_values_88(v):
-    return _codes_and_scale_88(v, -1)
-
-
-def quantized_bytes_88(b, h, n, d_h, size):
-    keys = n * d_h + d_h * size
-    values = n * (d_h + size)
-    return b * h * (keys + values)
-
-
-def quantize_keys_89(k):
-    low, high = k.aminmax(dim=2, keepdim=True)
-    scale = torch.maximum(high, -low) / 127
-    return (torch.nan_to_num(k / scale, nan=0.0).round_().type(torch.int8), scale)
-
-
-def quantize_values_89(v):
-    codes, scale = quantize_keys_89(v.mT)
-    return (codes.mT, scale.mT)
-
-
-def quantized_bytes_89(b, h, n, d_h, size):
-    return sum(
-        (b * h * count * bytes_each for count, bytes_each in [(n * d_h, 1), (n * d_h, 1), (d_h, size), (n, size)])
-    )
-
-
 class PagedCache90:
     def __init__(self, pages, page_size, d, dtype=torch.float32):
         self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
@@ -826,9 +788,5 @@ bidirectional_cannot_cache |= {
 cache_bytes |= {"product of a list, divided last": cache_bytes_83}
 mqa_gqa_cache |= {"groups as an axis, einsum, nothing repeated": grouped_decode_step_84}
 sliding_cache |= {"one token at a time": SlidingCache86, "ages of the slots, without sorting the ring": SlidingCache87}
-quantized_cache |= {
-    "one helper, infinity norm, halves rounded up": (quantize_keys_88, quantize_values_88, quantized_bytes_88),
-    "values as keys with the axes swapped, nan_to_num": (quantize_keys_89, quantize_values_89, quantized_bytes_89),
-}
 paged_cache |= {"page by page in slices": PagedCache90, "row by row, highest free page first": PagedCache91}
 ragged_batch |= {"lists, triangle of the whole square cut at the end": (pad_left_93, positions_and_mask_93)}
