@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
+from helpers.flash_attention import flash
 from helpers.kernels import tl, triton
 
 # ---------------------------------------------------------------- online softmax, flash attention in PyTorch
@@ -476,7 +477,7 @@ def row_by_row_kernel(x_ptr, factor_ptr, out_ptr, row_stride, column_stride, d, 
 
 def rows_one_by_one(x, factor):
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    row_by_row_kernel[(x.shape[0],)](x, factor, out, x.stride(0), x.stride(1), x.shape[1], STEP=8)
+    row_by_row_kernel[(x.shape[0],)](x, factor.contiguous(), out, x.stride(0), x.stride(1), x.shape[1], STEP=8)
     return out
 
 
@@ -491,7 +492,9 @@ def flat_kernel(x_ptr, factor_ptr, out_ptr, row_stride, column_stride, d, size, 
 
 def rows_flat(x, factor):
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    flat_kernel[(triton.cdiv(x.numel(), 128),)](x, factor, out, *x.stride(), x.shape[1], x.numel(), BLOCK=128)
+    flat_kernel[(triton.cdiv(x.numel(), 128),)](
+        x, factor.contiguous(), out, *x.stride(), x.shape[1], x.numel(), BLOCK=128
+    )
     return out
 
 
@@ -511,7 +514,9 @@ def two_axes_kernel(
 def rows_on_a_grid(x, factor):
     out = torch.empty_like(x)
     grid = lambda meta: (triton.cdiv(x.shape[0], meta["ROWS"]), triton.cdiv(x.shape[1], meta["COLUMNS"]))
-    two_axes_kernel[grid](x, factor, out, x.stride(), out.stride(), x.shape[0], x.shape[1], ROWS=8, COLUMNS=16)
+    two_axes_kernel[grid](
+        x, factor.contiguous(), out, x.stride(), out.stride(), x.shape[0], x.shape[1], ROWS=8, COLUMNS=16
+    )
     return out
 
 
@@ -571,7 +576,7 @@ def head_by_head_kernel(
         tl.store(lse_ptr + first + rows, lse, mask=rows < n)
 
 
-def forward_head_by_head(q, k, v, causal=False):
+def forward_head_by_head(q, k, v, causal=False, block_q=16, block_k=16):
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(q.shape[:3], device=q.device)
     head_by_head_kernel[(b, h)](
@@ -622,7 +627,7 @@ def base_two_kernel(
     )
 
 
-def forward_base_two(q, k, v, causal=False):
+def forward_base_two(q, k, v, causal=False, block_q=16, block_k=16):
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(q.shape[:3], device=q.device)
     tiles = triton.cdiv(n, 16)
@@ -679,7 +684,7 @@ def full_then_diagonal_kernel(
     tl.store(lse_ptr + pair * n + rows, peak + tl.log(total), mask=rows < n)
 
 
-def forward_full_then_diagonal(q, k, v, causal=False):
+def forward_full_then_diagonal(q, k, v, causal=False, block_q=16, block_k=16):
     q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty_like(q), torch.empty((b, h, n), device=q.device)
@@ -741,7 +746,7 @@ def two_walks_kernel(
     tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
 
 
-def forward_two_walks(q, k, v, causal=False):
+def forward_two_walks(q, k, v, causal=False, block_q=16, block_k=16):
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(q.shape[:3], device=q.device)
     two_walks_kernel[(triton.cdiv(n, 16), b * h)](
@@ -897,14 +902,14 @@ def tiled_rounded_by_minus(n, d, on_chip, itemsize):
 
 def tiled_with_divmod(n, d, on_chip, itemsize):
     full, rest = divmod(n, on_chip // (4 * d * itemsize))
-    return float(itemsize) * (2 * n * d + n + (full + (rest > 0)) * 2 * n * d)
+    return itemsize * (2 * n * d + n + (full + (rest > 0)) * 2 * n * d)
 
 
 hbm_traffic = {
     "tensor by tensor, tile by tile": (standard_tensor_by_tensor, tiled_walked_through),
     "factored, rounded up by a minus": (lambda n, d, itemsize: 4 * n * (n + d) * itemsize, tiled_rounded_by_minus),
-    "as floats, with divmod": (
-        lambda n, d, itemsize: 4.0 * n * n * itemsize + 4.0 * n * d * itemsize,
+    "term by term, with divmod": (
+        lambda n, d, itemsize: 4 * n * n * itemsize + 4 * n * d * itemsize,
         tiled_with_divmod,
     ),
 }
@@ -918,7 +923,7 @@ def hadamard_by_kron(d):
 
 
 def rotate_by_kron(q, k, signs):
-    turn = torch.diag(signs) @ hadamard_by_kron(len(signs))
+    turn = (torch.diag(signs) @ hadamard_by_kron(len(signs))).to(q)
     return q @ turn, k @ turn
 
 
@@ -929,7 +934,7 @@ def hadamard_by_bits(d):
 
 def rotate_one_by_one(q, k, signs):
     h = hadamard_by_bits(q.shape[-1]).double()
-    return [torch.einsum("...i,i,ij->...j", x.double(), signs.double(), h) for x in (q, k)]
+    return [torch.einsum("...i,i,ij->...j", x.double(), signs.double(), h).to(q.dtype) for x in (q, k)]
 
 
 def hadamard_in_place(d):
@@ -965,7 +970,7 @@ def hadamard_in_walsh_order(d):
 
 
 def rotate_in_walsh_order(q, k, signs):
-    turn = hadamard_in_walsh_order(signs.numel())
+    turn = hadamard_in_walsh_order(signs.numel()).to(q)
     both = torch.cat([q, k], dim=-2) * signs @ turn
     return both[..., : q.shape[-2], :], both[..., q.shape[-2] :, :]
 
@@ -988,4 +993,166 @@ incoherent_rotation = {
     "in place, fast transform": (hadamard_in_place, rotate_by_butterflies),
     "rows in Walsh's order, both at once": (hadamard_in_walsh_order, rotate_in_walsh_order),
     "recursive, the minus in another corner": (hadamard_recursive, rotate_by_a_recursive_matrix),
+}
+
+# ------------------------------------------------------------------------------------------ of readers, who had the notebook alone
+
+
+def standard_traffic_5(n, d, itemsize):
+    thin, square = (n * d, n**2)
+    steps = [
+        {"reads": [thin, thin], "writes": [square]},
+        {"reads": [square], "writes": [square]},
+        {"reads": [square, thin], "writes": [thin]},
+    ]
+    return itemsize * sum(sum(step["reads"]) + sum(step["writes"]) for step in steps)
+
+
+def tiled_traffic_5(n, d, on_chip, itemsize):
+    rows = on_chip // itemsize // d // 4
+    moved = 0
+    start = 0
+    while start < n:
+        here = min(rows, n - start)
+        moved += here * d
+        moved += 2 * n * d
+        moved += here * d + here
+        start += rows
+    return moved * itemsize
+
+
+def _pair_13(piece):
+    top = piece.amax(-1)
+    shift = torch.where(torch.isneginf(top), torch.zeros_like(top), top)
+    return (top, (piece - shift[..., None]).exp_().sum(-1))
+
+
+def online_softmax_13(x, block):
+    n = x.shape[-1]
+    top, total = _pair_13(x[..., :block])
+    position = block
+    while position < n:
+        t, s = _pair_13(x[..., position : position + block])
+        larger = torch.maximum(top, t)
+        shift = torch.where(torch.isneginf(larger), torch.zeros_like(larger), larger)
+        total = total * (top - shift).exp() + s * (t - shift).exp()
+        top = larger
+        position += block
+    return (top, total)
+
+
+def merge_partials_19(out_a, lse_a, out_b, lse_b):
+    gap = torch.nan_to_num(lse_a - lse_b, nan=0.0, posinf=math.inf, neginf=-math.inf)
+    share_a = torch.sigmoid(gap).unsqueeze(-1)
+    share_b = torch.sigmoid(-gap).unsqueeze(-1)
+    return (share_a * out_a + share_b * out_b, torch.logaddexp(lse_a, lse_b))
+
+
+def merge_partials_20(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_a, lse_b])
+    seen = torch.isfinite(both).any(dim=0)
+    weights = torch.softmax(torch.where(seen, both, torch.zeros_like(both)), dim=0)
+    outs = torch.stack([out_a, out_b])
+    return (torch.einsum("p...n,p...nd->...nd", weights, outs), both.logsumexp(dim=0))
+
+
+def flash_attention_forward_31(q, k, v, causal=False, block_q=64, block_k=64):
+    n, m = (q.size(-2), k.size(-2))
+    top = q.new_full(q.shape[:-1], -math.inf)
+    total = torch.zeros_like(top)
+    result = q.new_zeros(q.shape[:-1] + v.shape[-1:])
+    for j in range(0, m, block_k):
+        kj, vj = (k[..., j : j + block_k, :], v[..., j : j + block_k, :])
+        first = max(0, j - (m - n)) // block_q * block_q if causal else 0
+        for i in range(first, n, block_q):
+            here = slice(i, min(n, i + block_q))
+            scores = torch.matmul(q[..., here, :], kj.transpose(-1, -2)).div_(math.sqrt(q.size(-1)))
+            if causal:
+                hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu_(i + m - n - j + 1)
+                scores.masked_fill_(hidden, -math.inf)
+            new = torch.maximum(top[..., here], scores.amax(-1))
+            shift = torch.where(new.isneginf(), 0.0, new)
+            scores.sub_(shift.unsqueeze(-1)).exp_()
+            factor = (top[..., here] - shift).exp()
+            total[..., here] = total[..., here] * factor + scores.sum(-1)
+            result[..., here, :] = result[..., here, :] * factor.unsqueeze(-1) + scores @ vj
+            top[..., here] = new
+    result /= total.clamp_min(torch.finfo(q.dtype).tiny).unsqueeze(-1)
+    return (result, top + total.log())
+
+
+def causal_tiles_37(n, m, block_q, block_k):
+    lower_left = ((min(i + block_q, n) - 1, j) for i in range(0, n, block_q) for j in range(0, m, block_k))
+    return sum((key <= query + (m - n) for query, key in lower_left))
+
+
+def causal_tiles_38(n, m, block_q, block_k):
+    rows_of_tiles = -(-n // block_q)
+    total = 0
+    for j in range(0, m, block_k):
+        first_query = j - (m - n)
+        if first_query >= n:
+            break
+        total += rows_of_tiles - max(first_query, 0) // block_q
+    return total
+
+
+def flash_decoding_75(q, k, v, splits):
+    m, d = k.shape[-2:]
+    size = -(-m // splits)
+    place = torch.arange(splits * size, device=q.device)
+    index = place.clamp(max=m - 1)
+    parts_k = k[..., index, :].reshape(*k.shape[:-2], splits, size, d)
+    parts_v = v[..., index, :].reshape(*v.shape[:-2], splits, size, v.shape[-1])
+    s = torch.einsum("...qd,...psd->...pqs", q * d ** (-0.5), parts_k)
+    s = torch.where((place < m).reshape(splits, 1, size), s, -math.inf)
+    lse = s.logsumexp(dim=-1, keepdim=True)
+    p = torch.exp(s - torch.where(torch.isneginf(lse), 0.0, lse))
+    share = lse.softmax(dim=-3)
+    return torch.einsum("...pqx,...pqs,...psc->...qc", share, p, parts_v)
+
+
+def hadamard_81(d):
+    return torch.tensor([[(-1.0) ** bin(i & j).count("1") for j in range(d)] for i in range(d)]) / d**0.5
+
+
+def rotate_81(q, k, signs):
+    turn = (signs[:, None] * hadamard_81(signs.numel()).to(device=q.device, dtype=torch.float64)).to(q.dtype)
+    return tuple(torch.einsum("...i,ij->...j", x, turn) for x in (q, k))
+
+
+def hadamard_82(d):
+    if d == 1:
+        return torch.ones(1, 1)
+    two = torch.tensor([[1.0, 1.0], [1.0, -1.0]]) * 2 ** (-0.5)
+    return torch.kron(two, hadamard_82(d // 2))
+
+
+def _butterflies_82(x):
+    d = x.shape[-1]
+    width = 1
+    while width < d:
+        pairs = x.reshape(*x.shape[:-1], d // (2 * width), 2, width)
+        a, b = pairs.unbind(dim=-2)
+        x = torch.stack((a + b, a - b), dim=-2).flatten(-3)
+        width *= 2
+    return x / math.sqrt(d)
+
+
+def rotate_82(q, k, signs):
+    return (_butterflies_82(q * signs), _butterflies_82(k * signs))
+
+
+hbm_traffic |= {"walk simulated, table of journeys": (standard_traffic_5, tiled_traffic_5)}
+online_softmax |= {"each block's own pair, then two factors": online_softmax_13}
+merge_partials |= {"sigmoid of the difference": merge_partials_19, "stack, softmax and einsum": merge_partials_20}
+flash_attention_forward |= {"keys in the outer loop, state of all rows in place": flash_attention_forward_31}
+causal_tiles |= {
+    "corner of every tile in one sum": (causal_tiles_37, flash.flash_attention_forward),
+    "columns of tiles, floor division of negatives": (causal_tiles_38, flash.flash_attention_forward),
+}
+flash_decoding |= {"logsumexp and one softmax over parts": flash_decoding_75}
+incoherent_rotation |= {
+    "entries from bits, signs folded into the matrix": (hadamard_81, rotate_81),
+    "recursion with kron, fast butterflies": (hadamard_82, rotate_82),
 }

@@ -5,6 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from helpers.transformer_lm.positions import rotary_embedding
+
 # ------------------------------------------------------------------------------------------------ formulas and quizzes
 
 
@@ -57,7 +59,7 @@ def bytes_of_tensors(layers, h, h_kv, d, n, b, size):
 cache_bytes = {
     "counted in tensors without memory": bytes_of_tensors,
     "per token first": lambda layers, h, h_kv, d, n, b, size: (2 * layers * h_kv * d // h * size) * n * b,
-    "as a float": lambda layers, h, h_kv, d, n, b, size: 2.0 * layers * d * (h_kv / h) * n * b * size,
+    "rounded at the end": lambda layers, h, h_kv, d, n, b, size: round(2.0 * layers * d * (h_kv / h) * n * b * size),
 }
 
 # -------------------------------------------------------------------------------------------------------------- KVCache
@@ -97,7 +99,7 @@ class CacheTokensFirst:
 
 
 class CacheByIndex(torch.nn.Module):
-    """A module with buffers, written with index_copy_, returning copies."""
+    """A module with buffers, written with index_copy_."""
 
     def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
         super().__init__()
@@ -112,7 +114,7 @@ class CacheByIndex(torch.nn.Module):
         self.keys.index_copy_(2, index, k)
         self.values.index_copy_(2, index, v)
         self.length += k.shape[2]
-        return self.keys[:, :, : self.length].clone(), self.values[:, :, : self.length].clone()
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
 KVCache = {
@@ -153,20 +155,22 @@ def step_token_by_token(x, keys, values, w_q, w_k, w_v, w_o):
     return torch.cat(outs, dim=1), keys, values
 
 
-def step_with_plain_keys(x, keys, values, w_q, w_k, w_v, w_o):
-    """Keys stored as they are, and turned whenever they are read."""
+def step_into_room(x, keys, values, w_q, w_k, w_v, w_o):
+    """All positions at once; one projection for all three; room made beforehand, and a mask that is added."""
     (b, n, d), (h, m) = x.shape, keys.shape[1:3]
-    q, k, v = ((x @ w).view(b, n, h, d // h).transpose(1, 2) for w in (w_q, w_k, w_v))
-    keys, values, place = torch.cat([keys, k], 2), torch.cat([values, v], 2), torch.arange(m + n)
-    scores = turn(q, place[m:]) @ turn(keys, place).mT / math.sqrt(d // h)
-    scores = scores.masked_fill(place > place[m:, None], float("-inf"))
-    return (scores.softmax(-1) @ values).transpose(1, 2).reshape(b, n, d) @ w_o, keys, values
+    q, k, v = (x @ torch.cat([w_q, w_k, w_v], dim=1)).view(b, n, 3, h, d // h).permute(2, 0, 3, 1, 4)
+    room = x.new_empty(2, b, h, m + n, d // h)
+    room[0, :, :, :m], room[1, :, :, :m], room[1, :, :, m:] = keys, values, v
+    both = turn(torch.cat([q, k]), m + torch.arange(n))
+    room[0, :, :, m:] = both[b:]
+    bias = torch.full((n, m + n), -torch.inf).triu(m + 1).to(x)
+    weights = (both[:b] @ room[0].mT * (d // h) ** -0.5 + bias).softmax(-1)
+    return torch.einsum("bhim,bhmd->bihd", weights, room[1]).reshape(b, n, d) @ w_o, room[0], room[1]
 
 
-def step_with_shifted_positions(x, keys, values, w_q, w_k, w_v, w_o):
-    """Only distances count, so all positions may be shifted; heads one by one."""
+def step_head_by_head(x, keys, values, w_q, w_k, w_v, w_o):
     h, m = keys.shape[1:3]
-    place = 100 + m + torch.arange(x.shape[1])
+    place = m + torch.arange(x.shape[1])
     split = [(x @ w).chunk(h, dim=-1) for w in (w_q, w_k, w_v)]
     new_k, new_v = torch.stack([turn(k, place) for k in split[1]], 1), torch.stack(split[2], 1)
     keys, values = torch.cat([keys, new_k], 2), torch.cat([values, new_v], 2)
@@ -181,8 +185,8 @@ def step_with_shifted_positions(x, keys, values, w_q, w_k, w_v, w_o):
 decode_step = {
     "with PyTorch's operator and a mask": step_by_sdpa,
     "token by token, einsum": step_token_by_token,
-    "keys stored before the turn": step_with_plain_keys,
-    "heads one by one, positions shifted": step_with_shifted_positions,
+    "one projection, room made beforehand": step_into_room,
+    "heads one by one": step_head_by_head,
 }
 
 # ------------------------------------------------------------------------------------------------------- generate_cached
@@ -217,10 +221,18 @@ def generate_until_there_are_enough(model, prompt, n):
     return torch.hstack(out)
 
 
+def generate_by_recursion(model, prompt, n, start=0, cache=None):
+    logits, cache = model(prompt, start, cache)
+    token = torch.topk(logits[:, -1], 1).indices
+    rest = [generate_by_recursion(model, token, n - 1, start + prompt.shape[1], cache)] if n > 1 else []
+    return torch.hstack([token, *rest])
+
+
 generate_cached = {
     "one loop, reading what is new": generate_in_one_loop,
     "into a tensor made beforehand": generate_into_room,
     "until there are enough, by topk": generate_until_there_are_enough,
+    "recursion": generate_by_recursion,
 }
 
 bidirectional_cannot_cache = {
@@ -518,3 +530,263 @@ ragged_batch = {
     "lists; loops over rows and tokens": (pad_by_lists, rows_by_loops),
     "pad_sequence; the width of the padding": (pad_by_sequence, rows_by_padding),
 }
+
+# ------------------------------------------------------------------------------------------ of readers, who had the notebook alone
+
+
+def redundant_projections_73(n, layers):
+    return layers * math.comb(n, 2)
+
+
+class KVCache74:
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self._room = torch.empty(2, b, h, capacity, d_h, dtype=dtype)
+        self.length = 0
+
+    def append(self, k, v):
+        n = k.size(-2)
+        if n > self._room.size(3) - self.length:
+            raise ValueError(f"room for {self._room.size(3) - self.length} tokens, but {n} came")
+        for half, new in zip(self._room, (k, v)):
+            half.narrow(2, self.length, n).copy_(new)
+        self.length += n
+        return tuple(self._room.narrow(3, 0, self.length).unbind())
+
+
+def decode_step_76(x, keys, values, w_q, w_k, w_v, w_o):
+    d, (_, h, m, d_h) = (x.shape[-1], keys.shape)
+    weights = torch.stack([w_q, w_k, w_v]).view(3, d, h, d_h)
+    q, k, v = torch.einsum("bnd,tdhe->tbhne", x, weights)
+    where = m + torch.arange(x.shape[1])
+    keys = torch.cat([keys, rotary_embedding(k, where)], dim=-2)
+    values = torch.cat([values, v], dim=-2)
+    scores = torch.einsum("bhie,bhje->bhij", rotary_embedding(q / d_h**0.5, where), keys)
+    future = torch.arange(keys.shape[-2]) > where.unsqueeze(1)
+    scores.masked_fill_(future, -torch.inf)
+    scores = scores - scores.logsumexp(dim=-1, keepdim=True)
+    return (torch.einsum("bhij,bhje,hed->bid", scores.exp(), values, w_o.view(h, d_h, d)), keys, values)
+
+
+def decode_step_77(x, keys, values, w_q, w_k, w_v, w_o):
+    h, d_h = (keys.shape[1], keys.shape[3])
+    outputs = []
+    for token in x.split(1, dim=1):
+        q, k, v = [(token @ w).unflatten(-1, (h, d_h)).movedim(2, 1) for w in (w_q, w_k, w_v)]
+        here = torch.tensor([keys.shape[2]])
+        keys = torch.cat([keys, rotary_embedding(k, here)], dim=2)
+        values = torch.cat([values, v], dim=2)
+        weights = torch.softmax(rotary_embedding(q, here) @ keys.mT * d_h ** (-0.5), dim=-1)
+        outputs.append((weights @ values).movedim(1, 2).flatten(2) @ w_o)
+    return (torch.cat(outputs, dim=1), keys, values)
+
+
+def generate_cached_79(model, prompt, n):
+    b, p = prompt.shape
+    written = prompt.new_empty(b, n)
+    tokens, cache = (prompt, None)
+    for i in range(n):
+        logits, cache = model(tokens, 0 if i == 0 else p + i - 1, cache)
+        written[:, i] = torch.max(logits.select(1, -1), dim=-1).indices
+        tokens = written.narrow(1, i, 1).clone()
+    return written
+
+
+def change_of_old_outputs_80(layer, x, new):
+    return torch.dist(layer(torch.vstack((x, new)))[: x.size(0)], layer(x), p=math.inf)
+
+
+def change_of_old_outputs_81(layer, x, new):
+    *old, _ = layer(torch.cat((x, new)))
+    change = torch.stack(old).sub(layer(x))
+    low, high = change.aminmax()
+    return torch.maximum(high, -low)
+
+
+def cache_bytes_83(layers, h, h_kv, d, n, b, size):
+    everything = math.prod([2, layers, b, n, d, size])
+    return everything * h_kv // h
+
+
+def grouped_decode_step_84(q, k, v, keys, values):
+    m, n, h_kv = (keys.shape[2], q.shape[2], k.shape[1])
+    keys, values = (torch.cat(pair, dim=2) for pair in ((keys, k), (values, v)))
+    grouped = q.unflatten(1, (h_kv, -1))
+    scores = torch.einsum("bkgie,bkje->bkgij", grouped, keys).div(q.shape[-1] ** 0.5)
+    hidden = torch.ones(n, m + n, dtype=torch.bool).triu(m + 1)
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    return (torch.einsum("bkgij,bkje->bkgie", weights, values).flatten(1, 2), keys, values)
+
+
+class SlidingCache86:
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = (window, 0)
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def _one(self, q, k, v):
+        slot = self.length % self.window
+        self.keys.select(2, slot).copy_(k)
+        self.values.select(2, slot).copy_(v)
+        self.length += 1
+        filled = min(self.length, self.window)
+        scores = torch.einsum("bhd,bhsd->bhs", q, self.keys[:, :, :filled]) / math.sqrt(q.shape[-1])
+        return torch.einsum("bhs,bhsd->bhd", scores.softmax(-1), self.values[:, :, :filled])
+
+    def attend(self, q, k, v):
+        return torch.stack([self._one(*t) for t in zip(q.unbind(2), k.unbind(2), v.unbind(2))], dim=2)
+
+
+class SlidingCache87:
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = (window, 0)
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        w, t, n = (self.window, self.length, q.shape[2])
+        slots = torch.arange(w)
+        stored = t - 1 - (t - 1 - slots) % w
+        new = torch.arange(t, t + n)
+        number = torch.cat([stored, new])
+        ok = (number >= 0) & (number <= new[:, None]) & (number > new[:, None] - w)
+        scores = q @ torch.cat([self.keys, k], dim=2).mT / q.shape[-1] ** 0.5
+        weights = scores.masked_fill(~ok, -math.inf).softmax(dim=-1)
+        result = weights @ torch.cat([self.values, v], dim=2)
+        keep = min(n, w)
+        self.keys.index_copy_(2, new[n - keep :] % w, k[:, :, n - keep :])
+        self.values.index_copy_(2, new[n - keep :] % w, v[:, :, n - keep :])
+        self.length = t + n
+        return result
+
+
+class PagedCache90:
+    def __init__(self, pages, page_size, d, dtype=torch.float32):
+        self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
+        self.users = [0] * pages
+        self.table = {}
+        self.length = {}
+
+    @property
+    def free_pages(self):
+        return self.users.count(0)
+
+    def take(self):
+        page = self.users.index(0)
+        self.users[page] = 1
+        return page
+
+    def append(self, name, rows):
+        if name not in self.table:
+            self.table[name], self.length[name] = ([], 0)
+        size = self.pool.shape[1]
+        while len(rows):
+            place, slot = divmod(self.length[name], size)
+            page = self._writable(self.table[name], place, slot)
+            part, rows = (rows[: size - slot], rows[size - slot :])
+            self.pool[page, slot : slot + len(part)] = part
+            self.length[name] += len(part)
+
+    def _writable(self, table, place, slot):
+        if slot == 0:
+            table.append(self.take())
+        elif self.users[table[place]] > 1:
+            mine, shared = (self.take(), table[place])
+            self.pool[mine, :slot] = self.pool[shared, :slot]
+            self.users[shared] -= 1
+            table[place] = mine
+        return table[place]
+
+    def read(self, name):
+        t = torch.arange(self.length[name])
+        pages = torch.tensor(self.table[name], dtype=torch.long)
+        return self.pool[pages[t // self.pool.shape[1]], t % self.pool.shape[1]]
+
+    def fork(self, name, new):
+        self.table[new], self.length[new] = (self.table[name][:], self.length[name])
+        for page in self.table[name]:
+            self.users[page] += 1
+
+    def free(self, name):
+        del self.length[name]
+        for page in self.table.pop(name):
+            self.users[page] -= 1
+
+
+class PagedCache91:
+    def __init__(self, pages, page_size, d, dtype=torch.float32):
+        self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
+        self.users = [0] * pages
+        self.table = {}
+        self.length = {}
+
+    @property
+    def free_pages(self):
+        return self.users.count(0)
+
+    def take(self):
+        free = [page for page, users in enumerate(self.users) if not users]
+        if not free:
+            raise ValueError("all pages are in use")
+        page = free.pop()
+        self.users[page] = 1
+        return page
+
+    def append(self, name, rows):
+        size = self.pool.size(1)
+        table, length = (self.table.setdefault(name, []), self.length.setdefault(name, 0))
+        for t, row in enumerate(rows, start=length):
+            if t == size * len(table):
+                table.append(self.take())
+            if self.users[table[-1]] != 1:
+                old, table[-1] = (table[-1], self.take())
+                self.users[old] -= 1
+                self.pool[table[-1]].copy_(self.pool[old])
+            self.pool[table[-1]][t % size] = row
+            self.length[name] = t + 1
+
+    def read(self, name):
+        return self.pool.index_select(0, torch.tensor(self.table[name], dtype=torch.long)).reshape(
+            -1, self.pool.shape[-1]
+        )[: self.length[name]]
+
+    def fork(self, name, new):
+        self.table[new] = [*self.table[name]]
+        self.length[new] = self.length[name]
+        self.users = [u + (p in self.table[new]) for p, u in enumerate(self.users)]
+
+    def free(self, name):
+        gone = self.table.pop(name)
+        self.length.pop(name)
+        self.users = [u - (p in gone) for p, u in enumerate(self.users)]
+
+
+def pad_left_93(prompts):
+    m = max(p.numel() for p in prompts)
+    rows = [[0] * (m - p.numel()) + p.tolist() for p in prompts]
+    real = [[False] * (m - p.numel()) + [True] * p.numel() for p in prompts]
+    return (torch.tensor(rows, dtype=prompts[0].dtype), torch.tensor(real))
+
+
+def positions_and_mask_93(real, n):
+    b, m = real.shape
+    square = real.unsqueeze(1).expand(b, m, m).tril()
+    seen = square.sum(dim=-1) - 1
+    return (seen[:, m - n :], square[:, m - n :])
+
+
+redundant_projections |= {"binomial coefficient": redundant_projections_73}
+KVCache |= {"one tensor for both, torch.empty, narrow and copy_": KVCache74}
+decode_step |= {
+    "einsum with one joint projection": decode_step_76,
+    "one token after the other, no mask": decode_step_77,
+}
+generate_cached |= {"preallocated result, torch.max": generate_cached_79}
+bidirectional_cannot_cache |= {
+    "infinity norm": change_of_old_outputs_80,
+    "larger of up and down": change_of_old_outputs_81,
+}
+cache_bytes |= {"product of a list, divided last": cache_bytes_83}
+mqa_gqa_cache |= {"groups as an axis, einsum, nothing repeated": grouped_decode_step_84}
+sliding_cache |= {"one token at a time": SlidingCache86, "ages of the slots, without sorting the ring": SlidingCache87}
+paged_cache |= {"page by page in slices": PagedCache90, "row by row, highest free page first": PagedCache91}
+ragged_batch |= {"lists, triangle of the whole square cut at the end": (pad_left_93, positions_and_mask_93)}

@@ -6,7 +6,7 @@ from helpers.engine.cases import Drawn, given, sized
 from helpers.flash_attention.checks.flash import climbing_scores, counted_tiles, skipping_tiles, tile_sizes
 from helpers.flash_attention.checks.flash_backward import after_forward, long_gradients, with_gradients
 from helpers.flash_attention.checks.flash_decoding import AT_ONCE
-from helpers.flash_attention.checks.flash_triton import backward_case
+from helpers.flash_attention.checks.flash_triton import backward_case, in_tiles
 from helpers.flash_attention.checks.online import long_row, score_rows, two_parts
 from helpers.flash_attention.checks.rotation import rotation_case
 
@@ -92,10 +92,12 @@ triton_rows = [
     sized(n=133, d=7),
 ]
 triton_forward = [
-    sized(b=1, h=2, n=1, m=50, d=64, causal=True, label="one query, d = 64"),
-    sized(b=2, h=1, n=33, m=33, d=80, causal=True, scale=2.0, label="causal, n = m = 33, d = 80, large scores"),
-    sized(b=1, h=1, n=70, m=5, d=16, causal=True, label="causal, n = 70, m = 5: whole tiles that see nothing"),
-    sized(b=1, h=1, n=30, m=66, d=128, causal=False, dtype=torch.float16, label="d = 128, float16"),
+    in_tiles(b=1, h=2, n=1, m=50, d=64, causal=True, label="one query, d = 64"),
+    in_tiles(
+        b=2, h=1, n=33, m=33, d=80, block_k=32, causal=True, scale=2.0, label="causal, n = m = 33, d = 80, large scores"
+    ),
+    in_tiles(b=1, h=1, n=70, m=5, d=16, causal=True, label="causal, n = 70, m = 5: whole tiles that see nothing"),
+    in_tiles(b=1, h=1, n=30, m=66, d=128, causal=False, dtype=torch.float16, label="d = 128, float16"),
 ]
 triton_backward = [
     backward_case(b=1, h=2, n=1, m=20, d=16, causal=True, label="one query"),
@@ -126,7 +128,7 @@ incoherent_rotation = {
     "hadamard": [given("d = 16", 16), given("d = 256", 256)],
     "rotate": [
         rotation_case("three batch axes, d = 128", (2, 1, 3), 4, 5, 128),
-        rotation_case("d = 2", (), 3, 5, 2),
+        rotation_case("d = 2, float64", (), 3, 5, 2, torch.float64),
         given(
             "no outliers, d = 1",
             *(Drawn(lambda g: 1 + torch.rand(4, 1, generator=g)) for _ in range(2)),

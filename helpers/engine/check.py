@@ -20,7 +20,7 @@ from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
 from .cases import Case
-from .compare import agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
+from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
 from .diagnose import FORBIDDEN, diagnose
 from .group import CheckGroup
 from .misconceptions import Misconception, distinct
@@ -45,7 +45,7 @@ class Check:
     properties: what must hold of the output; with `compare=False` they alone decide.
     behaviours: what must hold of the way to it. Right values at too high a price earn half of the points at most.
     forbids: PyTorch functions that may not be used, as patterns of their names (see `observe`).
-    within: (relative, absolute) tolerance; by default that of the inputs' dtype.
+    within: (relative, absolute) tolerance, or a dict of them by the inputs' dtype; by default that of the inputs' dtype.
     drive: for an answer that is no plain function, such as a class: `drive(answer, *inputs)` makes the output.
     view: the part of an output that is compared; by default all of it.
     quiz: the answer is a choice, and a card must not tell it.
@@ -53,7 +53,7 @@ class Check:
 
     def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
                  properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
-                 compare: bool = True, within: tuple[float, float] | None = None, exercise: str = "",
+                 compare: bool = True, within: tuple[float, float] | dict | None = None, exercise: str = "",
                  drive: Callable | None = None, view: Callable | None = None, quiz: bool = False) -> None:  # fmt: skip
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
@@ -112,7 +112,7 @@ class Check:
 
     def difference(self, seen: Observation, expected: Any) -> str:
         """How an output differs from the right one, in a sentence; "" if it doesn't."""
-        within = self.within or tolerance(seen.args)
+        within = self.tolerated(seen.args)
         if agree(*self._viewed(seen.output, expected), within):
             return ""
         tell = not_the_answer if self.quiz else difference
@@ -130,7 +130,14 @@ class Check:
 
     def agrees(self, got: Any, expected: Any, inputs: Any) -> bool:
         """Whether two outputs for `inputs` are the same, within the check's tolerance."""
-        return agree(got, expected, self.within or tolerance(inputs))
+        return agree(got, expected, self.tolerated(inputs))
+
+    def tolerated(self, inputs: Any) -> tuple[float, float]:
+        """How far (relative, absolute) an output for these inputs may be off."""
+        usual = tolerance(inputs)
+        if isinstance(self.within, dict):
+            return next((within for dtype, within in self.within.items() if usual == TOLERANCE[dtype]), usual)
+        return self.within or usual
 
     def is_misconception(self, answer: Callable) -> bool:
         """Whether an answer is one of this check's own wrong answers, and no student's."""
@@ -198,7 +205,7 @@ class Check:
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
             if not self.agrees(got, want, seen.args):
-                words = difference(got, want, self.within or tolerance(seen.args))
+                words = difference(got, want, self.tolerated(seen.args))
                 return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
         return ""
 

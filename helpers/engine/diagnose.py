@@ -53,7 +53,10 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
-    trials = failed if check.quiz else trials  # the questions of a quiz have nothing to do with one another
+    every, trials = (
+        trials,
+        failed if check.quiz else trials,
+    )  # the questions of a quiz have nothing to do with one another
     same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
     same = [
         wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
@@ -62,7 +65,7 @@ def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: l
     same = [wrong for wrong in same if _mark(wrong)] or same
     if len(same) == 1:
         return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
-    return _by_mark(check, failed) or _by_guard(check, failed)
+    return _by_mark(check, failed) or _by_guard(check, failed, any(trial.passed for trial in every))
 
 
 def _still_the_same(
@@ -101,9 +104,9 @@ def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
     return any(_shows(mark, check.recall(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _by_guard(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
-    """Errors that our own guard of kernels raises say for certain what happened, whatever the other cases gave."""
-    for trial in failed:
+def _by_guard(check: Subject, failed: list[Trial], whole_tiles_go_well: bool) -> tuple[str, str] | None:
+    """Errors that our own guard of kernels raises say what happened, if whole tiles go well: there no mask is needed, but strides are."""
+    for trial in failed if whole_tiles_go_well else ():
         error = trial.seen.error
         for wrong in check.misconceptions:
             if error and error.kind in CERTAIN and wrong.raises == error.kind:

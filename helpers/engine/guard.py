@@ -171,7 +171,9 @@ def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
         side = "past the end" if furthest > 0 else "before the start"
         return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")
     kind = UnmaskedRead if reads else UnmaskedWrite
-    return kind(f"`{launch.kernel}` {verb} {words} past the end of `{name}`: mask the tail of the last tile.")
+    return kind(
+        f"`{launch.kernel}` {verb} {words} past the end of `{name}`. Is the tail of the last tile masked, and are these its own strides?"
+    )
 
 
 def _meant(tensor: Tensor, name: str, place: int) -> tuple[bool, int, int, str]:

@@ -237,7 +237,7 @@ class _Dispatched(TorchDispatchMode):
         name = func.overloadpacket.__name__
         self.seen.operations[name] += 1
         self.seen.flops += _flops(func, args, kwargs or {}, output)
-        if not func.is_view:
+        if _makes(func):
             sizes = [leaf.numel() for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
             self.seen.largest = max([self.seen.largest, *sizes])
         _note_forbidden(self.seen, name, self.forbids)
@@ -259,6 +259,12 @@ class _Called(TorchFunctionMode):
 def _note_forbidden(seen: Observation, name: str, forbids: tuple[str, ...]) -> None:
     if name not in seen.forbidden and any(re.search(pattern, name) for pattern in forbids):
         seen.forbidden += (name,)
+
+
+@functools.cache
+def _makes(func: Any) -> bool:
+    """Whether an operation makes a tensor, and returns neither a view of an old one nor an old one that it has changed."""
+    return any(returned.alias_info is None for returned in func._schema.returns)
 
 
 def _flops(func, args, kwargs, output) -> int:

@@ -50,7 +50,10 @@ def _placed(x: Tensor, swapped: tuple[int, ...], gap: int, device: torch.device)
     sizes = [x.shape[axis] for axis in order]
     room = [size + gap * (place > 0) for place, size in enumerate(sizes)]
     filler = torch.nan if x.is_floating_point() else 0
-    storage = torch.full((torch.Size(room).numel() + 2 * MARGIN,), filler, dtype=x.dtype, device=device)
+    size = len(x) * (gap + 1) if x.dim() == 1 else torch.Size(room).numel()
+    storage = torch.full((size + 2 * MARGIN,), filler, dtype=x.dtype, device=device)
+    if x.dim() == 1 and gap:  # a row of numbers: a column of a matrix
+        return storage[MARGIN:-MARGIN].fill_(SOMEBODY_ELSES)[: len(x) * (gap + 1) : gap + 1].copy_(x)
     inner = (
         storage[MARGIN : len(storage) - MARGIN].fill_(SOMEBODY_ELSES).view(room)[tuple(slice(size) for size in sizes)]
     )
@@ -128,7 +131,7 @@ def _packed(printed: str, result: Any) -> bytes:
 
 def _cause(code: int) -> str:
     if code in (-signal.SIGSEGV, -signal.SIGBUS):
-        return "a kernel followed a pointer to memory that is not there: mask the tail of the last tile, and check strides and offsets."
+        return "a kernel followed a pointer to memory that is not there: check masks, strides and offsets."
     if code < 0:
         return f"the call ended the process it ran in (signal {signal.Signals(-code).name})."
     return "the call ended the process it ran in."

@@ -2,11 +2,16 @@
 the fused functions that may not be called, and the tolerance of a formula."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .cases import Drawn
+from .misconceptions import Misconception
+from .rules import Property
 
 NO_FUSED_ATTENTION = (
     "scaled_dot_product",
@@ -29,6 +34,27 @@ def attention(
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     return scores.softmax(axis) @ v
+
+
+def whole(output: Any, *_: Any) -> bool:
+    """Whether all numbers of an output are of type int."""
+    return all(isinstance(leaf, int) for leaf in tree_leaves(output))
+
+
+WHOLE = Property(
+    "whole numbers, of type int", whole, "The numbers are right, but they come as floats: an int is asked for."
+)
+"""For formulas with `-> int`: a float loses the last digits of a large count."""
+
+
+def comes_as_float(formula: Callable) -> Misconception:
+    """The right formula, with / for //."""
+    return Misconception(
+        "a float where a whole number is asked for",
+        lambda *args: tree_map(float, formula(*args)),
+        "`/` makes a float even where nothing is left over, and floats lose the last digits of large numbers. `//` stays with whole numbers.",
+        lambda seen: any(isinstance(leaf, float) for leaf in tree_leaves(seen.output)),
+    )
 
 
 def visible_mask(*shape: int, empty_row: int | None = None) -> Drawn:

@@ -6,10 +6,12 @@ mask (all but the diagonal and the last) are visited by a loop of their own. `ti
 """
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from helpers.kernels import device, interpreted, tl, triton
 
@@ -23,24 +25,34 @@ LN2 = tl.constexpr(math.log(2))
 
 @triton.jit
 def scale_rows_kernel(
-    x_ptr, factor_ptr, out_ptr, x_strides, out_strides, n, d, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr
+    x_ptr,
+    factor_ptr,
+    out_ptr,
+    x_strides,
+    factor_stride,
+    out_strides,
+    n,
+    d,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
 ):
     """One program: one tile of BLOCK_N rows and BLOCK_D columns."""
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     inside = (rows[:, None] < n) & (columns[None, :] < d)
     x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=inside)
-    factor = tl.load(factor_ptr + rows, mask=rows < n)
+    factor = tl.load(factor_ptr + rows * factor_stride, mask=rows < n)
     tl.store(
         out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor[:, None], mask=inside
     )
 
 
 def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Tensor, "n d"]:
-    """Every row of x times its factor. x may be any view; factor is contiguous."""
+    """Every row of x times its factor. Both may be any view."""
     (n, d), out = x.shape, torch.empty(x.shape, dtype=x.dtype, device=x.device)
     grid = (triton.cdiv(n, 32), triton.cdiv(d, 32))
-    scale_rows_kernel[grid](x, factor, out, x.stride(), out.stride(), n, d, BLOCK_N=32, BLOCK_D=32)
+    strides = x.stride(), factor.stride(0), out.stride()
+    scale_rows_kernel[grid](x, factor, out, *strides, n, d, BLOCK_N=32, BLOCK_D=32)
     return out
 
 
@@ -159,14 +171,16 @@ def forward_kernel(
 
 
 def triton_forward(
-    q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"], causal: bool = False
-) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h n"]]:
+    q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"], causal: bool = False,
+    block_q: int | None = None, block_k: int | None = None,
+) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h n"]]:  # fmt: skip
     """softmax(q kᵀ / √d) v and the logsumexp of the scaled scores (float32), in one kernel with one plain loop.
 
+    block_q, block_k: rows of a tile of queries and of one of keys; by default those of `tiles.TEACHING`.
     causal: the n queries are the last n of the m positions. A row that sees nothing gives 0 and −∞.
     float32, float16 or (compiled only) bfloat16, with any strides. ValueError for other inputs.
     """
-    return _forward(q, k, v, causal, TEACHING)
+    return _forward(q, k, v, causal, TEACHING, block_q, block_k)
 
 
 def tuned_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> tuple[Tensor, Tensor]:
@@ -174,10 +188,13 @@ def tuned_forward(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> tupl
     return _forward(q, k, v, causal, TUNED)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, causal: bool, table: dict) -> tuple[Tensor, Tensor]:
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, table: dict, block_q=None, block_k=None
+) -> tuple[Tensor, Tensor]:
     (b, h, n, d), m = _checked(q, k, v), k.shape[2]
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty((b, h, n), device=q.device)
     tiles = tiles_for("forward", q, table)
+    tiles = replace(tiles, block_q=block_q or tiles.block_q, block_k=block_k or tiles.block_k)
     forward_kernel[(triton.cdiv(n, tiles.block_q), b * h)](
         q, k, v, out, lse, q.stride(), k.stride(), v.stride(), out.stride(), h, n, m, d**-0.5,
         HEAD_DIM=d, D=_padded(d), CAUSAL=causal, **tiles.options(),
@@ -324,6 +341,8 @@ def tuned_backward(q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, gr
 
 def _backward(q, k, v, out, lse, grad_out, causal: bool, table: dict) -> tuple[Tensor, Tensor, Tensor]:
     (b, h, n, d), m = _checked(q, k, v), k.shape[2]
+    _check_like(q, out=out, grad_out=grad_out)
+    _check_lse(q, lse)
     lse, delta = lse.contiguous(), torch.empty((b, h, n), device=q.device)
     dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
     shape, scale = {"HEAD_DIM": d, "D": _padded(d)}, d**-0.5
@@ -354,16 +373,32 @@ class TritonAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad_out: Tensor):
         return *tuned_backward(*ctx.saved_tensors, grad_out, ctx.causal), None
 
 
 def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
     """The shape of q. ValueError, one line, for what the kernels don't do."""
-    if not all(
-        x.dim() == 4 and x.dtype == q.dtype and x.device == q.device and x.shape[3] == q.shape[3] for x in (q, k, v)
-    ):
-        raise ValueError("q, k and v are (b, h, n, d), (b, h, m, d) and (b, h, m, d), of one dtype, on one device.")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dim() != 4:
+            raise ValueError(f"{name} has {x.dim()} axes, and (batch, heads, length, width) is expected.")
+        if x.dtype != q.dtype:
+            raise ValueError(f"q is {q.dtype} and {name} {x.dtype}: convert them to one dtype.")
+        if x.device != q.device:
+            raise ValueError(f"q is on {q.device} and {name} on {x.device}: move them to one device.")
+        if x.shape[0] != q.shape[0]:
+            raise ValueError(f"q has {q.shape[0]} sequences and {name} {x.shape[0]}: the batches must be equal.")
+        if x.shape[3] != q.shape[3]:
+            raise ValueError(
+                f"q has heads of width {q.shape[3]} and {name} of width {x.shape[3]}: the kernels take equal widths."
+            )
+    if k.shape[1] != v.shape[1]:
+        raise ValueError(f"k has {k.shape[1]} heads and v {v.shape[1]}: there is a value for every key.")
+    if k.shape[2] != v.shape[2]:
+        raise ValueError(f"k has length {k.shape[2]} and v {v.shape[2]}: there is a value for every key.")
+    if q.shape[1] != k.shape[1]:
+        raise ValueError(f"q has {q.shape[1]} heads and k {k.shape[1]}: repeat the keys and values of grouped heads.")
     if q.device.type != device().type:
         raise ValueError(f"Kernels run on {device().type} here: move q, k and v there from {q.device.type}.")
     if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or (q.dtype == torch.bfloat16 and interpreted()):
@@ -373,6 +408,22 @@ def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
     if q.shape[3] > 128:
         raise ValueError(f"The kernels take heads up to 128 wide, not {q.shape[3]}.")
     return q.shape
+
+
+def _check_like(q: Tensor, **others: Tensor) -> None:
+    """ValueError, one line, unless these are tensors like q."""
+    for name, x in others.items():
+        if (x.shape, x.dtype, x.device) != (q.shape, q.dtype, q.device):
+            raise ValueError(
+                f"{name} is {tuple(x.shape)}, {x.dtype}, on {x.device}, and like q it should be {tuple(q.shape)}, {q.dtype}, on {q.device}."
+            )
+
+
+def _check_lse(q: Tensor, lse: Tensor) -> None:
+    if (lse.shape, lse.dtype, lse.device) != (q.shape[:3], torch.float32, q.device):
+        raise ValueError(
+            f"lse is {tuple(lse.shape)}, {lse.dtype}, on {lse.device}, and should be {tuple(q.shape[:3])}, float32, on {q.device}."
+        )
 
 
 def _padded(d: int) -> int:

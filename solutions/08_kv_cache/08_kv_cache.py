@@ -12,7 +12,7 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/08_kv_cache/08_kv_cache.ipynb)
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
-# reading was done before. The cure is the most used data structure of the field: keep the keys and values. It makes writing
+# reading was done before. What helps is the most used data structure of the field: keep the keys and values. It makes writing
 # cheap, and it makes memory the new limit. The second half of this unit is about that limit.
 #
 # **After this unit you can**
@@ -51,14 +51,15 @@ setup()
 # Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in one layer as
 # *one* projection. How many projections are computed **again**, over all steps and layers?
 #
-# **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again. Together 3.
+# **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again. Together 3. (Counts and bytes are whole numbers in
+# this unit: functions with `-> int` return an `int`, not a float.)
 
 # %%
 plots.repeated_work(n=7)
 
 # %% nbgrader={"grade": false, "grade_id": "redundant_projections", "locked": false, "schema_version": 3, "solution": true}
 def redundant_projections(n: int, layers: int) -> int:
-    """How many key/value projections are repeated while n tokens are read one by one without a cache."""
+    """How many projections are repeated while n tokens are read one by one without a cache. A token's key and value count as one."""
     ### BEGIN SOLUTION
     return layers * n * (n - 1) // 2  # step t repeats t - 1 of them
     ### END SOLUTION
@@ -120,8 +121,8 @@ plots.decoding_step(m=4, d=3)
 # - **b** append the new key and value to the cache
 # - **c** multiply the mixture by $W_O$
 # - **d** multiply the new token by $W_Q$, $W_K$ and $W_V$
-# - **e** mix all values with the weights
-# - **f** dot products of the new query with all keys
+# - **e** mix all values with the weights, the new one included
+# - **f** dot products of the new query with all keys, the new one included
 # - **g** turn the new query and the new key by the position of the new token
 # - **h** multiply the old tokens by $W_K$ and $W_V$
 # - **i** mask the scores of later tokens
@@ -149,13 +150,15 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 #     keys = torch.cat([keys, k], dim=2)
 #
 # It is right, and it makes a new tensor every time, into which everything old is copied. Over $n$ tokens that is $n^2/2$ copies: the square is
-# back by another door. So make the room once, for `capacity` tokens, and write each token into its place. Remember how far you
-# have got in `length`. What is returned is a *view* of the part that is filled, which copies nothing.
+# back. So make the room once, for `capacity` tokens, and write each token into its place. Remember how far you
+# have got in `length`. What is returned is a *view* of the part that is filled, which copies nothing. Keys and values come back
+# in the dtype of the room, which is the `dtype` that `__init__` gets.
 #
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is.
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself: PyTorch doesn't always complain. (One token written behind the
+# end vanishes without an error.)
 
 # %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
 class KVCache:
@@ -197,7 +200,8 @@ class KVCache:
 # </details>
 # <details><summary>If you see "The expanded size of the tensor must match …"</summary>
 #
-# More tokens than room. That is the case for the ValueError: compare before you write.
+# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: behind the end a slice is empty, and a single
+# token broadcasts into it in silence.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "KVCache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -227,19 +231,19 @@ plots.cost_per_token(KVCache)
 # Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
 # it writes (**decoding**). A long prompt may come in chunks, so all other cases happen too. One function does them all:
 #
-# 1. project the new tokens, and split the heads: $(b, h, n, d_h)$;
-# 2. turn queries and keys by their positions. Which are they?
+# 1. project the new tokens, `x @ w`, and split the heads: head $i$ has the features $i\,d_h$ to $(i+1)\,d_h - 1$. Shape $(b, h, n, d_h)$;
+# 2. turn queries and keys, head by head, by their positions. Which are they?
 # 3. join the keys and values to those of the old tokens;
 # 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
 # 5. merge the heads and multiply by $W_O$.
 #
 # `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
-# were stored. A key never moves again.
+# were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more.
 #
-# **By hand.** Two old tokens, two new ones: $m = n = 2$. The new ones stand at positions 2 and 3. The scores are 2×4. The first row sees columns 0, 1, 2; the
-# second all four. One entry of eight is masked.
+# **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are 2×5. The first row sees columns 0, 1, 2, 3; the
+# second all five. One entry of ten is masked.
 #
-# **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are four columns?
+# **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are five columns?
 
 # %%
 from helpers.transformer_lm.positions import rotary_embedding
@@ -305,8 +309,8 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 #     logits, cache = model(tokens, start, cache)
 #
 # It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at first). It returns logits $(b, n, v)$ and the
-# cache with the new tokens in it. Write $n$ tokens, always taking the likeliest (greedy). The check counts how many tokens the model has to read:
-# the last one that you write goes in nowhere, for nobody asks what comes after it.
+# cache with the new tokens in it. (It may change the old cache in place: use the one that came back last.) Write $n$ tokens, always taking the likeliest (greedy; `argmax` settles ties).
+# The check counts how many tokens the model has to read: $p + n - 1$ for a prompt of $p$, in $n$ calls, and no more.
 #
 # **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
 
@@ -344,7 +348,7 @@ check.generate_cached(generate_cached, points=3, cases=hidden.generate_cached)
 # ### 8.7 What can't be cached  ●●○ · 10 min · 1 point
 #
 # Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
-# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token comes behind them:
+# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token comes behind them. (A layer may return `x` itself: don't change its output in place.)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
@@ -404,13 +408,13 @@ plots.changed_outputs(change_of_old_outputs, {
 # $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
 #
 # Return four numbers:
-# 1. step $n$ **with** a cache: one new token, $n$ tokens in all;
+# 1. step $n$ **with** a cache: one new token, $n$ tokens in all, so $n - 1$ of them in the cache and $n$ keys to score;
 # 2. step $n$ **without**: the layer runs over all $n$ tokens;
 # 3. steps $1 \dots n$ together, with a cache;
 # 4. steps $1 \dots n$ together, without.
 #
-# **By hand.** $n = 2$, $d = 1$. With a cache: four projections of one token, 8 FLOPs. Two scores: 4. Two values mixed: 4. Together 16. Without: 16 for the
-# projections, 4 scores for 8, mixing for 8: 32. Step 1 costs 8 + 2 + 2 = 12 either way. So the answer is (16, 32, 28, 44).
+# **By hand.** $n = 2$, $d = 3$. With a cache: four projections of one token, $2 \cdot 3 \cdot 3 = 18$ FLOPs each, so 72. Two scores of three products each: 12. Two values mixed: 12.
+# Together 96. Without: 144 for the projections, 4 scores for 24, mixing for 24: 192. Step 1 costs 72 + 6 + 6 = 84 either way. So the answer is (96, 192, 180, 276).
 
 # %% nbgrader={"grade": false, "grade_id": "decode_cost", "locked": false, "schema_version": 3, "solution": true}
 def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
@@ -487,7 +491,7 @@ plots.cache_over_context(cache_bytes)
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
 # 2023; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
-# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store $h_{kv}$ heads, not $h$:** spread them out when you read.
+# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$:** spread them out when you read.
 #
 # **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
 
@@ -532,10 +536,11 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 plots.ring(window=4, n=10)
 
 # %% [markdown]
-# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots wouldn't matter: a softmax is a sum. For a
-# chunk it does, because the mask asks how old each key is.
+# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots doesn't matter. It sees all of them, and its output is a sum over keys,
+# which may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
-# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given; keep no more than the two rings.
+# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
+# `length`, and no other keys or values. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its last token overwrites three old ones. Which of these does its *first* token still want to see?
 
@@ -599,9 +604,11 @@ check.sliding_cache(SlidingCache, points=2, cases=hidden.sliding_cache)
 # Rounding is off by half a step at most. So the step should be small, and the question is over which numbers the maximum is taken. Keys have a few channels that are far larger than the rest, in
 # every token. Values don't (KIVI, Liu et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
 #
-# **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error 0.01: half a step.
+# **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error is 0.01, half a step.
+# It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Its codes must be 0, not NaN, and a step is never 0: return another one there. And what do the scales cost? Count bytes too.
+# What if a channel is 0 everywhere? Its codes must be 0, not NaN, and a step is never 0: return any positive number as its scale. A channel that is merely quiet, with entries of
+# $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
@@ -664,7 +671,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 #
 # ### 8.13 Pages  ●●● · 40 min · 3 points
 #
-# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system knows the remedy:
+# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
 # **pages** (PagedAttention in vLLM, Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
 # is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
 
@@ -678,6 +685,8 @@ plots.page_tables({
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
+# `read` may return a view of the pool or a copy. `fork` gets a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
+# a `ValueError`; whether the rows before it stay is up to you. An `append` brings at least one row.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to
 # page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
@@ -772,10 +781,11 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # ### 8.14 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
 # A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
-# is real and what is padding is kept in a mask $(b, m)$. Two things must not notice the padding:
+# is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
+# things must not notice the padding:
 #
 # - **positions**: the first real token of a row stands at position 0, wherever its column is;
-# - **attention**: nobody attends to padding.
+# - **attention**: no real token attends to padding.
 #
 # Write the padding, and then positions and mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
 #

@@ -77,7 +77,7 @@ plots.tile_walk_still()
 # %% [markdown]
 # (The small boxes $m$ and $\ell$, and what is rescaled, are the subject of 9.2.)
 #
-# Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes.
+# Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions return an `int`.
 #
 # - **standard**: the three steps above.
 # - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. (The tile of scores is left out here. It lives in
@@ -173,13 +173,16 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
 # out.
 #
+# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no tensor as long as the row. And `softmax`,
+# `logsumexp` and `logcumsumexp` of PyTorch may not be used.
+#
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
 # %% nbgrader={"grade": false, "grade_id": "online_softmax", "locked": false, "schema_version": 3, "solution": true}
 def online_softmax(
     x: Float[Tensor, "*batch n"], block: int
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """max x and Σ exp(x − max x) of every row, `block` scores at a time. The last block may be shorter."""
+    """max x and Σ exp(x − max x) of every row, read once, `block` scores at a time. The last block may be shorter."""
     ### BEGIN SOLUTION
     m_i = x.new_full(x.shape[:-1], -math.inf)
     l_i = x.new_zeros(x.shape[:-1])
@@ -249,7 +252,8 @@ plots.merging({"a": (10, 3), "b": (30, 1)})
 # It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the scan of unit 01. So the keys
 # may be cut anywhere, and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing returns output 0 and $L = -\infty$. Merging with it must change nothing. Two such workers give 0 and $-\infty$ again.
+# A worker that saw nothing of a row always brings output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
+# $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
 def merge_partials(
@@ -327,6 +331,10 @@ plots.tile_walk()
 # Inside a tile you need the *positions*, not the places in the tile. With $n = 8$, $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6.
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
+# **What is checked.** The largest tensor that you make, of whatever kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
+# as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
+# (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
+#
 # **Predict:** what is the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
 
 # %% nbgrader={"grade": false, "grade_id": "flash_attention_forward", "locked": false, "schema_version": 3, "solution": true}
@@ -338,7 +346,7 @@ def flash_attention_forward(
     block_q: int = 64,
     block_k: int = 64,
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]:
-    """softmax(q kᵀ / √d) v and every row's logsumexp. No tensor is larger than a tile or the output."""
+    """softmax(q kᵀ / √d) v and every row's logsumexp, in the dtype of q. No scores and no mask larger than a tile."""
     ### BEGIN SOLUTION
     n, m, scale = q.shape[-2], k.shape[-2], 1 / math.sqrt(q.shape[-1])
     outputs, logsumexps = [], []
@@ -406,7 +414,7 @@ def flash_attention_forward(
 # </details>
 # <details><summary>If you see NaN with causal=True only</summary>
 #
-# A row may see nothing in its first tile, or nothing at all. The cure is that of 9.2, and l_i = 0 needs one too.
+# If n > m, the first rows see nothing at all, and their maximum stays −∞. Do as in 9.2: subtract 0 there. And divide by something else where l_i = 0.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
@@ -443,7 +451,8 @@ plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 #
 # **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and the tile sizes are arbitrary.
 #
-# **(b)** Make `flash_attention_forward` visit only those, if it doesn't yet. Its FLOPs are counted with `causal=True`.
+# **(b)** Make `flash_attention_forward` visit only those, if it doesn't yet. There is no cell for that here: go back to your cell in 9.4, change the loop over the keys, and run
+# it again, then the check below. Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
@@ -460,7 +469,7 @@ def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
 # <details><summary>Hint 1: one row of tiles</summary>
 #
 # The last query of a tile sees more than the others. It sees the keys 0 to i + (m − n). How many keys is that, and how many tiles do they touch?
-# Careful if it is negative.
+# Careful if it is negative: that is no key, and no tile. And careful with a short last tile: its last query is n − 1.
 # </details>
 # <details><summary>Hint 2: skipping</summary>
 #
@@ -497,9 +506,9 @@ plots.causal_saving(flash_attention_forward)
 #
 # $$dV = P^\top dO, \qquad dP = dO\,V^\top$$
 #
-# Then back through the softmax. Its Jacobian (unit 02) is $\partial P_{ik} / \partial S_{ij} = P_{ik}(\delta_{kj} - P_{ij})$, so
+# Then back through the softmax. Its Jacobian (unit 02) is $\partial P_{ik} / \partial S_{ij} = P_{ik}([k = j] - P_{ij})$, where $[k = j]$ is 1 if $k = j$ and else 0. So
 #
-# $$dS_{ij} = \sum_k dP_{ik}\,P_{ik}(\delta_{kj} - P_{ij}) = P_{ij}\Bigl(dP_{ij} - \sum_k P_{ik}\,dP_{ik}\Bigr)$$
+# $$dS_{ij} = \sum_k dP_{ik}\,P_{ik}([k = j] - P_{ij}) = P_{ij}\Bigl(dP_{ij} - \sum_k P_{ik}\,dP_{ik}\Bigr)$$
 #
 # The sum runs over a whole row of keys, and again a tile has only a piece. But look what it is:
 #
@@ -521,8 +530,8 @@ plots.causal_saving(flash_attention_forward)
 # $= -\infty$, and their gradients are 0.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a backward of your own.
-# `forward` saves what `backward` needs. `backward` gets the gradient of the output and returns one gradient for each input of `forward`, `None` for
-# `causal`.
+# `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
+# `forward`, `None` for `causal`.
 #
 # **Before you write:** the forward pass has 2 matrix products per tile. How many has the backward pass?
 
@@ -676,7 +685,8 @@ plots.program_offsets(n=5, d=3, block=2)
 #
 # **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and `BLOCK_D` $\ge d$ columns. The
 # launcher below it is done: it makes the output, and starts $\lceil n/$`BLOCK_N`$\rceil$ programs. PyTorch gives the strides, Triton turns tensors
-# into pointers.
+# into pointers. `x` and `factor` are float32 and may be views: a transposed matrix, a column. So `x`, `factor` and the output each have strides of their own. (`torch.empty_like`
+# keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for those of `x`.)
 
 # %% nbgrader={"grade": false, "grade_id": "triton_rows", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
@@ -757,7 +767,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 #
 # (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point.)
 #
-# The kernel has **five holes**. The tile of queries is loaded for you, as a pattern.
+# The kernel has **five holes**. The tile of queries is loaded for you, as a pattern. `BLOCK_Q` and `BLOCK_K` need not be equal.
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.
@@ -934,7 +944,11 @@ plots.backward_walks()
 #
 # The launcher makes everything contiguous, so there are no strides, and computes $D$. `load_tile` loads rows of a head with zeros beyond the edges.
 # Fill **three holes**: $P$ of a tile (used by both kernels), and the two inner loops. Shapes: `q`, `grad` (`BLOCK`, `BLOCK_D`) are tiles of queries
-# and of $dO$, `k`, `v` likewise of keys; `lse` and `delta` hold $L$ and $D$ of the queries.
+# and of $dO$, `k`, `v` likewise of keys; `lse` and `delta` hold $L$ and $D$ of the queries. Inputs are float32 or float16, and so are the gradients; `p` and `ds` are float32.
+#
+# **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If all real scores are near $-120$, so is $L$, and $e^{120}$ is
+# infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A row that saw nothing has $L = -\infty$, with the same effect. So choose before the exponential, not after it: with
+# $-\infty$ as the exponent the weight is 0.
 #
 # **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from query 32 on, so the walk down
 # starts at tile 2.
@@ -957,7 +971,7 @@ def store_tile(X, tile, rows, columns, length, d):
 @triton.jit
 def weights_again(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr):
     """P of one tile, (rows, keys), from scores and logsumexp; 0 for pairs that don't exist or are hidden."""
-    # Hole 1. Rows that saw nothing have lse = −∞: choose with tl.where before exp, not after it.
+    # Hole 1. Put −∞ into the exponent, with tl.where, for every pair that doesn't count.
     ### BEGIN SOLUTION
     seen = (rows[:, None] < n) & (keys[None, :] < m)
     if CAUSAL:
@@ -1086,14 +1100,15 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
 # programs. An H100 has 132 processors, and 100 of them stand idle while 32 walk through all the keys.
 #
-# 9.3 has the cure. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is flash decoding (Dao et al., 2023).
+# 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is flash decoding (Dao et al., 2023).
 
 # %%
 plots.decoding_splits(tiles=12, workers=4)
 
 # %% [markdown]
-# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The number of operations must not depend
-# on `splits`.
+# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check counts PyTorch calls: 48 parts take no more of them than 2
+# (120 are allowed, a right answer needs about 30). And it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
+# side. A real key may be zero. What was added is known by its place.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1 and 0. The last part is empty,
 # and must not count.
@@ -1163,7 +1178,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # $$(qR)(kR)^\top = q\,R R^\top k^\top = q\,k^\top,$$
 #
 # and an outlier is shared out over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of $\pm 1$ with orthogonal
-# rows, built by doubling:
+# rows, built by doubling. (Any matrix of that kind is right here: with its rows in another order, or with the minus in another of the four blocks.)
 #
 # $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$
 #
@@ -1174,7 +1189,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 
 # %% nbgrader={"grade": false, "grade_id": "incoherent_rotation", "locked": false, "schema_version": 3, "solution": true}
 def hadamard(d: int) -> Float[Tensor, "d d"]:
-    """H_d / √d: entries ±1/√d, orthonormal rows. d is a power of two."""
+    """H_d / √d in float32 or float64: entries ±1/√d, orthonormal rows. d is a power of two, 1 included."""
     ### BEGIN SOLUTION
     h = torch.ones(1, 1)
     while len(h) < d:
@@ -1186,7 +1201,7 @@ def hadamard(d: int) -> Float[Tensor, "d d"]:
 def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
-    """(q ∘ signs) H/√d and (k ∘ signs) H/√d. `signs` holds +1 and −1."""
+    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1."""
     ### BEGIN SOLUTION
     turn = signs[:, None] * hadamard(len(signs)).to(q)  # the signs of the features flip rows of H
     return q @ turn, k @ turn

@@ -173,3 +173,16 @@ def test_nothing_is_written_to_stderr(capsys):
 
     observe(noisy, (torch.ones(1),))
     assert capsys.readouterr().err == ""
+
+
+def test_the_largest_tensor_is_one_that_was_made():
+    """Neither a view nor a tensor that is changed in place counts; a copy does."""
+
+    def written(room, new):
+        room[3:5] = new
+        room.index_copy_(0, torch.tensor([5, 6]), new)
+        return room[:7]
+
+    inputs = torch.zeros(100, 3), torch.ones(2, 3)
+    assert observe(written, inputs).largest <= 6
+    assert observe(lambda room, new: room[:7].clone(), inputs).largest == 21

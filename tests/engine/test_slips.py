@@ -58,3 +58,9 @@ def test_no_check_reaches_into_the_engine():
             if bases & {"Check", "Table", "KernelCheck", "CheckGroup"}:
                 private += [f"{path.name}: {node.name}.{f.name}" for f in node.body if f.name.startswith("_")]
     assert not private
+
+
+def test_a_whole_number_is_an_int():
+    assert slips.whole(3) and slips.whole((1, 2)) and not slips.whole(3.0) and not slips.whole((1, 2.0))
+    wrong = slips.comes_as_float(lambda n: (n, n * n))
+    assert wrong.function(3) == (3.0, 9.0) and wrong.recognise(observe(wrong.function, (3,)))

@@ -21,6 +21,7 @@ from helpers.flash_attention import flash_triton
 from helpers.kernels import device, interpreted, tl, triton
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no Triton for this system")
+interpreter_only = pytest.mark.skipif(not interpreted(), reason="a compiled kernel can't be watched so closely")
 
 SHAPES = [  # n, m, d
     (1, 70, 64),
@@ -116,6 +117,38 @@ def test_inputs_that_the_kernels_do_not_take_are_refused_in_one_line():
             flash_triton.triton_forward(*(q.bfloat16(),) * 3)
 
 
+REFUSED = {  # what is wrong → shapes of q, k and v
+    "sequences": ((2, 2, 4, 16), (1, 2, 4, 16), (1, 2, 4, 16)),
+    "repeat the keys and values of grouped heads": ((1, 4, 4, 16), (1, 2, 4, 16), (1, 2, 4, 16)),
+    "k has 2 heads and v 1": ((1, 2, 4, 16), (1, 2, 4, 16), (1, 1, 4, 16)),
+    "k has length 5 and v 4": ((1, 2, 4, 16), (1, 2, 5, 16), (1, 2, 4, 16)),
+    "width": ((1, 2, 4, 16), (1, 2, 4, 32), (1, 2, 4, 16)),
+    "k has 3 axes": ((1, 2, 4, 16), (2, 4, 16), (1, 2, 4, 16)),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_shapes_that_do_not_fit_are_refused_by_name(words):
+    with pytest.raises(ValueError, match=f"^[^\n]*{words}[^\n]*$"):
+        flash_triton.triton_forward(*(torch.randn(shape, device=device()) for shape in REFUSED[words]))
+
+
+@pytest.mark.parametrize("wrong", ["out", "lse", "grad_out"])
+def test_what_does_not_belong_to_the_forward_pass_is_refused_by_name(wrong):
+    q = torch.randn(1, 2, 4, 16, device=device())
+    given = {"out": q, "lse": q[..., 0].contiguous(), "grad_out": q} | {wrong: q[:, :1]}
+    with pytest.raises(ValueError, match=f"^{wrong} is"):
+        flash_triton.triton_backward(q, q, q, *given.values())
+
+
+def test_the_kernels_are_differentiated_once():
+    q = torch.randn(1, 1, 4, 16, device=device(), requires_grad=True)
+    grad_out = torch.ones_like(q, requires_grad=True)
+    (dq,) = torch.autograd.grad(flash_triton.TritonAttention.apply(q, q, q, False), q, grad_out, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        dq.sum().backward()
+
+
 # ---------------------------------------------------------------------------------------------------- watching kernels
 
 
@@ -135,9 +168,6 @@ def copied(x, ahead=0):
     out = torch.empty_like(x)
     copying_kernel[(-(-x.numel() // 16),)](x, out, x.numel(), AHEAD=ahead, BLOCK=16)
     return out
-
-
-interpreter_only = pytest.mark.skipif(not interpreted(), reason="a compiled kernel can't be watched so closely")
 
 
 @interpreter_only

@@ -9,13 +9,13 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION
+from helpers.engine.slips import NO_FUSED_ATTENTION, WHOLE, comes_as_float
 
 from .. import flash
 
 __all__ = ["causal_tiles", "flash_attention_forward"]
 
-WITHIN = (1e-3, 2e-4)
+WITHIN = {torch.float32: (1e-3, 2e-4), torch.float64: (1e-9, 1e-11)}
 """Scores of some hundred have lost digits in float32 before the softmax, and differently with every order of the sums."""
 
 # ------------------------------------------------------------------------------------------------------------- inputs
@@ -105,7 +105,9 @@ def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
 def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor, Tensor]:
     """The tiled pass with one thing wrong, by the name of the slip."""
     n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
-    scale = {"no scale": 1.0, "scaled twice": 1 / d, "scaled by the tile": block_k**-0.5}.get(slip, d**-0.5)
+    scale = {
+        "no scale": 1.0, "scaled twice": 1 / d, "scaled by the tile": block_k**-0.5, "scaled by d_v": v.shape[-1] ** -0.5
+    }.get(slip, d**-0.5)  # fmt: skip
     keys = m // block_k * block_k if slip == "short tile lost" else m
     k, v = (F.pad(x, (0, 0, 0, -m % block_k)) for x in (k, v)) if slip == "zeros" else (k, v)
     keys = k.shape[-2] if slip == "zeros" else keys
@@ -119,10 +121,27 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         for j in range(0, reach, block_k):
             columns = slice(j, min(j + block_k, keys))
             s = scale * q[..., rows, :] @ k[..., columns, :].mT
-            s = s.masked_fill(_hidden(rows, columns, m - n, slip), _never(slip)) if causal else s
+            if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
+                masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
+                s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
             m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
         parts.append(_finish(m_i, l_i, acc, slip))
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+    out = torch.cat([out for out, _ in parts], dim=-2)
+    return _as_wide_as_q(q, out, block_q) if slip == "as wide as q" else out, torch.cat(
+        [lse for _, lse in parts], dim=-1
+    )
+
+
+def _as_wide_as_q(q, out, block_q) -> Tensor:
+    room = torch.zeros_like(q)
+    for i in range(0, q.shape[-2], block_q):
+        room[..., i : i + block_q, :] = out[..., i : i + block_q, :]
+    return room
+
+
+def in_float32(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
+    out, lse = tiled_with_slip(q, k, v, causal, block_q, block_k)
+    return out.float(), lse.float()
 
 
 def _never(slip):
@@ -235,8 +254,8 @@ def _more_products(seen: Observation) -> bool:
 
 
 NEVER_MADE = (
-    "All n · m scores stood in memory at once. A tile of block_q × block_k scores is used up before the next one is made: that is the whole "
-    "point."
+    "A tensor with an entry for each of the n · m pairs stood in memory: all scores, or a mask for all of them. Scores and masks are made for one "
+    "tile of block_q × block_k pairs, and used up before the next one is made: that is the whole point."
 )
 
 flash_attention_forward = Check(
@@ -251,6 +270,7 @@ flash_attention_forward = Check(
         sized("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
         given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
         sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
+        sized("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),
         counted_tiles(24, 32, 3, 2, 8, 10),
     ],
     misconceptions=[
@@ -321,6 +341,33 @@ flash_attention_forward = Check(
             "no maximum subtracted",
             lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "no maximum"),
             "e^500 is infinite and e^−120 is 0, as if nothing had been seen. Subtract the running maximum of the row before the exponential.",
+        ),
+        Misconception(
+            "buffers in float32 whatever goes in", in_float32,
+            "`torch.empty` and `torch.zeros` make float32 tensors unless told otherwise, and float64 results are rounded. Output and logsumexp have "
+            "the dtype of q: `q.new_empty(…)`, or `dtype=q.dtype`.",
+        ),
+        Misconception(
+            "an output as wide as the queries",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "as wide as q"),
+            "The output is a mixture of values: its width is d_v, which need not be d.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "positions for a full tile of queries",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "positions of a full tile"),
+            "The last tile of queries may be short. It has as many positions as rows, and not block_q.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "only the tile of the first query's position masked",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one tile masked"),
+            "The diagonal may cross several tiles of keys. Every tile that reaches beyond the position of one of its queries needs the mask.",
+        ),
+        Misconception(
+            "scaled by the width of the values",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled by d_v"),
+            "A score is a dot product of a query and a key, with d terms: divide by √d. The width of the values has no part in it.",
         ),
         Misconception(
             "initial maximum 0",
@@ -471,6 +518,7 @@ causal_tiles_count = Check(
         given("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
     ],
     within=(0.0, 0.0),
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "all tiles", lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k),
@@ -513,6 +561,28 @@ causal_tiles_count = Check(
             ),
             "The last tile of queries and the last tile of keys may be short. They are visited too.",
         ),
+        Misconception(
+            "one tile too many where something is seen",
+            lambda n, m, block_q, block_k: sum(
+                min(seen // block_k + 1, -(-m // block_k)) if (seen := max(0, min(i + block_q, n) + m - n)) else 0
+                for i in range(0, n, block_q)
+            ),
+            "A tile of queries that together see r keys needs ⌈r / block_k⌉ tiles. ⌊r / block_k⌋ + 1 is one too many where r is a multiple.",
+        ),
+        Misconception(
+            "the last tile of queries not cut short",
+            lambda n, m, block_q, block_k: sum(-(-max(0, i + block_q + m - n) // block_k) for i in range(0, n, block_q)),
+            "The last tile of queries ends at query n − 1. Rows that are not there see nothing: `min(i + block_q, n)`.",
+        ),
+        Misconception(
+            "a staircase of whole tiles, whatever their shape",
+            lambda n, m, block_q, block_k: sum(
+                min(row + 1 + max(0, -(-m // block_k) - -(-n // block_q)), -(-m // block_k)) for row in range(-(-n // block_q))
+            ),
+            "One more tile in each row of tiles is right for square tiles that end on the diagonal. In general, count how many keys the last query "
+            "of a row of tiles sees.",
+        ),
+        comes_as_float(flash.causal_tiles),
         Misconception(
             "one tile too many",
             lambda n, m, block_q, block_k: sum(

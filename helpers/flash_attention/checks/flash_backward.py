@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import NO_FUSED_ATTENTION
 
@@ -58,7 +58,7 @@ def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
     if slip == "no lse":
         return torch.exp(s - s.amax(-1, keepdim=True).clamp_min(-1e30))
     row = lse[..., rows, None]
-    return torch.exp(s - (row if slip == "−∞ − −∞" else row.masked_fill(row == -math.inf, math.inf)))
+    return torch.exp(s - (row if slip.startswith("−∞ − −∞") else row.masked_fill(row == -math.inf, math.inf)))
 
 
 def _delta(out, grad_out, slip) -> Tensor:
@@ -80,9 +80,11 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
     n, m, scale = q.shape[-2], k.shape[-2], q.shape[-1] ** -0.5
     dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, slip)
     keys = m // block_k * block_k if slip == "short tile lost" else m
+    dv = torch.zeros_like(k) if slip == "dV like k" else dv
     for i in range(0, n, block_q):
         rows = slice(i, min(i + block_q, n))
-        for j in range(0, keys, block_k):
+        reach = {"ends at the last position": rows.stop - 1 + m - n, "−∞ − −∞, skipping": rows.stop + m - n}
+        for j in range(0, min(keys, reach.get(slip, keys)) if causal else keys, block_k):
             columns = slice(j, min(j + block_k, keys))
             p = _weights(q, k, lse, rows, columns, causal, slip)
             dp = grad_out[..., rows, :] @ v[..., columns, :].mT
@@ -99,6 +101,9 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
             add_v = (to_dv if slip == "dV not transposed" else to_dv.mT) @ grad_out[..., rows, :]
             dq[..., rows, :] = add_q + (0.0 if slip == "dq overwritten" else dq[..., rows, :])
             dk[..., columns, :] = add_k + (0.0 if slip == "dk overwritten" else dk[..., columns, :])
+            if slip == "dV like k":
+                dv[..., columns, :] += add_v
+                continue
             dv[..., columns, :] = add_v + (0.0 if slip == "dk overwritten" else dv[..., columns, :])
     return dq, dk, dv
 
@@ -289,6 +294,28 @@ backward = Check(
             "The logsumexp of a row that saw nothing is −∞, and S − (−∞) is no weight. All weights of that row are 0.",
         ),
         Misconception(
+            "minus −∞ in the tiles that are visited",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞, skipping"
+            ),
+            "The logsumexp of a row that saw nothing is −∞, and S − (−∞) is no weight. All weights of that row are 0.",
+        ),
+        Misconception(
+            "the last position taken for the end",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "ends at the last position"
+            ),
+            "The key at the last query's own position is seen too, so the walk over the keys ends one further on: `range` leaves its end out.",
+        ),
+        Misconception(
+            "dV made like K",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV like k"
+            ),
+            "dV has the shape of V, and V may be wider or narrower than K.",
+            raises="RuntimeError",
+        ),
+        Misconception(
             "the last short tile lost",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "short tile lost"
@@ -300,7 +327,8 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
             ),
-            "All n · m weights stood in memory at once. Make a tile of them again from lse, use it up, and go on.",
+            "A tensor with an entry for each of the n · m pairs stood in memory: all weights, or a mask for all of them. Make one tile at a time, "
+            "weights from lse and mask from positions, use it up, and go on.",
             cost=square_made,
         ),
         Misconception(
@@ -328,6 +356,9 @@ def _attention(q, k, v, causal) -> tuple[Tensor, Tensor]:
 
 def _gradients(q, k, v, grad_out, causal, slip="") -> tuple[Tensor, Tensor, Tensor]:
     p, _ = _attention(q, k, v, causal and slip != "not causal")
+    if slip == "causal lost":  # the logsumexp is that of the causal rows
+        lse = _attention(q, k, v, causal)[1].nan_to_num(neginf=0.0)
+        p = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]) - lse[..., None])
     dp, scale = grad_out @ v.mT, q.shape[-1] ** -0.5
     delta = 0.0 if slip == "no D" else (p * dp).sum(-1, keepdim=True)
     ds = p * (dp - delta) * (1.0 if slip == "not scaled" else scale)
@@ -348,6 +379,10 @@ def _with_slip(q, k, v, causal, slip) -> Tensor:
         @staticmethod
         def backward(ctx, grad_out):
             grad_out = torch.ones_like(grad_out) if slip == "ones" else grad_out
+            if slip == "causal lost":
+                return flash.flash_attention_backward(
+                    *ctx.saved_tensors, *_seen_causally(ctx.saved_tensors, causal), grad_out, False
+                )
             dq, dk, dv = _gradients(*ctx.saved_tensors, grad_out, causal, slip)
             kept = {
                 "values alone": (None, None, dv),
@@ -358,6 +393,40 @@ def _with_slip(q, k, v, causal, slip) -> Tensor:
             return kept.get(slip, (dq, dk, dv))
 
     return Slipped.apply(q, k, v)
+
+
+def _seen_causally(saved, causal) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp of the forward pass; 0 for the logsumexp of a row that saw nothing, as in most ways to write it."""
+    out, lse = flash.flash_attention_forward(*saved, causal)
+    return out, lse.nan_to_num(neginf=0.0)
+
+
+class _KeptOnTheClass(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, causal) -> Tensor:
+        out, lse = flash.flash_attention_forward(q, k, v, causal, 64, 64)
+        _KeptOnTheClass.kept = (q, k, v, out, lse)
+        ctx.causal = causal
+        return out
+
+    @staticmethod
+    def backward(ctx, grad_out):
+        return *flash.flash_attention_backward(*_KeptOnTheClass.kept, grad_out, ctx.causal, 64, 64), None
+
+
+def _kept_elsewhere(seen: Observation) -> bool:
+    """Whether the graph keeps nothing for the way back, and the way back, in tiles, yet makes too few products to make it all again.
+    Left out: causal passes, which skip tiles, and stripes, in which a row's logsumexp can be made again at no price."""
+    q, k, v, causal = seen.args
+    again = 2 * score_count(seen) * (4 * q.shape[-1] + 3 * v.shape[-1])
+    in_tiles = seen.backward_largest < 64 * min(q.shape[-2], k.shape[-2])
+    return (
+        not causal
+        and in_tiles
+        and seen.saved == 0
+        and score_count(seen) > 10_000
+        and 0 < seen.backward_flops < 0.9 * again
+    )
 
 
 def _large_square_made(seen: Observation) -> bool:
@@ -462,10 +531,26 @@ flash_attention = Check(
             cost=_weights_kept,
         ),
         Misconception(
+            "causal lost between forward and backward", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "causal lost"),
+            "`backward` gets the gradient and `ctx`, nothing else. Keep `ctx.causal = causal` on the way forward, and hand it to your backward pass.",
+        ),
+        Misconception(
             "tiles forward, a full matrix on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
             "`backward` makes all n · m weights again at once. It needs them tile by tile only: call your tiled backward pass.",
             cost=_dense_way_back,
         ),
+        Misconception(
+            "tensors kept on the class", lambda q, k, v, causal=False: _KeptOnTheClass.apply(q, k, v, causal),
+            "What one call needs on its way back belongs to that call: `ctx.save_for_backward(…)`. On the class, or in a global, a second call "
+            "overwrites what the first one kept.",
+            cost=_kept_elsewhere,
+        ),
+    ],
+    behaviours=[
+        Behaviour(
+            "keeps in `ctx` what the way back needs", lambda seen: not _kept_elsewhere(seen),
+            "The graph of the output keeps nothing for the way back, so what it needs must lie somewhere else, where the next call overwrites it.",
+        )
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip

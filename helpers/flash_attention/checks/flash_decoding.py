@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import NO_FUSED_ATTENTION
@@ -64,6 +64,27 @@ def shared_by(q, k, v, splits, slip) -> Tensor:
     return _mixed(outs, shares.get(slip, lse.softmax(-1)))
 
 
+def zeros_taken_for_missing(q, k, v, splits) -> Tensor:
+    size = -(-k.shape[-2] // splits)
+    keys, values = _parts(k, splits, size), _parts(v, splits, size)
+    scores = (q[..., None, :, :] @ keys.mT).squeeze(-2) * q.shape[-1] ** -0.5
+    scores = scores.masked_fill((keys == 0).all(-1), -math.inf)
+    return _mixed(
+        (scores.softmax(-1).nan_to_num(0.0)[..., None, :] @ values).squeeze(-2), scores.logsumexp(-1).softmax(-1)
+    )
+
+
+def _some_zero_keys(m: int, d: int) -> Drawn:
+    """Real keys, of which every third is zero."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        k = torch.randn(2, m, d, generator=generator)
+        k[:, ::3] = 0
+        return k
+
+    return Drawn(draw)
+
+
 def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     kept = max(k.shape[-2] // splits, 1) * splits
     return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
@@ -90,12 +111,22 @@ def _outputs_of_parts(seen: Observation) -> int:
     return math.prod(batch) * math.ceil(m / math.ceil(m / splits)) * d_v
 
 
-def _never_in_parts(seen: Observation) -> bool:
+def _parts_apart(seen: Observation) -> bool:
+    """Whether no tensor could hold the outputs of all parts side by side."""
     return seen.largest < _outputs_of_parts(seen)
 
 
+def _products(seen: Observation) -> int:
+    return sum(seen.operations[name] for name in ("mm", "bmm", "baddbmm", "addmm", "mv", "dot"))
+
+
+def _never_in_parts(seen: Observation) -> bool:
+    return _parts_apart(seen) and _products(seen) <= 2
+
+
 def _one_after_the_other(seen: Observation) -> bool:
-    return sum(seen.operations.values()) > AT_ONCE
+    """A loop has products of its own for every part."""
+    return sum(seen.operations.values()) > AT_ONCE or (_parts_apart(seen) and _products(seen) > 2)
 
 
 def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
@@ -112,6 +143,8 @@ flash_decoding = Check(
         sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
         given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
         given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
+        given("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
+        sized("float64, m = 7 in 3 parts", m=7, d=3, d_v=5, splits=3, dtype=torch.float64),
         sized(f"m = 96 in 48 parts, in {AT_ONCE} operations", m=96, d=3, d_v=4, splits=48, max_operations=AT_ONCE),
     ],
     misconceptions=[
@@ -172,6 +205,10 @@ flash_decoding = Check(
             "A part without keys has only scores of −∞, and its softmax is 0/0. Its output is 0, and its logsumexp −∞ gives it no share.",
         ),
         Misconception(
+            "rows of zeros taken for missing ones", zeros_taken_for_missing,
+            "A real key may be zero, and then it has score 0 and its share. What is missing is known by its place, m or later.",
+        ),
+        Misconception(
             "keys at the end lost", keys_at_the_end_lost,
             "m need not be a multiple of the number of parts. Round the size of a part up, so that every key is in one.",
         ),
@@ -182,7 +219,7 @@ flash_decoding = Check(
     ],
     behaviours=[
         Behaviour(
-            "the parts side by side", lambda seen: not _never_in_parts(seen),
+            "the parts side by side", lambda seen: not _parts_apart(seen),
             "No tensor was large enough to hold the outputs of all parts side by side.",
         )
     ],

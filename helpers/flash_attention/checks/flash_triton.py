@@ -41,7 +41,16 @@ def _room(shape, dtype, device) -> Tensor:
 
 @triton.jit
 def _rows_kernel(
-    x_ptr, factor_ptr, out_ptr, x_strides, n, d, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+    x_ptr,
+    factor_ptr,
+    out_ptr,
+    x_strides,
+    factor_stride,
+    n,
+    d,
+    SLIP: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
 ):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     if SLIP == "all the same":
@@ -57,18 +66,26 @@ def _rows_kernel(
         reads = row_exists & (columns[None, :] >= 0)
     if SLIP == "swapped":
         x = tl.load(x_ptr + rows[:, None] * x_strides[1] + columns[None, :] * x_strides[0], mask=reads, other=0.0)
+    elif SLIP == "columns side by side":
+        x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :], mask=reads, other=0.0)
     elif SLIP == "contiguous":
         x = tl.load(x_ptr + rows[:, None] * d + columns[None, :], mask=reads, other=0.0)
     else:
         x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=reads, other=0.0)
     if SLIP == "first factor":
-        factor = tl.load(factor_ptr + tl.program_id(0) * BLOCK + rows * 0, mask=rows < n, other=0.0)[:, None]
+        factor = tl.load(factor_ptr + (tl.program_id(0) * BLOCK + rows * 0) * factor_stride, mask=rows < n, other=0.0)[
+            :, None
+        ]
     elif SLIP == "factor of the row in the tile":
-        factor = tl.load(factor_ptr + tl.arange(0, BLOCK), mask=tl.arange(0, BLOCK) < n, other=0.0)[:, None]
+        factor = tl.load(factor_ptr + tl.arange(0, BLOCK) * factor_stride, mask=tl.arange(0, BLOCK) < n, other=0.0)[
+            :, None
+        ]
     elif SLIP == "by columns":
-        factor = tl.load(factor_ptr + columns, mask=columns < n, other=0.0)[None, :]
-    else:
+        factor = tl.load(factor_ptr + columns * factor_stride, mask=columns < n, other=0.0)[None, :]
+    elif SLIP == "factors side by side":
         factor = tl.load(factor_ptr + rows, mask=rows < n, other=0.0)[:, None]
+    else:
+        factor = tl.load(factor_ptr + rows * factor_stride, mask=rows < n, other=0.0)[:, None]
     writes = row_exists & column_exists
     if SLIP == "stores unmasked":
         writes = (rows[:, None] >= 0) & column_exists
@@ -78,7 +95,9 @@ def _rows_kernel(
 def _rows(x, factor, slip="", tail=True) -> Tensor:
     (n, d), out = x.shape, _room(x.shape, x.dtype, x.device)
     programs = -(-n // 16) if tail else n // 16
-    _rows_kernel[(programs,)](x, factor, out, x.stride(), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d))
+    _rows_kernel[(programs,)](
+        x, factor, out, x.stride(), factor.stride(0), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d)
+    )
     return out
 
 
@@ -90,13 +109,14 @@ triton_rows = KernelCheck(
     exercise="triton_rows",
     reference=flash_triton.scale_rows,
     oracle=rows_without_kernel,
-    layouts=("columns", "dense"),
+    layouts=("columns", "gaps"),
     cases=[
         sized(n=37, d=5),
         sized(n=48, d=12, label="n = 48, d = 12: whole tiles of rows"),
         sized(n=21, d=16, label="n = 21, d = 16: whole tiles of columns"),
         sized(n=7, d=24, label="n = 7, d = 24: more columns than rows"),
         sized(n=100, d=33),
+        sized(n=64, d=32, label="n = 64, d = 32: whole tiles"),
     ],
     misconceptions=[
         Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
@@ -107,6 +127,14 @@ triton_rows = KernelCheck(
         ),
         Misconception("tiles written without a mask", lambda x, factor: _rows(x, factor, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception("strides taken for granted", lambda x, factor: _rows(x, factor, "contiguous"), CONTIGUOUS),
+        Misconception(
+            "factors taken for contiguous", lambda x, factor: _rows(x, factor, "factors side by side"),
+            "`factor` may be a view too, such as a column of a matrix: its elements lie `factor_stride` apart.",
+        ),
+        Misconception(
+            "columns taken to lie side by side", lambda x, factor: _rows(x, factor, "columns side by side"),
+            "In a transposed view it is the rows that lie side by side. `x_strides[1]` says how far it is to the next column.",
+        ),
         Misconception(
             "strides of rows and columns swapped", lambda x, factor: _rows(x, factor, "swapped"),
             "The first stride is the way from a row to the next one, the second from a column to the next. Row numbers go with the first.",
@@ -147,7 +175,7 @@ triton_rows = KernelCheck(
 # --------------------------------------------------------------------------------------------------------------- forward
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Tensor]:
+def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, *tiles: int) -> tuple[Tensor, Tensor]:
     """Output and logsumexp by PyTorch; a row that sees nothing gives 0 and −∞."""
     n, m = q.shape[-2], k.shape[-2]
     scores = q @ k.mT / math.sqrt(q.shape[-1])
@@ -160,7 +188,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> tuple[Tensor, Te
 @triton.jit
 def _forward_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, heads, n, m, d, scale,
-    CAUSAL: tl.constexpr, SLIP: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+    CAUSAL: tl.constexpr, SLIP: tl.constexpr, BLOCK: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     tile, pair = tl.program_id(0), tl.program_id(1)
     b, h = pair // heads, pair % heads
@@ -169,10 +197,12 @@ def _forward_kernel(
     q_ptr += b * q_strides[0] + h * q_strides[1]
     k_ptr += b * k_strides[0] + h * k_strides[1]
     v_ptr += b * v_strides[0] + h * v_strides[1]
-    in_tile = tl.arange(0, BLOCK)
+    in_tile, key_in_tile = tl.arange(0, BLOCK), tl.arange(0, KEYS)
     rows, columns = tile * BLOCK + in_tile, tl.arange(0, WIDTH)
     if SLIP == "no tile size":
         rows = tile + in_tile
+    if SLIP == "rows in tiles of keys":
+        rows = tile * KEYS + in_tile
     exists = (rows[:, None] < n) & (columns[None, :] < d)
     q = tl.load(q_ptr + rows[:, None] * q_strides[2] + columns[None, :] * q_strides[3], mask=exists, other=0.0)
 
@@ -183,15 +213,15 @@ def _forward_kernel(
     acc = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
     end = m
     if SLIP == "whole tiles":
-        end = m // BLOCK * BLOCK
+        end = m // KEYS * KEYS
     if SLIP == "first tile":
-        end = tl.minimum(m, BLOCK)
-    if CAUSAL and SLIP != "not causal" and SLIP != "backwards" and SLIP != "per tile" and SLIP != "wrong corner":
+        end = tl.minimum(m, KEYS)
+    if CAUSAL:  # the notebook gives the end of the walk
         end = tl.minimum(end, (tile + 1) * BLOCK + (m - n))
         if SLIP == "diagonal":
             end = tl.minimum(end, tile * BLOCK + (m - n))
-    for start in range(0, end, BLOCK):
-        keys = start + in_tile
+    for start in range(0, end, KEYS):
+        keys = start + key_in_tile
         reads = (keys[:, None] < m) & (columns[None, :] < d)
         if SLIP == "unmasked":
             reads = (keys[:, None] >= 0) & (columns[None, :] < d)
@@ -205,7 +235,7 @@ def _forward_kernel(
             seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
         if CAUSAL:
             if SLIP == "per tile":
-                seen = seen & (in_tile[None, :] <= in_tile[:, None])
+                seen = seen & (key_in_tile[None, :] <= in_tile[:, None])
             elif SLIP == "wrong corner":
                 seen = seen & (keys[None, :] <= rows[:, None])
             elif SLIP == "strict":
@@ -272,17 +302,17 @@ def _dense_strides(x):
     return x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1
 
 
-def _forward(q, k, v, causal, slip="", scale=None, strides=None) -> tuple[Tensor, Tensor]:
+def _forward(q, k, v, causal, tiles=(16, 16), slip="", scale=None, strides=None) -> tuple[Tensor, Tensor]:
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = _room(q.shape, q.dtype, q.device), torch.empty((b, h, n), device=q.device)
-    _forward_kernel[(-(-n // 16), b * h)](
+    _forward_kernel[(-(-n // tiles[0]), b * h)](
         q, k, v, out, lse, *(strides or (q.stride(), k.stride(), v.stride())), h, n, m, d, d**-0.5 if scale is None else scale,
-        CAUSAL=causal, SLIP=slip, BLOCK=16, WIDTH=max(16, triton.next_power_of_2(d)),
+        CAUSAL=causal, SLIP=slip, BLOCK=tiles[0], KEYS=tiles[1], WIDTH=max(16, triton.next_power_of_2(d)),
     )  # fmt: skip
     return out, lse
 
 
-def forward_without_kernel(q, k, v, causal) -> tuple[Tensor, Tensor]:
+def forward_without_kernel(q, k, v, causal, *tiles) -> tuple[Tensor, Tensor]:
     n, m = q.shape[2], k.shape[2]
     scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1).double() / math.sqrt(q.shape[-1])
     if causal:
@@ -306,7 +336,12 @@ def _towards(first: float, last: float):
 
 
 def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal: bool) -> Case:
-    return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal))
+    return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal, 16, 32))
+
+
+def in_tiles(*, block_q: int = 16, block_k: int = 16, **sizes) -> Case:
+    """A case of `triton_forward`, with the tiles that its launcher is told."""
+    return sized(block_q=block_q, block_k=block_k, **sizes)
 
 
 triton_forward = KernelCheck(
@@ -314,163 +349,167 @@ triton_forward = KernelCheck(
     oracle=attention,
     layouts=("gaps", "heads inside", "columns"),
     cases=[
-        sized(b=1, h=1, n=20, m=41, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 41, d = 16"),
-        sized(b=1, h=1, n=40, m=25, d=20, causal=True, label="causal, n = 40, m = 25: the first rows see nothing"),
-        sized(b=2, h=3, n=14, m=7, d=16, causal=False, label="b = 2, h = 3, n = 14, m = 7"),
-        sized(b=1, h=1, n=16, m=48, d=32, causal=False, scale=2.0, label="n = 16, m = 48, d = 32: whole tiles"),
+        in_tiles(b=1, h=1, n=36, m=57, d=16, causal=True, scale=1.5, block_q=32, label="causal, n = 36, m = 57, d = 16, tiles of 32 × 16"),
+        in_tiles(b=1, h=1, n=40, m=25, d=20, causal=True, label="causal, n = 40, m = 25: the first rows see nothing"),
+        in_tiles(b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32, label="b = 2, h = 3, n = 14, m = 7"),
+        in_tiles(b=1, h=1, n=64, m=64, d=32, causal=False, scale=2.0, block_k=32, label="n = m = 64, d = 32: whole tiles of 16 × 32"),
         _slope("scores that grow along the keys", -20.0, 110.0, 19, 50, 16, False),
         _slope("scores that fall, all far below 0", -150.0, -420.0, 17, 40, 16, False),
-        sized(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16, label="causal, h = 2, float16"),
+        in_tiles(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16, label="causal, h = 2, float16"),
     ],
     misconceptions=[
         Misconception(
-            "the accumulator not rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "acc not rescaled"),
+            "the accumulator not rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "acc not rescaled"),
             "What is in the accumulator was weighted with the old maximum. When the maximum rises, old parts shrink by exp(m_old − m_new).",
         ),
         Misconception(
-            "the sum not rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "sum not rescaled"),
+            "the sum not rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "sum not rescaled"),
             "The running sum holds powers against the old maximum. It shrinks by the same factor as the accumulator.",
         ),
         Misconception(
-            "nothing rescaled", lambda q, k, v, causal: _forward(q, k, v, causal, "no rescale"),
+            "nothing rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no rescale"),
             "Each tile has its own maximum so far, and powers against different maxima can't be added. Sum and accumulator are brought "
             "to the new one first.",
         ),
         Misconception(
-            "rescaled by the inverse", lambda q, k, v, causal: _forward(q, k, v, causal, "inverse"),
+            "rescaled by the inverse", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "inverse"),
             "The old parts were too large by exp(m_new − m_old) ≥ 1, so they are multiplied by exp(m_old − m_new). The first time that is "
             "exp(−∞) = 0.",
         ),
         Misconception(
-            "rescaled after adding", lambda q, k, v, causal: _forward(q, k, v, causal, "rescaled too late"),
+            "rescaled after adding", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "rescaled too late"),
             "Only what was there before is rescaled. The new tile's part is weighted with the new maximum already.",
         ),
         Misconception(
-            "the maximum of the tile alone", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum of the tile"),
+            "the maximum of the tile alone", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "maximum of the tile"),
             "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
         ),
         Misconception(
-            "powers against the old maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "old maximum"),
+            "powers against the old maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "old maximum"),
             "The tile's own scores may be larger than all before. Take the new maximum first, then the powers: exp(S − m_new).",
         ),
         Misconception(
-            "a running maximum that starts at 0", lambda q, k, v, causal: _forward(q, k, v, causal, "maximum 0"),
+            "a running maximum that starts at 0", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "maximum 0"),
             "If all scores are far below 0, all powers against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
         ),
         Misconception(
-            "powers without a maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "no maximum"),
+            "powers without a maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no maximum"),
             "exp(89) is more than float32 can hold. Subtract the running maximum, and no power is larger than 1.",
         ),
         Misconception(
-            "normalised tile by tile", lambda q, k, v, causal: _forward(q, k, v, causal, "normalised per tile"),
+            "normalised tile by tile", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "normalised per tile"),
             "A row has one softmax over all keys. Divide once, after the loop, by the sum over all tiles.",
         ),
         Misconception(
-            "never normalised", lambda q, k, v, causal: _forward(q, k, v, causal, "not normalised"),
+            "never normalised", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "not normalised"),
             "The accumulator holds powers times values. The weights sum to 1 only after a division by the running sum.",
         ),
         Misconception(
-            "no scale", lambda q, k, v, causal: _forward(q, k, v, causal, scale=1.0),
+            "no scale", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, scale=1.0),
             "Scores are divided by √d before the softmax, in a kernel too.",
         ),
         Misconception(
-            "scale by d", lambda q, k, v, causal: _forward(q, k, v, causal, scale=1 / q.shape[3]),
+            "scale by d", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, scale=1 / q.shape[3]),
             "The variance of a dot product grows with d, so its size grows with √d: divide by √d.",
         ),
         Misconception(
-            "missing keys with score 0", lambda q, k, v, causal: _forward(q, k, v, causal, "tail counts"),
+            "missing keys with score 0", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "tail counts"),
             "Keys beyond the end are loaded as zeros, so their scores are 0, and exp(0 − m) takes part in the sum. Give them −∞.",
         ),
         Misconception(
-            "the last keys left out", lambda q, k, v, causal: _forward(q, k, v, causal, "whole tiles"),
+            "the last keys left out", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "whole tiles"),
             "m need not be a multiple of the tile. The loop must run on to the last, ragged tile.",
         ),
         Misconception(
-            "one tile of keys", lambda q, k, v, causal: _forward(q, k, v, causal, "first tile"),
+            "one tile of keys", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "first tile"),
             "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
         ),
-        Misconception("tiles read without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
-        Misconception("tiles written without a mask", lambda q, k, v, causal: _forward(q, k, v, causal, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
+        Misconception("tiles read without a mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
+        Misconception("tiles written without a mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception(
             "strides taken for granted",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
+            lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
         ),
         Misconception(
             "strides of the keys taken for granted",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), _dense_strides(k), v.stride())), CONTIGUOUS,
+            lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=(q.stride(), _dense_strides(k), v.stride())), CONTIGUOUS,
         ),
         Misconception(
             "strides of the values taken for granted",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), _dense_strides(v))), CONTIGUOUS,
+            lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=(q.stride(), k.stride(), _dense_strides(v))), CONTIGUOUS,
         ),
         Misconception(
             "values read with the strides of the keys",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), k.stride(), k.stride())), OWN_STRIDES,
+            lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=(q.stride(), k.stride(), k.stride())), OWN_STRIDES,
         ),
         Misconception(
             "keys read with the strides of the queries",
-            lambda q, k, v, causal: _forward(q, k, v, causal, strides=(q.stride(), q.stride(), v.stride())), OWN_STRIDES,
+            lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=(q.stride(), q.stride(), v.stride())), OWN_STRIDES,
             raises="UnmaskedRead",
         ),
         Misconception(
-            "tiles one row apart", lambda q, k, v, causal: _forward(q, k, v, causal, "no tile size"),
+            "tiles one row apart", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no tile size"),
             "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
         ),
         Misconception(
-            "one head for all", lambda q, k, v, causal: _forward(q, k, v, causal, "one head"),
+            "rows counted in tiles of keys", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "rows in tiles of keys"),
+            "A program owns BLOCK_Q queries, so its rows start at tile · BLOCK_Q. BLOCK_K is right only where the two are equal.",
+        ),
+        Misconception(
+            "one head for all", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "one head"),
             "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
         ),
         Misconception(
-            "keys in the place of values", lambda q, k, v, causal: _forward(q, k, v, causal, "keys for values"),
+            "keys in the place of values", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "keys for values"),
             "Keys make the scores. What is mixed with the weights are the values.",
         ),
         Misconception(
-            "no causal mask", lambda q, k, v, causal: _forward(q, k, v, causal, "not causal"),
+            "no causal mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "not causal"),
             "With causal=True no query sees a later key. Where does your kernel use CAUSAL?",
         ),
         Misconception(
-            "a causal mask counted from each tile", lambda q, k, v, causal: _forward(q, k, v, causal, "per tile"),
+            "a causal mask counted from each tile", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "per tile"),
             "Positions are counted through the whole sequence. Compare rows with keys, both with the offsets of their tiles.",
         ),
         Misconception(
-            "a causal mask at the wrong corner", lambda q, k, v, causal: _forward(q, k, v, causal, "wrong corner"),
+            "a causal mask at the wrong corner", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "wrong corner"),
             "The n queries are the last n of m positions: query i stands at i + (m − n), and that is the last key it sees.",
         ),
         Misconception(
-            "the own token hidden", lambda q, k, v, causal: _forward(q, k, v, causal, "strict"),
+            "the own token hidden", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "strict"),
             "A token sees itself too: the key at the query's own position counts.",
         ),
         Misconception(
-            "a causal mask turned round", lambda q, k, v, causal: _forward(q, k, v, causal, "backwards"),
+            "a causal mask turned round", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "backwards"),
             "Your queries see the future and not the past. Allowed are keys that stand no later than the query.",
         ),
         Misconception(
-            "the diagonal tile skipped", lambda q, k, v, causal: _forward(q, k, v, causal, "diagonal"),
+            "the diagonal tile skipped", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "diagonal"),
             "The tile on the diagonal is half visible. The loop ends after it: at the key that the tile's last query sees.",
         ),
         Misconception(
-            "a large number for −∞", lambda q, k, v, causal: _forward(q, k, v, causal, "finite"),
+            "a large number for −∞", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "finite"),
             "In a row that sees nothing all scores are the same large number, and the softmax of that is an average of what must not be "
             "seen. With −∞ such a row is 0.",
         ),
         Misconception(
-            "NaN for a row that sees nothing", lambda q, k, v, causal: _forward(q, k, v, causal, "empty rows"),
+            "NaN for a row that sees nothing", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "empty rows"),
             "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
         ),
         Misconception(
-            "logsumexp without the maximum", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without maximum"),
+            "logsumexp without the maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse without maximum"),
             "The running sum holds powers against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
         ),
         Misconception(
-            "logsumexp in base 2", lambda q, k, v, causal: _forward(q, k, v, causal, "lse base 2"),
+            "logsumexp in base 2", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse base 2"),
             "The logsumexp is asked for in natural logarithms. If your powers are of 2, multiply by ln 2 at the end.",
         ),
         Misconception(
-            "logsumexp without the logarithm", lambda q, k, v, causal: _forward(q, k, v, causal, "lse without log"),
+            "logsumexp without the logarithm", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse without log"),
             "It is m + log ℓ: the sum ℓ comes in as its logarithm.",
         ),
         Misconception(
-            "weights of another dtype than the values", lambda q, k, v, causal: _forward(q, k, v, causal, "weights in float32"),
+            "weights of another dtype than the values", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "weights in float32"),
             "The weights are float32, and the values may be float16. Both operands of `tl.dot` need one dtype: cast the weights.",
             raises="AssertionError",
         ),
@@ -504,6 +543,8 @@ def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.
     if SLIP == "P without scale":
         s = s / scale
     seen = (rows[:, None] < n) & (keys[None, :] < m)
+    if SLIP == "missing keys":
+        seen = (rows[:, None] < n) & (keys[None, :] >= 0)
     if CAUSAL:
         if SLIP == "wrong corner":
             seen = seen & (keys[None, :] <= rows[:, None])
@@ -538,6 +579,8 @@ def _keys_kernel(
     dk = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
     dv = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
     first, end = 0, n
+    if CAUSAL:  # the notebook gives where the walk begins
+        first = tl.maximum(tile * BLOCK - (m - n), 0) // BLOCK * BLOCK
     if SLIP == "from the own tile":
         first = tl.minimum(tile * BLOCK, n)
     if SLIP == "whole tiles":
@@ -560,6 +603,8 @@ def _keys_kernel(
         ds = p * (dp - delta[:, None])
         if SLIP == "dK without D":
             ds = p * dp
+        if SLIP == "D along the keys in dK":
+            ds = p * (dp - delta[None, :])
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
         if SLIP == "dK not transposed":
@@ -589,7 +634,10 @@ def _queries_kernel(
     lse = tl.load(lse_ptr + pair * n + rows, mask=rows < n, other=0.0)
     delta = tl.load(delta_ptr + pair * n + rows, mask=rows < n, other=0.0)
     dq = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
-    for start in range(0, m, BLOCK):
+    end = m
+    if CAUSAL:
+        end = tl.minimum(m, (tile + 1) * BLOCK + (m - n))
+    for start in range(0, end, BLOCK):
         keys = start + tl.arange(0, BLOCK)
         k = _tile(k_ptr + b * k_strides[0] + h * k_strides[1], k_strides, keys, m, d, SLIP, WIDTH)
         v = _tile(v_ptr + b * v_strides[0] + h * v_strides[1], v_strides, keys, m, d, SLIP, WIDTH)
@@ -598,6 +646,8 @@ def _queries_kernel(
         ds = p * (dp - delta[:, None])
         if SLIP == "dQ without D":
             ds = p * dp
+        if SLIP == "D along the keys":
+            ds = p * (dp - delta[None, :])
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
         if SLIP == "dQ transposed":
@@ -657,14 +707,23 @@ def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor
     return dq.float(), dk.float(), (p[..., None] * grad[..., :, None, :]).sum(-3).float()
 
 
-def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, **sizes) -> Case:
-    """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right."""
-    forward = sized(label, scale=scale, dtype=dtype, **sizes)
+def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low: bool = False, **sizes) -> Case:
+    """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right. low: scores from −150 to −120."""
+    forward = in_tiles(label=label, scale=scale, dtype=dtype, **sizes)
 
     def draw(_, generator: Generator) -> tuple:
-        q, k, v, causal = forward.draw(flash_triton.triton_forward, generator)
+        q, k, v, causal, *_ = forward.draw(flash_triton.triton_forward, generator)
+        if low:
+            q, k, v = (
+                x.expand(*b_h, -1, -1).to(dtype)
+                for x, b_h in (
+                    (x, q.shape[:2]) for x in _towards(-150.0, -120.0)(generator, q.shape[2], k.shape[2], q.shape[3])
+                )
+            )
         out, lse = attention(q.double(), k.double(), v.double(), causal)
-        grad_out = torch.randn(q.shape, generator=generator).to(dtype)
+        grad_out = (0.003 if low else 1) * torch.randn(q.shape, generator=generator).to(
+            dtype
+        )  # large keys make large rounding errors
         return q, k, v, out.to(dtype), lse.float(), grad_out, causal
 
     return Case(forward.label, draw)
@@ -679,6 +738,7 @@ triton_backward = KernelCheck(
         backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
         backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
         backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
+        backward_case(b=1, h=1, n=19, m=21, d=16, causal=False, low=True, label="n = 19, m = 21, all scores below −100"),
     ],
     misconceptions=[
         Misconception(
@@ -700,6 +760,21 @@ triton_backward = KernelCheck(
         Misconception(
             "D from the queries", D_of_queries,
             "D is the row sum of dO ∘ O, the gradient of the output times the output itself.",
+        ),
+        Misconception(
+            "D along the keys in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "D along the keys"),
+            "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
+        ),
+        Misconception(
+            "D along the keys in dK",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "D along the keys in dK"),
+            "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
+        ),
+        Misconception(
+            "keys beyond the end not hidden",
+            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "missing keys"),
+            "A key that isn't there is loaded as zeros and has score 0. If the logsumexp is far below 0, its weight exp(0 − L) is infinite, and ∞ · 0 "
+            "is NaN. It needs `keys < m`.",
         ),
         Misconception(
             "D as a mean", D_averaged,

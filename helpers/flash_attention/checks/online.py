@@ -176,6 +176,30 @@ def infinity_minus_infinity(x, block) -> tuple[Tensor, Tensor]:
     return m_i, l_i
 
 
+def stand_in_carried_on(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax(-1))
+        m_new = m_new.masked_fill(m_new == -math.inf, 0.0)
+        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
+        m_i = m_new
+    return m_i.masked_fill(l_i == 0, -math.inf), l_i
+
+
+def from_the_lowest_number(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x, torch.finfo(x.dtype).min)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax(-1))
+        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
+        m_i = m_new
+    return m_i, l_i
+
+
+def repaired_at_the_end(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = infinity_minus_infinity(x, block)
+    return m_i, l_i.nan_to_num(nan=0.0)
+
+
 def whole_row_at_once(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x)
 
@@ -199,6 +223,7 @@ online_softmax = Check(
         given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
         given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
+        given("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
         long_row(600, 20),
     ],
     misconceptions=[
@@ -270,6 +295,20 @@ online_softmax = Check(
             "As long as a row has only seen −∞, its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
         ),
         Misconception(
+            "the 0 that stands for −∞ carried on", stand_in_carried_on,
+            "The 0 is for the subtraction alone. As a running maximum it hides all scores below 0 that come later: keep −∞ in m_i, and subtract "
+            "something else where it is −∞.",
+        ),
+        Misconception(
+            "the lowest number in place of −∞", from_the_lowest_number,
+            "A row that has seen nothing has the maximum −∞, and not a very negative number.",
+        ),
+        Misconception(
+            "NaN repaired at the end", repaired_at_the_end,
+            "Once the sum is NaN, all that comes after is lost, and 0 is not what it should have been. Keep NaN out of the loop: subtract 0 where the "
+            "maximum is still −∞.",
+        ),
+        Misconception(
             "the whole row at once", whole_row_at_once,
             "A tensor as long as the row was made. Online means that a block, the maximum and the sum are all there is in memory.",
             cost=_whole_row_made,
@@ -321,6 +360,13 @@ def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.
     return given(label, *parts[0], *parts[1])
 
 
+def rows_far_apart(n: int, d: int) -> Case:
+    """The first row's logsumexps are near −300, the last row's near 300."""
+    levels = torch.linspace(-300, 300, n)
+    lse = Drawn(lambda generator: levels + torch.randn(n, generator=generator))
+    return given("rows from −300 to 300", _out(n, d), lse, _out(n, d), lse)
+
+
 def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
     """The right logsumexp, and the outputs with other shares: share(lse_a, lse_b) is what a gets of 1."""
     a = share(lse_a, lse_b)[..., None]
@@ -355,6 +401,37 @@ def parts_minus_infinity(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     return (a * out_a + b * out_b) / (a + b), top + torch.log(a + b).squeeze(-1)
 
 
+def _weights_of(lse_a, lse_b, top) -> tuple[Tensor, Tensor, Tensor]:
+    """Both weights against `top`, and a divisor that is never 0."""
+    top = top.masked_fill(top == -math.inf, 0.0)
+    a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
+    return a[..., None], b[..., None], (a + b).masked_fill(a + b == 0, 1.0)[..., None]
+
+
+def one_maximum_for_both_parts(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    top = torch.maximum(lse_a, lse_b).max()
+    a, b, total = _weights_of(lse_a, lse_b, top)
+    return (a * out_a + b * out_b) / total, top + torch.log((a + b).squeeze(-1))
+
+
+def something_added_to_the_divisor(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    a, b, _ = _weights_of(lse_a, lse_b, torch.maximum(lse_a, lse_b))
+    return (a * out_a + b * out_b) / (a + b + 1e-6), torch.logaddexp(lse_a, lse_b)
+
+
+def unseen_rows_with_lse_0(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    out, lse = _merged(out_a, lse_a, out_b, lse_b, _share)
+    return out, lse.masked_fill(lse == -math.inf, 0.0)
+
+
+def unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    if lse_a.isinf().all():
+        return out_b, lse_b
+    if lse_b.isinf().all():
+        return out_a, lse_a
+    return parts_minus_infinity(out_a, lse_a, out_b, lse_b)
+
+
 def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Tensor]:
     return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
 
@@ -369,6 +446,9 @@ merge_partials = Check(
         two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
         two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
         two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
+        two_parts("nothing anywhere", 3, 2, dead=("all", "all")),
+        rows_far_apart(5, 3),
+        sized("float64", batch=(2,), n=3, d=4, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -423,9 +503,25 @@ merge_partials = Check(
             "The output is right. Outputs are averaged, but sums are added: log(e^lse_a + e^lse_b), with no division by 2.",
         ),
         Misconception(
+            "one maximum for all rows", one_maximum_for_both_parts,
+            "Every row has a maximum of its own. Against another row's, far above, both weights of a row become 0.",
+        ),
+        Misconception(
+            "a small number added to the divisor", something_added_to_the_divisor,
+            "It changes every row a little, to save one that saw nothing. Only there is the sum 0: divide by 1 in those rows.",
+        ),
+        Misconception(
+            "logsumexp 0 for a row that nobody saw", unseen_rows_with_lse_0,
+            "The output is right. But a logsumexp of 0 says that there was a key with score 0; the sum of nothing is 0, and its logarithm −∞.",
+        ),
+        Misconception(
+            "unseen rows looked for in whole tensors only", unseen_only_as_a_whole,
+            "Rows that saw nothing may stand beside rows that saw something. Decide for every row.",
+        ),
+        Misconception(
             "−∞ minus −∞", parts_minus_infinity,
             "A row that neither part saw has logsumexp −∞ in both, and −∞ − (−∞) is NaN. There the output is 0 and the logsumexp stays −∞.",
         ),
     ],
-    within=(1e-3, 1e-4),  # at 300 a logsumexp in float32 has no more than 5 digits behind the point
+    within={torch.float32: (1e-3, 1e-4), torch.float64: (1e-9, 1e-11)},  # at 300 a logsumexp in float32 has no more than 5 digits behind the point
 )  # fmt: skip

@@ -79,6 +79,10 @@ def minus_below(d) -> Tensor:
     return h / math.sqrt(d)
 
 
+def starts_at_two(d) -> Tensor:
+    return _hadamard(max(d, 2))
+
+
 def diagonal_blocks(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
@@ -126,6 +130,10 @@ hadamard = Check(
             "(H, H) and (−H, −H) point opposite ways. Rows are orthogonal if half of their products cancel: (H, H) and (H, −H).",
         ),
         Misconception(
+            "2 × 2 for d = 1", starts_at_two,
+            "1 is a power of two: H_1 = (1). Start the doubling there.",
+        ),
+        Misconception(
             "a minus at the first doubling only", minus_on_the_first_only,
             "Every doubling needs its minus, not only the first: otherwise two rows take turns. (−1)^(i·j) gives the same.",
         ),
@@ -169,11 +177,20 @@ hadamard = Check(
 
 
 def _twice(rotate, q, k, signs):
-    return rotate(q, k, signs), rotate(q * signs, k * signs, torch.ones_like(signs))
+    flipped = (
+        q * signs,
+        k * signs,
+        torch.ones_like(signs),
+    )  # made first: whoever changes q in place is told so, and nothing else
+    return rotate(q, k, signs), rotate(*flipped)
 
 
 def _shapes(output, q, k, signs) -> bool:
     return all(isinstance(pair, (tuple, list)) and [x.shape for x in pair] == [q.shape, k.shape] for pair in output)
+
+
+def _same_dtype(output, q, k, signs) -> bool:
+    return all([x.dtype for x in pair] == [q.dtype, k.dtype] for pair in output)
 
 
 def _scores_stay(output, q, k, signs) -> bool:
@@ -197,14 +214,14 @@ def _signs_first(output, q, k, signs) -> bool:
     return all(torch.allclose(a.double(), b.double(), **CLOSE) for a, b in zip(*output, strict=True))
 
 
-def _tokens(*shape: int) -> Drawn:
+def _tokens(*shape: int, dtype: torch.dtype) -> Drawn:
     """Ordinary tokens, but the first of each sequence is nothing but one outlier."""
 
     def make(generator) -> Tensor:
         x = torch.randn(shape, generator=generator)
         x[..., 0, :] = 0
         x[..., 0, int(torch.randint(shape[-1], (), generator=generator))] = 50
-        return x
+        return x.to(dtype)
 
     return Drawn(make)
 
@@ -220,17 +237,31 @@ def _signs(d: int) -> Drawn:
     return Drawn(make)
 
 
-def rotation_case(label: str, batch: tuple[int, ...], n: int, m: int, d: int) -> Case:
+def rotation_case(
+    label: str, batch: tuple[int, ...], n: int, m: int, d: int, dtype: torch.dtype = torch.float32
+) -> Case:
     """Queries and keys with outliers, and signs of both kinds."""
-    return given(label, _tokens(*batch, n, d), _tokens(*batch, m, d), _signs(d))
+    return given(label, _tokens(*batch, n, d, dtype=dtype), _tokens(*batch, m, d, dtype=dtype), _signs(d))
+
+
+def matrix_in_float32(q, k, signs) -> tuple[Tensor, Tensor]:
+    return (q * signs) @ _hadamard(len(signs)), (k * signs) @ _hadamard(len(signs))
+
+
+def float32_returned(q, k, signs) -> tuple[Tensor, Tensor]:
+    return (q * signs).float() @ _hadamard(len(signs)), (k * signs).float() @ _hadamard(len(signs))
+
+
+def _hadamard_of(q, signs) -> Tensor:
+    return _hadamard(len(signs)).to(q)
 
 
 def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
-    return _hadamard(q.shape[-2]) @ (q * signs), _hadamard(k.shape[-2]) @ (k * signs)
+    return _hadamard(q.shape[-2]).to(q) @ (q * signs), _hadamard(k.shape[-2]).to(k) @ (k * signs)
 
 
 def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = torch.linalg.qr(torch.randn(len(signs), len(signs)))[0]
+    turn = torch.linalg.qr(torch.randn(len(signs), len(signs)))[0].to(q)
     return (q * signs) @ turn, (k * signs) @ turn
 
 
@@ -243,12 +274,12 @@ def _another_rotation(seen) -> bool:
 
 
 def scaled_down(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = _hadamard(len(signs)) / math.sqrt(len(signs))
+    turn = _hadamard_of(q, signs) / math.sqrt(len(signs))
     return (q * signs) @ turn, (k * signs) @ turn
 
 
 def not_scaled(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = _hadamard(len(signs)) * math.sqrt(len(signs))
+    turn = _hadamard_of(q, signs) * math.sqrt(len(signs))
     return (q * signs) @ turn, (k * signs) @ turn
 
 
@@ -259,11 +290,13 @@ rotate = Check(
         rotation_case("two batch axes, d = 16", (2, 3), 6, 3, 16),
         rotation_case("n = 4, m = 8, d = 32", (), 4, 8, 32),
         rotation_case("one query, d = 64", (3,), 1, 9, 64),
+        rotation_case("float64, d = 8", (), 3, 5, 8, torch.float64),
     ],
     compare=False,
     drive=_twice,
     properties=[
         Property("gives queries and keys back, in their shapes", _shapes, "It should return the queries and the keys, in their shapes."),
+        Property("in the dtype of q and k", _same_dtype, "What comes back has another dtype than what went in."),
         Property("scores stay as they were: q' k'ᵀ = q kᵀ", _scores_stay, "The scores q kᵀ have changed."),
         Property("an outlier is shared out equally", _shared_out,
                  "A token with a single feature of 50 should come out with 50/√d, plus or minus, in every feature."),
@@ -272,20 +305,20 @@ rotate = Check(
     ],
     misconceptions=[
         Misconception(
-            "only the queries rotated", lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k),
+            "only the queries rotated", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k),
             "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
         ),
         Misconception(
-            "only the keys rotated", lambda q, k, signs: (q, (k * signs) @ _hadamard(len(signs))),
+            "only the keys rotated", lambda q, k, signs: (q, (k * signs) @ _hadamard_of(q, signs)),
             "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
         ),
         Misconception(
             "signs for the queries only",
-            lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k @ _hadamard(len(signs))),
+            lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
             "The signs are part of the rotation, diag(signs) H. Keys need the same rotation as queries.",
         ),
         Misconception(
-            "keys rotated the other way", lambda q, k, signs: ((q * signs) @ _hadamard(len(signs)), k @ _hadamard(len(signs)) * signs),
+            "keys rotated the other way", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs) * signs),
             "Orthogonal means R Rᵀ = 1. In q R (k R)ᵀ = q R Rᵀ kᵀ the transpose appears by itself: both are multiplied by R.",
         ),
         Misconception(
@@ -298,12 +331,21 @@ rotate = Check(
         ),
         Misconception(
             "signs after the rotation",
-            lambda q, k, signs: (q @ _hadamard(len(signs)) * signs, k @ _hadamard(len(signs)) * signs),
+            lambda q, k, signs: (q @ _hadamard_of(q, signs) * signs, k @ _hadamard_of(q, signs) * signs),
             "Scores stay, but nothing is gained: features that conspire have been added up by then. The signs have to break "
             "the pattern before H mixes.",
         ),
         Misconception(
-            "signs not used", lambda q, k, signs: (q @ _hadamard(len(signs)), k @ _hadamard(len(signs))),
+            "the matrix left in float32", matrix_in_float32,
+            "`hadamard` makes a float32 matrix, and PyTorch doesn't multiply it by queries of another dtype. Convert the matrix: `.to(q)`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "queries and keys converted to float32", float32_returned,
+            "The values are those of float32, whatever went in. Convert the matrix to the dtype of q, and not q to that of the matrix.",
+        ),
+        Misconception(
+            "signs not used", lambda q, k, signs: (q @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
             "H alone turns a token that is large everywhere into one huge feature. Random signs, flipped first, make that "
             "unlikely for any token.",
         ),
@@ -328,12 +370,12 @@ rotate = Check(
         ),
         Misconception(
             "keys and queries in the wrong order",
-            lambda q, k, signs: ((k * signs) @ _hadamard(len(signs)), (q * signs) @ _hadamard(len(signs))),
+            lambda q, k, signs: ((k * signs) @ _hadamard_of(q, signs), (q * signs) @ _hadamard_of(q, signs)),
             "Return the queries first, then the keys.",
         ),
         Misconception(
             "the scores returned",
-            lambda q, k, signs: (q * signs) @ _hadamard(len(signs)) @ ((k * signs) @ _hadamard(len(signs))).mT,
+            lambda q, k, signs: (q * signs) @ _hadamard_of(q, signs) @ ((k * signs) @ _hadamard_of(q, signs)).mT,
             "Return the rotated queries and keys. Whoever rounds them to FP8 computes the scores afterwards.",
         ),
     ],

@@ -4,12 +4,11 @@ import math
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.slips import EXACT, WHOLE, comes_as_float
 
 from .. import traffic as reference
 
 __all__ = ["hbm_traffic"]
-
-ALMOST_EXACT = (1e-6, 0.0)  # a formula is right or wrong; so little is for answers that come as float32
 
 standard_traffic = Check(
     reference=reference.standard_traffic,
@@ -18,8 +17,10 @@ standard_traffic = Check(
         sized("n = 100, d = 8, float64", n=100, d=8, itemsize=8),
         sized("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
     ],
-    within=ALMOST_EXACT,
+    within=EXACT,
+    properties=[WHOLE],
     misconceptions=[
+        comes_as_float(reference.standard_traffic),
         Misconception(
             "scores and weights written but not read back", lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
             "What one step writes, the next one has to fetch again: the softmax reads S, and the last product reads P.",
@@ -90,7 +91,8 @@ tiled_traffic = Check(
         sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
         sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
     ],
-    within=ALMOST_EXACT,
+    within=EXACT,
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "keys and values read once", lambda n, d, on_chip, itemsize: _bytes(n, d, 1, itemsize),
@@ -105,6 +107,29 @@ tiled_traffic = Check(
         Misconception(
             "a fraction of a tile", lambda n, d, on_chip, itemsize: _bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize),
             "A short tile of queries reads as many keys as a full one: round the number of tiles up.",
+        ),
+        comes_as_float(reference.tiled_traffic),
+        Misconception(
+            "a fraction of a tile, cut down to whole bytes",
+            lambda n, d, on_chip, itemsize: int(_bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize)),
+            "A short tile of queries reads as many keys as a full one: round the number of tiles up, and not the bytes.",
+        ),
+        Misconception(
+            "the last, short tile left out, but at least one",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, max(1, n // _rows(d, on_chip, itemsize)), itemsize),
+            "If n is no multiple of the tile, a short tile is left over, and it needs all keys and values too: round up.",
+        ),
+        Misconception(
+            "one tile more than needed",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, n // _rows(d, on_chip, itemsize) + 1, itemsize),
+            "n // B + 1 is one too many where n is a multiple of B. `math.ceil(n / B)` rounds up only where something is left over.",
+        ),
+        Misconception(
+            "the logsumexp in four bytes whatever itemsize is",
+            lambda n, d, on_chip, itemsize: (
+                _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=0) + 4 * n
+            ),
+            "Every number takes `itemsize` bytes here, the one that is written for each row too.",
         ),
         Misconception(
             "one tile fills the chip",

@@ -6,6 +6,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.driving import Stopped, call, choice, observe, unpack
+from helpers.engine.observe import Observation, StudentError
 
 from .. import cache as reference
 
@@ -73,6 +74,11 @@ new_operations = Check(
             lambda seen: seen.output.index("e") < seen.output.index("a"),
         ),
         Misconception(
+            "W_O before the mixing", lambda: "dgbface",
+            "W_O multiplies the mixture of the values, so there must be a mixture first.",
+            lambda seen: seen.output.index("c") < seen.output.index("e"),
+        ),
+        Misconception(
             "a step left out", lambda: "dgbfae",
             "Seven of the operations are needed. Walk through the layer once more: projections, position, cache, scores, weights, mixture, "
             "output.",
@@ -87,24 +93,49 @@ COPIES = {"cat", "stack", "constant_pad_nd"}  # operations that make a longer te
 
 
 def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool) -> tuple:
-    """Two caches, made first and then used in turn: what each append returns, the lengths, and (frugal) how it was done."""
+    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done."""
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
-    stored, told, manner = [0, 0], [], "an append copies nothing that is old"
+    stored, told, manner, dtype = [0, 0], [], "an append copies nothing that is old", SAME_DTYPE
     for which, k, v in steps:
         seen = observe(caches[which].append, (k, v))
         fits = stored[which] + k.shape[2] <= sizes[2]
         if seen.error and (fits or seen.error.kind == "NotImplementedError"):
-            raise Stopped(seen.error)
+            raise Stopped(_refusal(seen.error))
         if fits:
-            if frugal and stored[which] and COPIES & seen.operations.keys():
-                manner = "an append joins the old tensor and the new, so it copies all that is old"
+            if frugal and stored[which]:
+                manner = _manner(seen, k) or manner
             stored[which] += k.shape[2]
+            dtype = next((_changed(k.dtype, part) for part in _pair(seen.output) if _changed(k.dtype, part)), dtype)
         told += (
             _pair(seen.output)
             if fits
             else [f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full"]
         )
-    return (*told, *(cache.length for cache in caches), manner)
+    return (*told, *(cache.length for cache in caches), dtype, manner)
+
+
+SAME_DTYPE = "what goes in comes out in the same dtype"
+
+
+def _changed(dtype: torch.dtype, part) -> str:
+    if not isinstance(part, Tensor) or part.dtype == dtype:
+        return ""
+    return f"{str(part.dtype)[6:]} comes out where {str(dtype)[6:]} went in"
+
+
+def _manner(seen: Observation, k: Tensor) -> str:
+    """How old tokens were copied, if they were. An append need make nothing that is larger than the new keys and values."""
+    if COPIES & seen.operations.keys():
+        return "an append joins the old tensor and the new, so it copies all that is old"
+    return (
+        "an append copies old tokens: it makes a tensor as long as all of them" if seen.largest > 2 * k.numel() else ""
+    )
+
+
+def _refusal(error: StudentError) -> StudentError:
+    """A ValueError where there is room, in our words: everybody has their own for a full cache."""
+    ours = "There is room for these tokens, and the cache refuses them."
+    return StudentError(error.kind, ours, error.where) if error.kind == "ValueError" else error
 
 
 def _pair(output) -> list:
@@ -244,6 +275,47 @@ class SilentlyFull(_Cache):
         return super().append(k[:, :, :room], v[:, :, :room])
 
 
+class CopyReturned(_Cache):
+    def read(self, room) -> Tensor:
+        return room[:, :, : self.length].clone()
+
+
+class FixedDtype(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+        super().__init__(b, h, capacity, d_h)
+
+
+class LengthMovedFirst(_Cache):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        self.length += k.shape[2]
+        if self.length > self.capacity:
+            raise ValueError("The cache is full.")
+        before = self.length - k.shape[2]
+        self.keys[:, :, before : self.length], self.values[:, :, before : self.length] = k, v
+        return self.read(self.keys), self.read(self.values)
+
+
+class LeftToPyTorch(_Cache):
+    def is_full(self, n) -> bool:
+        return False
+
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        try:
+            return super().append(k, v)
+        except RuntimeError:
+            raise ValueError("The cache is full.") from None
+
+
+class FullOnlyWhenNothingIsLeft(_Cache):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        if self.length == self.capacity:
+            raise ValueError("The cache is full.")
+        return super().append(k, v)
+
+    def is_full(self, n) -> bool:
+        return False
+
+
 class HalfStored(_Cache):
     def append(self, k, v) -> tuple[Tensor, Tensor]:
         too_many = self.is_full(k.shape[2])
@@ -264,6 +336,8 @@ KVCache = Check(
         cache_steps("chunks of 2, 3 and 4: exactly full", (0, 2), (0, 3), (0, 4), frugal=True),
         cache_steps("two caches in turn, in float64", (0, 3), (1, 2), (0, 1), (1, 1), b=1, h=2, d_h=5, dtype=torch.float64),
         cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
+        cache_steps("full, and one token more", (0, 4), (0, 1), capacity=4, h=2, d_h=5),
+        cache_steps("float16", (0, 3), (0, 2), b=1, h=2, d_h=5, dtype=torch.float16),
     ],
     misconceptions=[
         Misconception(
@@ -309,6 +383,30 @@ KVCache = Check(
             "grown by concatenation", Joined,
             "`torch.cat` makes a new tensor and copies all that is old, at every token: n²/2 copies for n tokens. "
             "Make the room once and write into it.",
+        ),
+        Misconception(
+            "a copy of what is stored returned", CopyReturned,
+            "`.clone()` and `.contiguous()` copy all old tokens at every append, and the square is back. A slice is a view: return it as it is.",
+        ),
+        Misconception(
+            "dtype forgotten", FixedDtype,
+            "Without `dtype=dtype` a tensor is made in float32, and keys and values of another dtype are converted. The room has the dtype that "
+            "`__init__` is told, for keys and for values.",
+        ),
+        Misconception(
+            "length moved before the check", LengthMovedFirst,
+            "After the ValueError the cache should be as it was, and your `length` has grown already: what fits is refused from then on. "
+            "Compare first, and change `length` when all is stored.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "the error left to PyTorch", LeftToPyTorch,
+            "PyTorch complains if two tokens or more don't fit. A single token behind the end is lost without a word: a slice beyond the end is "
+            "empty, and one token broadcasts into it. Compare the lengths yourself.",
+        ),
+        Misconception(
+            "refused only when every slot is taken", FullOnlyWhenNothingIsLeft,
+            "Three tokens don't fit into two free slots either. Ask whether length + n is more than the capacity.",
         ),
         Misconception(
             "full one token too early", FullOneTooEarly,

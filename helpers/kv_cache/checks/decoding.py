@@ -19,8 +19,8 @@ __all__ = ["bidirectional_cannot_cache", "decode_step", "generate_cached", "mqa_
 # ------------------------------------------------------------------------------------------------- one layer, one step
 
 
-def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int) -> Tensor:
-    """The outputs of all tokens, fed chunk by chunk; each step gets the keys and values that the one before returned."""
+def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int) -> tuple:
+    """The outputs of all tokens, fed chunk by chunk, and the keys and values in the end; each step gets those that the one before returned."""
     keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
     outputs = []
     for chunk in x.split(chunks, dim=1):
@@ -28,10 +28,13 @@ def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: i
         outputs.append(out)
     shapes = [(len(x), n, x.shape[-1]) for n in chunks]
     right = all(isinstance(out, Tensor) and tuple(out.shape) == shape for out, shape in zip(outputs, shapes))
-    return torch.cat(outputs, dim=1) if right else tuple(outputs)
+    return torch.cat(outputs, dim=1) if right else tuple(outputs), keys, values
 
 
-def fed_in_chunks(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32) -> Case:
+def fed_in_chunks(
+    label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32, loud: float = 1.0
+) -> Case:
+    """loud: how much larger the scores are than usual."""
     d = h * d_h
 
     def normal(*shape: int, scale: float = 1.0) -> Drawn:
@@ -39,7 +42,7 @@ def fed_in_chunks(label: str, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4
 
     def weights(g: Generator) -> tuple[Tensor, ...]:
         return tuple(
-            s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5, 1.5, 1, 1)
+            s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5 * loud, 1.5, 1, 1)
         )  # scores that matter
 
     return given(label, normal(b, sum(chunks), d), chunks, Drawn(weights), h)
@@ -121,6 +124,99 @@ def no_positions(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
 
 
+def _split(inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of the new tokens, not yet turned."""
+    x, keys, _, w_q, w_k, w_v, _ = inputs
+    return tuple(_heads(x @ w, keys.shape[1]) for w in (w_q, w_k, w_v))
+
+
+def _new_positions(inputs) -> Tensor:
+    n, m = _sizes(inputs)
+    return torch.arange(m, m + n)
+
+
+def _triangle(inputs, shift) -> Tensor:
+    n, m = _sizes(inputs)
+    return torch.ones(n, m + n).tril(shift) == 1
+
+
+def stored_unturned(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    out, _, values = _step(inputs)
+    return out, torch.cat([inputs[1], _split(inputs)[1]], dim=2), values
+
+
+def turned_when_read(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = _split(inputs)
+    keys, values = torch.cat([inputs[1], k], dim=2), torch.cat([inputs[2], v], dim=2)
+    q, turned = _turned(q, _new_positions(inputs)), _turned(keys, torch.arange(keys.shape[2]))
+    seen = _triangle(inputs, inputs[1].shape[2])
+    return _attend(q, turned, values, seen, q.shape[-1] ** -0.5) @ inputs[-1], keys, values
+
+
+def old_keys_turned_too(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = _split(inputs)
+    keys, values = torch.cat([inputs[1], k], dim=2), torch.cat([inputs[2], v], dim=2)
+    q, keys = _turned(q, _new_positions(inputs)), _turned(keys, torch.arange(keys.shape[2]))
+    return (
+        _attend(q, keys, values, _triangle(inputs, inputs[1].shape[2]), q.shape[-1] ** -0.5) @ inputs[-1],
+        keys,
+        values,
+    )
+
+
+def turned_before_the_split(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    h, positions = keys.shape[1], _new_positions(inputs)
+    q, k = (_heads(_turned(x @ w, positions), h) for w in (w_q, w_k))
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, _heads(x @ w_v, h)], dim=2)
+    return _attend(q, keys, values, _triangle(inputs, inputs[1].shape[2]), q.shape[-1] ** -0.5) @ w_o, keys, values
+
+
+def _weighted(inputs, weigh, merge=lambda mixed: mixed.transpose(1, 2).flatten(2)) -> tuple[Tensor, Tensor, Tensor]:
+    """A step with other weights, weigh(scores, seen), or another way to merge the heads."""
+    _, keys, values = _step(inputs)
+    q = _turned(_split(inputs)[0], _new_positions(inputs))
+    weights = weigh(q @ keys.mT / math.sqrt(q.shape[-1]), _triangle(inputs, inputs[1].shape[2]))
+    return merge(weights @ values) @ inputs[-1], keys, values
+
+
+def _softmax(scores, seen) -> Tensor:
+    return scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+
+
+def masked_after_the_softmax(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _weighted(inputs, lambda scores, seen: scores.softmax(dim=-1) * seen)
+
+
+def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    def weigh(scores, seen) -> Tensor:
+        exponentials = scores.exp() * seen
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+    return _weighted(inputs, weigh)
+
+
+def softmax_over_the_queries(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, -torch.inf).softmax(dim=-2).nan_to_num(0.0))
+
+
+def merged_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _weighted(inputs, _softmax, lambda mixed: mixed.reshape(inputs[0].shape))
+
+
+def split_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    x, keys, values, w_q, w_k, w_v, w_o = inputs
+    b, n, _ = x.shape
+    q, k, v = ((x @ w).reshape(b, keys.shape[1], n, -1) for w in (w_q, w_k, w_v))
+    positions, seen = _new_positions(inputs), _triangle(inputs, keys.shape[2])
+    keys, values = torch.cat([keys, _turned(k, positions)], dim=2), torch.cat([values, v], dim=2)
+    return _attend(_turned(q, positions), keys, values, seen, q.shape[-1] ** -0.5) @ w_o, keys, values
+
+
+def weights_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _step((*inputs[:3], *(w.mT for w in inputs[3:])))
+
+
 decode_step = Check(
     reference=decoding.decode_step,
     drive=drive_steps,
@@ -129,6 +225,7 @@ decode_step = Check(
         fed_in_chunks("a prompt of 4, then single tokens", 4, 1, 1),
         fed_in_chunks("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
         fed_in_chunks("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
+        fed_in_chunks("scores of a thousand and more, in float64", 3, 2, 1, h=2, d_h=6, dtype=torch.float64, loud=1500.0),
     ],
     misconceptions=[
         Misconception(
@@ -154,6 +251,65 @@ decode_step = Check(
         Misconception(
             "old keys turned again", lambda *inputs: _step(inputs, again=True),
             "What you get in `keys` has been turned by the step that stored it. Turn the new keys alone.",
+        ),
+        Misconception(
+            "all keys turned after joining", old_keys_turned_too,
+            "The old keys were turned when they were stored, and here they are turned once more. Turn the new keys, then join.",
+        ),
+        Misconception(
+            "new keys stored unturned", stored_unturned,
+            "Your scores use turned keys, but what you hand on are the new ones as they were. The next step takes `keys` as turned.",
+        ),
+        Misconception(
+            "keys turned only when they are read", turned_when_read,
+            "`keys` come in turned and go out turned. Then a key is turned once in its life, and not again at every step.",
+        ),
+        Misconception(
+            "turned before the heads are split", turned_before_the_split,
+            "A head has d_h features, and each head is turned by itself. Turned at the full width d, the features get other angles. Split first.",
+        ),
+        Misconception(
+            "the triangle shifted by n instead of m", lambda *inputs: _step(inputs, seen=_triangle(inputs, _sizes(inputs)[0])),
+            "The first new token sees the m old ones and itself. The triangle is shifted by the number of *old* tokens; with m = n the two "
+            "can't be told apart.",
+        ),
+        Misconception(
+            "a mask for the prompt only",
+            lambda *inputs: _step(inputs, seen=_triangle(inputs, sum(_sizes(inputs)) if _sizes(inputs)[1] else 0)),
+            "A chunk behind old tokens has a future too. The mask is needed whenever n > 1, whatever m is.",
+        ),
+        Misconception(
+            "masked after the softmax", masked_after_the_softmax,
+            "Weights that are set to 0 after the softmax leave a sum below 1. Put −∞ into the scores, before it.",
+        ),
+        Misconception(
+            "a softmax without its maximum", softmax_without_maximum,
+            "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
+        ),
+        Misconception(
+            "the softmax over the queries", softmax_over_the_queries,
+            "Each query shares out its attention over the keys: the softmax runs along the last axis of the scores.",
+        ),
+        Misconception(
+            "heads merged without swapping the axes back", merged_without_swapping,
+            "(b, h, n, d_h) must become (b, n, h, d_h) before the heads are laid side by side. With one new token it makes no difference; with "
+            "more, tokens and heads get mixed.",
+        ),
+        Misconception(
+            "heads split without swapping the axes", split_without_swapping,
+            "A row of x @ W holds the heads of one token side by side: (b, n, d) becomes (b, n, h, d_h), and then the axes n and h change places.",
+        ),
+        Misconception(
+            "weights transposed", weights_transposed,
+            "The weights are given for x @ W, with a column for every feature of the result. `nn.Linear` keeps its matrix the other way round.",
+        ),
+        Misconception(
+            "no scale", lambda *inputs: _step(inputs, scale=1.0),
+            "The scores are divided by √d_h.",
+        ),
+        Misconception(
+            "scaled by d_h instead of its root", lambda *inputs: _step(inputs, scale=1 / (inputs[0].shape[-1] // inputs[1].shape[1])),
+            "The size of a dot product grows with the *root* of its number of terms: divide by √d_h.",
         ),
         Misconception(
             "values turned too", lambda *inputs: _step(inputs, v_start=inputs[1].shape[2]),
@@ -203,16 +359,23 @@ decode_step = Check(
 
 
 def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]):
-    """All outputs, and how many numbers the cache holds in the end."""
+    """How many heads are stored, all outputs, and the keys and values in the end."""
     keys = values = k[:, :, :0]
     outputs = []
     for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
+        shape = (*k.shape[:2], keys.shape[2] + parts[1].shape[2], k.shape[3])
         out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
         outputs.append(out)
+        if not all(isinstance(part, Tensor) and part.shape == shape for part in (keys, values)):
+            return f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}", None, None, None
     right = all(
         isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2))
     )
-    return *([torch.cat(outputs, dim=2)] if right else outputs), keys.numel() + values.numel()
+    return "h_kv heads are stored", torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
+
+
+def _shape(part):
+    return tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
 
 
 def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
@@ -222,13 +385,14 @@ def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: 
     return given(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
 
 
-def _grouped_step(inputs, spread, masked=True) -> tuple[Tensor, Tensor, Tensor]:
+def _grouped_step(inputs, spread, masked=True, shift=None, scale=None) -> tuple[Tensor, Tensor, Tensor]:
     """spread: makes h heads of h_kv."""
     q, k, v, keys, values = inputs
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
     n, m = q.shape[2], keys.shape[2]
-    seen = torch.ones(n, m).tril(m - n if masked else m) == 1
-    scores = (q @ spread(keys, q.shape[1]).mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -torch.inf)
+    seen = torch.ones(n, m).tril(shift if shift is not None else m - n if masked else m) == 1
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = (q @ spread(keys, q.shape[1]).mT * scale).masked_fill(~seen, -torch.inf)
     return scores.softmax(dim=-1) @ spread(values, q.shape[1]), keys, values
 
 
@@ -250,6 +414,14 @@ def _mean_for_all(t, h) -> Tensor:
 
 def _reversed_groups(t, h) -> Tensor:
     return t.flip(1).repeat_interleave(h // t.shape[1], dim=1)
+
+
+def repeated_h_kv_times(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
+    return _grouped_step((q, k, v, keys, values), lambda t, h: t.repeat_interleave(t.shape[1], dim=1))
+
+
+def nothing_stored(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
+    return _grouped_step((q, k, v, keys, values), _in_groups)[0], keys, values
 
 
 def stores_all_heads(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
@@ -291,7 +463,26 @@ mqa_gqa_cache = Check(
         ),
         Misconception(
             "all h heads stored", stores_all_heads,
-            "The outputs are right, and the cache is as large as without groups. Store the h_kv heads, and repeat them when you read.",
+            "What you return is the next step's cache: h_kv heads go in, and h_kv heads come out, or the cache is as large as without groups. Repeat "
+            "them for reading alone.",
+        ),
+        Misconception(
+            "repeated h_kv times", repeated_h_kv_times,
+            "A key/value head is read by h / h_kv query heads: so often it is repeated. h_kv times is the same only where h = h_kv².",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the triangle at the upper left", lambda *inputs: _grouped_step(inputs, _in_groups, shift=0),
+            "`is_causal=True` and a plain `tril()` start at the upper left corner: row 0 sees column 0 alone. It is the first of the *new* tokens, "
+            "and sees all m old ones too.",
+        ),
+        Misconception(
+            "no scale", lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),
+            "The scores are divided by √d_h, with grouped heads too.",
+        ),
+        Misconception(
+            "the new tokens not stored", nothing_stored,
+            "You return the cache as it came. The next token will not see these ones.",
         ),
         Misconception(
             "one query head a group", one_query_a_group,
@@ -471,6 +662,26 @@ def start_at_zero(model, prompt, n) -> Tensor:
     return torch.cat(tokens, dim=1)
 
 
+def one_tensor_for_all(model, prompt, n) -> Tensor:
+    return _written(model, prompt, n)[:, -1:].expand(-1, n).clone()
+
+
+def the_same_for_the_whole_batch(model, prompt, n) -> Tensor:
+    logits, cache = model(prompt, 0, None)
+    tokens = []
+    for step in range(n):
+        best = logits[:, -1].argmax() % logits.shape[-1]
+        tokens.append(best.expand(len(prompt), 1))
+        if step < n - 1:
+            logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
+    return torch.cat(tokens, dim=1)
+
+
+def not_with_one_token(model, prompt, n) -> Tensor:
+    tokens = _written(model, prompt, n)
+    return torch.cat([tokens[:, :1], torch.stack(list(tokens[:, 1:].unbind(1)), dim=1)], dim=1)
+
+
 generate_cached = Check(
     reference=decoding.generate_cached,
     drive=drive_generation,
@@ -483,6 +694,7 @@ generate_cached = Check(
         given("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
         given("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
         given("a prompt of 7, 3 new tokens", riddle_model(89), random_prompt(1, 7, 89), 3),
+        given("a prompt of 5, 1 new token", riddle_model(83), random_prompt(3, 5, 83), 1),
         given("a small Transformer", Drawn(small_transformer), random_prompt(2, 5, 31), 5),
     ],
     misconceptions=[
@@ -543,6 +755,19 @@ generate_cached = Check(
             "The logits of the prompt give the first new token. It belongs into the answer.",
         ),
         Misconception(
+            "one tensor for all tokens", one_tensor_for_all,
+            "Every column shows the last token. A tensor that is overwritten at each step stands in the list n times: keep a new one for each.",
+        ),
+        Misconception(
+            "one token for the whole batch", the_same_for_the_whole_batch,
+            "`argmax()` without `dim` looks at all rows together. Each sequence has a likeliest token of its own: `dim=-1`.",
+        ),
+        Misconception(
+            "an error for n = 1", not_with_one_token,
+            "With n = 1 nothing comes after the first new token, and an empty list can't be joined. n ≥ 1 is allowed.",
+            raises="RuntimeError",
+        ),
+        Misconception(
             "the prompt returned too", lambda model, prompt, n: torch.cat([prompt, _written(model, prompt, n)], dim=1),
             "Return the n new tokens alone.",
         ),
@@ -587,6 +812,19 @@ def _last_sees_less(d: int) -> Drawn:
     return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
 
 
+def _one_lower_each(x: Tensor) -> Tensor:
+    return x - len(x)
+
+
+def _up_and_further_down(x: Tensor) -> Tensor:
+    """With every token that comes, the outputs of even tokens rise by 1, those of odd ones fall by 2."""
+    return x + len(x) * (1 - 3 * (torch.arange(len(x))[:, None] % 2)).to(x)
+
+
+def _nothing_done(x: Tensor) -> Tensor:
+    return x
+
+
 def random_tokens(n: int, d: int, dtype=torch.float32) -> tuple[Drawn, Drawn]:
     return normal(n, d, dtype=dtype), normal(1, d, dtype=dtype)
 
@@ -599,6 +837,9 @@ bidirectional_cannot_cache = Check(
         given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
         given("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), *random_tokens(6, 3, torch.float64)),
         given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
+        given("every output falls by 1 for each token there is", Drawn(lambda _: _one_lower_each), *random_tokens(5, 2)),
+        given("some outputs rise, others fall further", Drawn(lambda _: _up_and_further_down), *random_tokens(5, 3)),
+        given("a layer that returns x itself", Drawn(lambda _: _nothing_done), *random_tokens(3, 4)),
     ],
     misconceptions=[
         Misconception(
@@ -612,6 +853,18 @@ bidirectional_cannot_cache = Check(
         Misconception(
             "differences with their signs", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).sum(),
             "Differences up and down cancel. Take absolute values, then the largest.",
+        ),
+        Misconception(
+            "the largest change upwards", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max(),
+            "A change downwards counts as well. Take absolute values before the maximum.",
+        ),
+        Misconception(
+            "the largest change downwards", lambda layer, x, new: (layer(x) - layer(torch.cat([x, new]))[: len(x)]).max(),
+            "A change upwards counts as well. Take absolute values before the maximum.",
+        ),
+        Misconception(
+            "the absolute value taken after the maximum", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max().abs(),
+            "By then a large change downwards has lost against a small one upwards. Absolute values first, then the maximum.",
         ),
         Misconception(
             "the mean difference", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().mean(),

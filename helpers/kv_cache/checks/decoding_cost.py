@@ -2,7 +2,7 @@
 
 from helpers.engine.cases import Case, given, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import EXACT
+from helpers.engine.slips import EXACT, WHOLE, comes_as_float
 
 from .. import decoding_cost as reference
 from ..published import MODELS
@@ -13,6 +13,7 @@ redundant_projections = Check(
     reference=reference.redundant_projections,
     cases=[sized(n=5, layers=1), sized(n=12, layers=3), sized(n=1, layers=4), sized(n=1000, layers=12)],
     within=EXACT,
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "the necessary ones counted too", lambda n, layers: layers * n * (n + 1) // 2,
@@ -30,6 +31,11 @@ redundant_projections = Check(
             "one layer only", lambda n, layers: n * (n - 1) // 2,
             "Every layer has keys and values of its own.",
             lambda seen: seen.args[1] > 1 and seen.output == seen.args[0] * (seen.args[0] - 1) // 2,
+        ),
+        comes_as_float(reference.redundant_projections),
+        Misconception(
+            "all layers as one long row", lambda n, layers: layers * n * (layers * n - 1) // 2,
+            "The layers don't repeat each other's work. Count one layer, then multiply by their number.",
         ),
         Misconception(
             "the last step only", lambda n, layers: layers * (n - 1),
@@ -95,10 +101,36 @@ def totals_swapped(n, d):
     return without, with_cache, 4 * n * (n + 1) * d * d + 2 * n * (n + 1) * (2 * n + 1) * d // 3, all_with
 
 
+def vectors_for_matrices(n, d):
+    return _totals(n, d, lambda t, d: 8 * d + 4 * t * d, lambda t, d: 8 * t * d + 4 * t * t * d)
+
+
+def one_key_more(n, d):
+    return _totals(n, d, lambda t, d: 8 * d * d + 4 * (t + 1) * d, lambda t, d: 8 * t * d * d + 4 * t * t * d)
+
+
+def divided_too_early(n, d):
+    return (*_totals(n, d, _with, _without)[:3], 4 * n * (n + 1) * d * d + 4 * (n * (n + 1) // 6 * (2 * n + 1)) * d)
+
+
+def sums_without_the_last(n, d):
+    with_cache, without, all_with, all_without = _totals(n, d, _with, _without)
+    return with_cache, without, all_with - with_cache, all_without - without
+
+
+def _with(t, d):
+    return 8 * d * d + 4 * t * d
+
+
+def _without(t, d):
+    return 8 * t * d * d + 4 * t * t * d
+
+
 decode_cost = Check(
     reference=reference.decode_cost,
     cases=[sized(n=7, d=8), sized(n=3, d=64), sized(n=200, d=16), sized(n=1, d=5, label="the very first token, d = 5")],
     within=EXACT,
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "one FLOP per multiply-add", multiply_adds,
@@ -136,6 +168,23 @@ decode_cost = Check(
             "one pass instead of n steps", one_pass_without,
             "One pass over n tokens is what training does. To *write* n tokens without a cache takes n passes, over 1, 2, …, n tokens.",
         ),
+        comes_as_float(reference.decode_cost),
+        Misconception(
+            "a projection that costs 2d", vectors_for_matrices,
+            "Each projection multiplies a token by a d × d matrix: 2d² FLOPs. With d = 1 the two look the same.",
+        ),
+        Misconception(
+            "n + 1 keys in step n", one_key_more,
+            "n counts all tokens, the new one included: step n has n keys.",
+        ),
+        Misconception(
+            "divided by 6 too early", divided_too_early,
+            "n(n + 1) is not always a multiple of 6, and `//` drops the rest. Multiply by (2n + 1) first, then divide.",
+        ),
+        Misconception(
+            "the last step left out of the sums", sums_without_the_last,
+            "`range(1, n)` ends at n − 1. The sums run over the steps 1 … n.",
+        ),
         Misconception(
             "with and without swapped", totals_swapped,
             "The order is: with a cache, without one; first for step n, then for all steps.",
@@ -155,8 +204,10 @@ cache_bytes = Check(
         sized(layers=3, h=6, h_kv=2, d=48, n=7, b=5, size=4, label="a small one, in float32"),
         published_model("GPT-2 XL", 1024, 1, 2), published_model("Llama 2 7B", 4096, 1, 2),
         published_model("Mistral 7B", 8192, 4, 2), published_model("Llama 3 70B", 8192, 16, 1),
+        sized(layers=3, h=49, h_kv=1, d=98, n=7, b=5, size=2, label="49 heads share one"),
     ],
     within=EXACT,
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "no factor 2", lambda layers, h, h_kv, d, n, b, size: layers * b * n * h_kv * (d // h) * size,
@@ -172,7 +223,8 @@ cache_bytes = Check(
         ),
         Misconception(
             "h heads instead of h_kv", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
-            "Only the h_kv key/value heads are stored, and there may be fewer of them than query heads. Each has width d_h = d / h.",
+            "Only the h_kv key/value heads are stored, and there may be fewer of them than query heads. Each has width d_h = d / h "
+            "(with d / h_kv in its place the product is the same as without sharing).",
         ),
         Misconception(
             "heads of width d", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,
@@ -181,6 +233,12 @@ cache_bytes = Check(
         Misconception(
             "one sequence only", lambda layers, h, h_kv, d, n, b, size: 2 * layers * n * h_kv * (d // h) * size,
             "Every sequence of the batch has its own tokens, and so its own keys and values.",
+        ),
+        comes_as_float(reference.cache_bytes),
+        Misconception(
+            "a share that is cut down to a whole number",
+            lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * int(d * (h_kv / h)) * size,
+            "h_kv / h is a float that may be a little too small, and `int` cuts down. Stay with whole numbers: h_kv * (d // h).",
         ),
         Misconception(
             "numbers instead of bytes", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * (d // h),

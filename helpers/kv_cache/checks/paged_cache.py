@@ -193,6 +193,33 @@ class CopiesAllShared(_Paged):
                     self.part(name, index)
 
 
+class CopiesAFullPage(_Paged):
+    def append(self, name, rows) -> None:
+        if self.table.get(name) and self.users[self.table[name][-1]] > 1:
+            self.part(name, len(self.table[name]) - 1)
+        super().append(name, rows)
+
+
+class LengthSurvives(_Paged):
+    def free(self, name) -> None:
+        for page in self.table.pop(name):
+            self.release(page)
+
+
+class BeginsAgain(_Paged):
+    def append(self, name, rows) -> None:
+        if self.length.get(name, 0) % self.pool.shape[1] == 0:
+            self.length.setdefault(name, 0)
+        elif name in self.table:
+            self.length[name] = (self.length[name] // self.pool.shape[1] + 1) * self.pool.shape[1]
+        super().append(name, rows)
+
+
+class ForkNotCounted(_Paged):
+    def fork(self, name, new) -> None:
+        self.table[new], self.length[new] = list(self.table[name]), self.length[name]
+
+
 class TakesFromOthers(_Paged):
     def take(self):
         page = self.users.index(0) if 0 in self.users else 0
@@ -217,6 +244,8 @@ paged_cache = Check(
                ("free", "a"), ("append", "c", 4), ("read", "b"), ("append", "b", 2), ("read", "b"), ("read", "c"), ("free", "b"), ("free", "c")),
         requests("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
                ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
+        requests("a name used again after it was freed", 4, 3, ("append", "a", 5), ("free", "a"), ("append", "a", 4), ("read", "a"),
+               ("fork", "a", "b"), ("free", "a"), ("append", "a", 1), ("read", "a"), ("read", "b")),
         requests("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
     ],
     properties=[
@@ -266,6 +295,25 @@ paged_cache = Check(
         Misconception(
             "a page taken before it is needed", PageTooEarly,
             "A page that is just full needs no successor yet. Take one when there is a row to write.",
+        ),
+        Misconception(
+            "a full shared page copied", CopiesAFullPage,
+            "A full page is never written again, so it can stay shared. Ask first whether the row needs a new page; copy a shared one only if the "
+            "row goes into it.",
+        ),
+        Misconception(
+            "the length survives the free", LengthSurvives,
+            "`free` must forget all of a sequence. Its name may be used again, and the new sequence would begin in the middle.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "a new page for every append", BeginsAgain,
+            "A page that is half empty takes the next rows. A new one is taken when its slots are used up.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "users not counted by a fork", ForkNotCounted,
+            "After a fork the pages stand in two tables. If `users` doesn't say so, one sequence writes into the other's rows, or frees them.",
         ),
         Misconception(
             "all shared pages copied", CopiesAllShared,

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.slips import WHOLE, comes_as_float
 
 from .. import quantized_cache as reference
 
@@ -63,7 +64,7 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
 def cached_rows(
     label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32
 ) -> Case:
-    """loud: an axis along which the entries differ in size. still: a channel and a token of zeros."""
+    """loud: an axis along which the entries differ in size. still: a channel and a token of zeros, and one of each that is very quiet."""
 
     def draw(generator: torch.Generator) -> Tensor:
         x = torch.randn(b, h, n, d_h, generator=generator, dtype=dtype)
@@ -74,6 +75,8 @@ def cached_rows(
         if still:
             x[:, 0, :, 1] = 0
             x[0, -1, 2] = 0
+            x[:, 0, :, 3] *= 1e-5
+            x[0, -1, 1] *= 1e-5
         return x.to(dtype)
 
     return given(label, Drawn(draw))
@@ -109,6 +112,28 @@ def _signed_maximum(x, dim) -> tuple[Tensor, Tensor]:
     return torch.round(x / scale).clamp(-127, 127).to(torch.int8), scale
 
 
+def _smallest_step(x, dim) -> tuple[Tensor, Tensor]:
+    scale = _by(x, dim).clamp_min(1e-5)
+    return torch.round(x / scale).to(torch.int8), scale
+
+
+def _something_added(x, dim) -> tuple[Tensor, Tensor]:
+    scale = _by(x, dim) + 1e-5
+    return torch.round(x / scale).to(torch.int8), scale
+
+
+def _steps_of_128(x, dim) -> tuple[Tensor, Tensor]:
+    """128 wraps round to −128, as a conversion does."""
+    scale = _by(x, dim, 128)
+    return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
+
+
+def _absolute_too_late(x, dim) -> tuple[Tensor, Tensor]:
+    scale = x.amax(dim=dim, keepdim=True).abs() / 127
+    scale = scale.masked_fill(scale == 0, 1.0)
+    return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
+
+
 def _wrapped(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim, 255)
     return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
@@ -129,6 +154,10 @@ SLIPS = {
     "no 127": "The codes of your entries are −1, 0 and 1 only. There are 127 steps on either side: the step is the largest entry divided by 127.",
     "truncated": "A conversion to int8 cuts off towards 0, so you may be a whole step off. Round first.",
     "signed": "The largest *absolute* value sets the range. A negative entry may be further from 0 than the largest positive one.",
+    "smallest step": "A smallest step of 1e-5 is too coarse for a channel or token that is quiet all over: its codes become 0 or a few. Only a "
+    "scale of exactly 0 needs another divisor.",
+    "128": "int8 ends at 127. With steps of max/128 the largest entry has the code 128, which wraps round to −128.",
+    "late": "The absolute value comes after the maximum, too late: a large negative entry has lost by then. `x.abs()` first.",
     "wrapped": "int8 goes from −128 to 127. With steps of max/255 the codes go up to 255 and wrap round to negative numbers.",
     "floats": "The codes are whole numbers, but they still take 4 bytes each. Convert them to `torch.int8`.",
     "inverse": "The scale is what a code is multiplied by to get back: x ≈ codes · scale. You return its inverse.",
@@ -165,6 +194,10 @@ quantize_keys = Check(
         Misconception("cut off instead of rounded", lambda k: _truncated(k, -2), SLIPS["truncated"]),
         Misconception("the largest value without its sign forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
         Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"]),
+        Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"]),
+        Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"]),
+        Misconception("128 steps in place of 127", lambda k: _steps_of_128(k, -2), SLIPS["128"]),
+        Misconception("absolute value after the maximum", lambda k: _absolute_too_late(k, -2), SLIPS["late"]),
         Misconception("codes that are still floats", lambda k: _codes_as_floats(k, -2), SLIPS["floats"]),
         Misconception("the inverse of the scale", lambda k: _inverse(k, -2), SLIPS["inverse"]),
     ],
@@ -194,6 +227,18 @@ quantize_values = Check(
         ),
         Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"]),
         Misconception("cut off instead of rounded", lambda v: _truncated(v, -1), SLIPS["truncated"]),
+        Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"]),
+        Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"]),
+        Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"]),
+        Misconception("absolute value after the maximum", lambda v: _absolute_too_late(v, -1), SLIPS["late"]),
+        Misconception("the step not divided by 127", lambda v: _scale_not_divided(v, -1), SLIPS["no 127"]),
+        Misconception("codes that wrap round", lambda v: _wrapped(v, -1), SLIPS["wrapped"]),
+        Misconception("codes that are still floats", lambda v: _codes_as_floats(v, -1), SLIPS["floats"]),
+        Misconception("the inverse of the scale", lambda v: _inverse(v, -1), SLIPS["inverse"]),
+        Misconception(
+            "one scale for all sequences", lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
+            "What stands in one sequence of the batch must not change how another is stored. Reduce over the features alone.",
+        ),
         Misconception("the largest value without its sign forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
     ],
 )  # fmt: skip
@@ -202,6 +247,7 @@ quantized_bytes = Check(
     reference=reference.quantized_bytes,
     cases=[sized(b=2, h=3, n=100, d_h=16, size=4), sized(b=1, h=8, n=4096, d_h=128, size=2), sized(b=3, h=2, n=5, d_h=7, size=2)],
     within=(0.0, 0.0),
+    properties=[WHOLE],
     misconceptions=[
         Misconception(
             "scales forgotten", lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
@@ -222,6 +268,15 @@ quantized_bytes = Check(
         Misconception(
             "codes of keys only", lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
             "Keys and values each have a code for every number: 2·b·h·n·d_h bytes.",
+        ),
+        comes_as_float(reference.quantized_bytes),
+        Misconception(
+            "scales shared by all sequences", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * h * (d_h + n),
+            "Every sequence has scales of its own: the factor b belongs to them too.",
+        ),
+        Misconception(
+            "scales shared by all heads", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * b * (d_h + n),
+            "Every head has scales of its own: the factor h belongs to them too.",
         ),
         Misconception(
             "scales shared by all sequences and heads", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),

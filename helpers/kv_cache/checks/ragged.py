@@ -63,6 +63,12 @@ def mask_of_the_right(prompts) -> tuple[Tensor, Tensor]:
     return _padded(prompts, _left)[0], _padded(prompts, _right)[1]
 
 
+def as_long_as_the_first(prompts) -> tuple[Tensor, Tensor]:
+    m = len(prompts[0])
+    rows = [torch.cat([torch.zeros(m - len(prompt), dtype=prompt.dtype), prompt]) for prompt in prompts]
+    return torch.stack(rows), torch.stack([torch.arange(m) >= m - len(prompt) for prompt in prompts])
+
+
 pad_left = Check(
     reference=reference.pad_left,
     drive=drive_padding,
@@ -86,6 +92,11 @@ pad_left = Check(
         Misconception(
             "cut to the shortest", cut_to_the_shortest,
             "Nothing of a prompt may be lost. Pad the short ones to the length of the longest.",
+        ),
+        Misconception(
+            "the first prompt taken for the longest", as_long_as_the_first,
+            "The row is as long as the longest prompt, and that may be any of them: `max` of all lengths.",
+            raises="RuntimeError",
         ),
         Misconception(
             "a mask for padding on the right", mask_of_the_right,
@@ -158,6 +169,32 @@ positions_and_mask = Check(
         Misconception(
             "positions that begin again", lambda real, n: (torch.arange(n).expand(len(real), -1), _causal(real, n) & real[:, None]),
             "The newest tokens come after those in the cache. Count the real tokens from the beginning of the row, then take the last n.",
+        ),
+        Misconception(
+            "counted over the newest columns alone", lambda real, n: (
+                real[:, real.shape[1] - n :].cumsum(dim=1) - 1, _causal(real, n) & real[:, None]
+            ),
+            "The tokens before the newest n count too. Count over the whole row first, then take the last n columns.",
+        ),
+        Misconception(
+            "the column taken for the position after the prompt", lambda real, n: (
+                _places(real, n) if n == real.shape[1] else _from_the_padding(real, n), _causal(real, n) & real[:, None]
+            ),
+            "A token that comes after the prompts has padding in its row as well. Its position is the number of real tokens before it.",
+        ),
+        Misconception(
+            "columns compared with positions", lambda real, n: (
+                _places(real, n), (torch.arange(real.shape[1]) <= _places(real, n)[:, :, None]) & real[:, None]
+            ),
+            "Row 1's first token stands at position 0 and in a later column. The mask is about columns: compare columns with columns.",
+        ),
+        Misconception(
+            "the own token hidden", lambda real, n: (_places(real, n), _causal(real, n, shift=real.shape[1] - n - 1) & real[:, None]),
+            "A token attends to itself as well.",
+        ),
+        Misconception(
+            "the mask turned round", lambda real, n: (_places(real, n), ~(_causal(real, n) & real[:, None])),
+            "True means: may attend. Yours is True where nothing may be seen.",
         ),
         Misconception(
             "positions from 1", lambda real, n: (_places(real, n) + 1, _causal(real, n) & real[:, None]),

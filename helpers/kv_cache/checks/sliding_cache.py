@@ -119,6 +119,43 @@ class NothingDropped(_Sliding):
         self.length += k.shape[2]
 
 
+class LengthStopsAtTheWindow(_Sliding):
+    """Token by token, each over all slots that are filled."""
+
+    def attend(self, q, k, v) -> Tensor:
+        outputs = []
+        for place in range(q.shape[2]):
+            self.put(self.length % self.window, k[:, :, place], v[:, :, place])
+            self.length = min(self.length + 1, self.window)
+            scores = q[:, :, place : place + 1] @ self.keys[:, :, : self.length].mT / math.sqrt(q.shape[-1])
+            outputs.append(scores.softmax(dim=-1) @ self.values[:, :, : self.length])
+        return torch.cat(outputs, dim=2)
+
+
+class OverwrittenBeforeRead(_Sliding):
+    """The slots of the old tokens are looked up first and read after the new ones were stored."""
+
+    def attend(self, q, k, v) -> Tensor:
+        slots = self.slots()
+        self.store(k, v)
+        keys, values = torch.cat([self.keys[:, :, slots], k], 2), torch.cat([self.values[:, :, slots], v], 2)
+        n, m = k.shape[2], keys.shape[2]
+        age = torch.arange(m - n, m)[:, None] - torch.arange(m)
+        scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
+        return scores.softmax(dim=-1) @ values
+
+
+class NoScale(_Sliding):
+    def attend(self, q, k, v) -> Tensor:
+        return super().attend(q * math.sqrt(q.shape[-1]), k, v)
+
+
+class LengthNeverMoved(_Sliding):
+    def store(self, k, v) -> None:
+        super().store(k, v)
+        self.length = 0
+
+
 class FullAndStopped(_Sliding):
     def store(self, k, v) -> None:
         room = self.window - self.length
@@ -195,6 +232,23 @@ sliding_cache = Check(
         Misconception(
             "full, and then nothing new stored", FullAndStopped,
             "When the ring is full the oldest token makes room for the newest.",
+        ),
+        Misconception(
+            "length that stops at the window", LengthStopsAtTheWindow,
+            "`length` counts all tokens ever seen. Capped at the window, length mod window is 0 for ever, and every new token goes to slot 0.",
+        ),
+        Misconception(
+            "length left at 0", LengthNeverMoved,
+            "`length` says where the ring goes on. Add the number of new tokens to it after each chunk.",
+        ),
+        Misconception(
+            "old slots read after they were overwritten", OverwrittenBeforeRead,
+            "The new tokens take the slots of the oldest. `keys[:, :, t]` is a view: what you hold changes when the slot does. Attend first, or "
+            "copy, then store.",
+        ),
+        Misconception(
+            "no scale", NoScale,
+            "The scores are divided by √d_h.",
         ),
         Misconception(
             "one step a chunk", OneStepAChunk,
