@@ -60,7 +60,9 @@ def programs(course: Course, exercise: Exercise) -> Iterator[Program]:
     if module is None:
         return
     lines = statements(inspect.getsource(module))
-    for style, wanted in _styles(lines, exercise).items():
+    tables = _styles(lines, exercise)
+    lines = [line for line in lines if not _is_table(line)]
+    for style, wanted in tables.items():
         inline = {f"answer_{i}": one for i, one in enumerate(wanted) if not one.isidentifier()}  # such as a lambda
         own = [*lines, *(f"{name} = {one}" for name, one in inline.items())]
         names = tuple(one if one.isidentifier() else f"answer_{i}" for i, one in enumerate(wanted))
@@ -97,6 +99,12 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
     }
     return {style: tuple(map(ast.unparse, value.elts)) if several else (ast.unparse(value),)
             for style, value in found.items() if not several or isinstance(value, ast.Tuple)}  # fmt: skip
+
+
+def _is_table(line: str) -> bool:
+    """Whether a statement is the table of an exercise: its name may also be that of a function, which others use."""
+    node = ast.parse(line).body[0]
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
 
 
 @cache

@@ -1,0 +1,18 @@
+"""Of unit 04."""
+
+import re
+
+merge_heads = {"list(x.unbind(1)) → x.unbind(1)": "`torch.cat` takes a tuple as well"}
+multi_head_loop = {re.compile(r"^q → k   in: .*k.shape\[-1\]"): "queries and keys of a head have the same width"}
+head_flops = {re.compile("^product\\(n, d, h"): "2·a·b·c doesn't depend on the order of the three"}
+two_hand_made_heads = {
+    re.compile("torch.zeros → torch.ones"): "what decides is how far the right key's score lies above the others'",
+    re.compile(
+        "^2 \\* v → v|^:v → :v|^-20 → -21|^range\\(n\\) → range\\(n - 1\\)"
+    ): "the same: scores that are as far apart, or further",
+    "torch.zeros(d, d, dtype=torch.float64) → torch.zeros(d, d)": "whole numbers and their products are exact in float32 too",
+}
+alibi_bias = {
+    re.compile("torch.arange\\(n, dtype=slopes.dtype\\) → "): "whole numbers, times a float in the next line",
+    re.compile("torch.float64 → torch.float32"): "sums of ones are exact in float32",
+}
