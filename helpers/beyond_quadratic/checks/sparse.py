@@ -442,7 +442,8 @@ def _twice(seen) -> bool:
 
 
 def _outside(seen) -> bool:
-    return any(not 0 <= j < seen.args[0] for row in _lists(seen.output) for j in row)
+    rows, (n, *_) = _lists(seen.output), seen.args
+    return len(rows) == n and any(not 0 <= j < n for row in rows for j in row)
 
 
 strided_keys = Check(
