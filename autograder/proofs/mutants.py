@@ -5,7 +5,7 @@ each mutant. An answer here is a cell of a notebook, its test is a check that wa
 students change is an axis, a mask, one of q, k, v or a dtype, which neither knows.
 
 What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and `raise`, `device=`
-on a machine with one device, `.contiguous()` and `strict=` (they change no value), defaults of dtype and device.
+on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults, which an exercise's stub gives.
 """
 
 import ast
@@ -52,6 +52,8 @@ EITHER_WAY = (
     "equal",
     "isclose",
     "hypot",
+    "logical_and",
+    "logical_or",
 )
 """Functions whose two arguments may change places."""
 ABSOLUTE = ("abs()", "().abs", "torch.abs()", "() ** 2", "().square", "().pow")
@@ -253,6 +255,8 @@ SKIPPED_FIELDS = (
     "ctx",
     "exc",
     "cause",
+    "defaults",
+    "kw_defaults",
 )
 SKIPPED_NODES = (ast.Assert, ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 
@@ -263,8 +267,7 @@ def _places(node: ast.AST, scope: _Scope) -> Iterator[_Place]:
         if field in SKIPPED_FIELDS:
             continue
         for index, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            dtype = field in ("defaults", "kw_defaults") and isinstance(child, ast.Attribute)
-            if dtype or not isinstance(child, ast.AST) or isinstance(child, SKIPPED_NODES) or _is_text(child):
+            if not isinstance(child, ast.AST) or isinstance(child, SKIPPED_NODES) or _is_text(child):
                 continue
             yield _Place(node, field, index, child, scope)
             yield from _places(child, scope)

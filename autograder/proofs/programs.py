@@ -55,12 +55,15 @@ def programs(course: Course, exercise: Exercise) -> Iterator[Program]:
         cell for cell in solved(course, exercise.unit).cells if cell.cell_type == "code" and not notebooks.is_test(cell)
     ]
     lines = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
+    lines = lines[: max((i for i, (_, own) in enumerate(lines, start=1) if own), default=len(lines))]
     yield _program(MODEL, [source for source, _ in lines], exercise.answers, {source for source, own in lines if own})
     module = companion("alternatives", exercise.unit)
     if module is None:
         return
     lines = statements(inspect.getsource(module))
-    for style, wanted in _styles(lines, exercise).items():
+    tables = _styles(lines, exercise)
+    lines = [line for line in _until(lines, exercise.id) if not _is_table(line)]
+    for style, wanted in tables.items():
         inline = {f"answer_{i}": one for i, one in enumerate(wanted) if not one.isidentifier()}  # such as a lambda
         own = [*lines, *(f"{name} = {one}" for name, one in inline.items())]
         names = tuple(one if one.isidentifier() else f"answer_{i}" for i, one in enumerate(wanted))
@@ -99,12 +102,25 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
             for style, value in found.items() if not several or isinstance(value, ast.Tuple)}  # fmt: skip
 
 
+def _until(lines: list[str], name: str) -> list[str]:
+    """The statements before the one that binds a name: a function that is defined anew further down is another one."""
+    end = next((i for i, line in enumerate(lines) if _is_table(line) and name in _names(line)[1]), len(lines))
+    return lines[:end]
+
+
+def _is_table(line: str) -> bool:
+    """Whether a statement is the table of an exercise: its name may also be that of a function, which others use."""
+    node = ast.parse(line).body[0]
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+
+
 @cache
 def _needed(lines: tuple[str, ...], wanted: str) -> frozenset[int]:
     """The statements that an expression needs, and those that they need."""
     names, found = _names(wanted)[0], set()
+    last = {name: i for i, line in enumerate(lines) for name in _names(line)[1]}
     while True:
-        more = {i for i, line in enumerate(lines) if i not in found and _names(line)[1] & names}
+        more = {last[name] for name in names if name in last} - found
         if not more:
             return frozenset(found)
         found |= more

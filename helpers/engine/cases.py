@@ -7,11 +7,14 @@ that no shape is square by accident and a swapped axis can't hide.
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
+from torch.utils._pytree import tree_map
+
+from .compare import in_float64
 
 DISTINCT = (5, 3, 7, 4, 6, 8, 9, 11)
 
@@ -53,6 +56,7 @@ def sized(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.flo
     """
     limits = {name: sizes.pop(name) for name in LIMITS if name in sizes}
     words = label or ", ".join(f"{axis} = {_brief(size)}" for axis, size in sizes.items())
+    words += ", in float64" * (dtype == torch.float64 and not label)
 
     def draw(reference: Callable, generator: Generator) -> tuple:
         return _draw(reference, sizes, scale, dtype, generator)
@@ -63,6 +67,12 @@ def sized(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.flo
 def given(label: str, *args: Any, **limits: Any) -> Case:
     """A case with these inputs; an argument that is a `Drawn` is made anew at each call."""
     return Case(label, lambda _, generator: tuple(_value(arg, generator) for arg in args), **limits)
+
+
+def as_float64(case: Case) -> Case:
+    """The same case with all floating-point inputs in float64: an answer that computes in float32 on the way is found."""
+    return replace(case, label=f"{case.label}, in float64",
+                   draw=lambda *how: tree_map(in_float64, case.draw(*how)))  # fmt: skip
 
 
 @dataclass(frozen=True)

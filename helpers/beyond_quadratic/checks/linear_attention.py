@@ -59,7 +59,7 @@ def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
 _all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5),
+        sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64),
         sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
     ],
     misconceptions=[
@@ -201,7 +201,7 @@ def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
 recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
-        sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5),
+        sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64),
         sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
     ],
     misconceptions=[
@@ -318,7 +318,7 @@ def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
 chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
-        sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3),
+        sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
         sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(500, 3, 6, 20),
     ],

@@ -52,7 +52,7 @@ low_rank_attention = Check(
     reference=low_rank.low_rank_attention,
     cases=[
         sized(n=5, m=9, d=4, d_v=3, r=2),
-        sized(batch=(2, 3), n=4, m=8, d=3, d_v=5, r=6),
+        sized(batch=(2, 3), n=4, m=8, d=3, d_v=5, r=6, dtype=torch.float64),
         sized(n=6, m=6, d=4, d_v=3, r=2, label="as many queries as keys"),
         sized(n=3, m=5, d=4, d_v=2, r=5, label="r = m = 5"),
         sized(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, normal, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.observe import Observation
 from helpers.engine.slips import attention
@@ -116,7 +116,7 @@ local_attention = Check(
     reference=sparse.local_attention,
     cases=[
         sized(n=9, d=4, d_v=3, w=2),
-        sized(batch=(2, 3), n=11, d=3, d_v=5, w=4),
+        sized(batch=(2, 3), n=11, d=3, d_v=5, w=4, dtype=torch.float64),
         sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
         sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
@@ -294,7 +294,7 @@ global_local = Check(
     reference=sparse.global_local_attention,
     cases=[
         sized(n=9, d=4, d_v=3, w=1, g=3),
-        sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1),
+        sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
     ],
@@ -442,7 +442,8 @@ def _twice(seen) -> bool:
 
 
 def _outside(seen) -> bool:
-    return any(not 0 <= j < seen.args[0] for row in _lists(seen.output) for j in row)
+    rows, (n, *_) = _lists(seen.output), seen.args
+    return len(rows) == n and any(not 0 <= j < n for row in rows for j in row)
 
 
 strided_keys = Check(
@@ -588,7 +589,7 @@ def listed_keys(
 gathered_attention = Check(
     reference=sparse.gathered_attention,
     cases=[
-        listed_keys(5, 9, 4, 3, 2), listed_keys(6, 8, 3, 4, 5, batch=(2, 3)), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
+        listed_keys(5, 9, 4, 3, 2), as_float64(listed_keys(6, 8, 3, 4, 5, batch=(2, 3))), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
     ],

@@ -439,7 +439,7 @@ mqa_gqa_cache = Check(
     drive=drive_groups,
     cases=[
         grouped_heads("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
-        grouped_heads("6 query heads, 3 key/value heads, chunks of 4, 1, 2", 4, 1, 2, h=6, h_kv=3, d_h=5),
+        grouped_heads("6 query heads, 3 key/value heads, chunks of 4, 1, 2, in float64", 4, 1, 2, h=6, h_kv=3, d_h=5, dtype=torch.float64),
         grouped_heads("one key/value head (multi-query)", 3, 1, 1, h=4, h_kv=1, b=1),
         grouped_heads("as many as query heads (multi-head)", 2, 3, 1, h=3, h_kv=3),
     ],

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.slips import WHOLE, comes_as_float
 
@@ -166,7 +166,7 @@ SLIPS = {
 quantize_keys = Check(
     reference=reference.quantize_keys,
     cases=[
-        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), as_float64(cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels")),
         cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
     ],
     compare=False,
@@ -206,7 +206,7 @@ quantize_keys = Check(
 quantize_values = Check(
     reference=reference.quantize_values,
     cases=[
-        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), as_float64(cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens")),
         cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
     ],
     compare=False,

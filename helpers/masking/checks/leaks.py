@@ -40,11 +40,11 @@ def _plain(answer: Any) -> Any:
     return answer.item() if hasattr(answer, "item") else answer
 
 
-def planted(label: str, make: Callable, n: int = 9, d: int = 4, seed: int | None = None) -> Case:
+def planted(label: str, make: Callable, n: int = 9, d: int = 4, scale: float = 1.0, seed: int | None = None) -> Case:
     """A case with a model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
     tokens = Drawn(
-        lambda generator: torch.randn(
-            n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed)
+        lambda generator: (
+            scale * torch.randn(n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed))
         )
     )
     return given(label, Drawn(lambda generator: make(d, generator)), tokens)
@@ -193,6 +193,8 @@ leaks_future = Check(
         planted("peeks: outputs wider than the tokens", peekers.wider),
         planted("peeks: two tokens only", peekers.off_by_one, n=2),
         planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),
+        planted("peeks: outputs that only fall", peekers.falling, scale=0.01),
+        planted("peeks: at one place in the text", peekers.one_place_only),
         planted("sound: causal attention", peekers.causal_attention),
         planted("sound: two tokens only", peekers.causal_attention, n=2),
         planted("sound: rounding noise of bounded numbers", peekers.bounded_rounding),

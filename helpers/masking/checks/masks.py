@@ -125,6 +125,7 @@ padding_mask = Check(
         given("lengths 3, 5, 1, n = 4, m = 6", torch.tensor([3, 5, 1]), 4, 6),
         given("one sequence without padding", torch.tensor([7, 2]), 5, 7),
         given("n = m = 4, lengths 4, 1, 3", torch.tensor([4, 1, 3]), 4, 4),
+        given("lengths 6, 2, 4, n = 4, m = 6", torch.tensor([6, 2, 4]), 4, 6),
         given("an empty sequence beside a full one", torch.tensor([0, 6]), 3, 6),
         given("one sequence, n = 1", torch.tensor([2]), 1, 5),
         given("as many sequences as queries and keys", torch.tensor([3, 1, 2]), 3, 3),

@@ -100,7 +100,7 @@ grouped_query_attention = Check(
     reference=grouped_query.grouped_query_attention,
     cases=[
         sized(b=2, h=6, h_kv=2, n=5, m=7, d_h=4, label="6 query heads, 2 key/value heads"),
-        sized(b=2, h=6, h_kv=3, n=4, m=5, d_h=3, label="6 query heads, 3 key/value heads"),
+        sized(b=2, h=6, h_kv=3, n=4, m=5, d_h=3, dtype=torch.float64, label="6 query heads, 3 key/value heads, in float64"),
         sized(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
         sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
         sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),

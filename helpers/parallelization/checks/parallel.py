@@ -36,7 +36,7 @@ one_token = Check(
     reference=parallel.attention_one_token,
     cases=[
         sized(n=5, m=7, d=4, d_v=3, i=2, label="token 2 of 5, 7 keys"), sized(n=6, m=6, d=3, d_v=3, i=5, label="the last token of 6"),
-        sized(n=4, m=9, d=16, d_v=2, i=0, label="the first token of 4, 9 keys"),
+        sized(n=4, m=9, d=16, d_v=2, i=0, dtype=torch.float64, label="the first token of 4, 9 keys, in float64"),
         given("large scores", _near(7, 3, 9), _near(7, 5, 9), _near(0, 5, 4), 1),
     ],
     misconceptions=[
@@ -109,7 +109,7 @@ LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 token
 attention_all_tokens = Check(
     reference=parallel.attention_all_tokens,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
+        sized(n=5, m=7, d=4, d_v=3, dtype=torch.float64), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
         sized(n=12, m=18, d=9, d_v=4, scale=4.0, max_operations=LOOP_FREE, label="large scores"),
         sized(n=64, m=48, d=3, d_v=2, max_operations=LOOP_FREE, label=f"64 tokens in {LOOP_FREE} operations"),
     ],
@@ -167,7 +167,7 @@ attention_chunk = Check(
     reference=parallel.attention_chunk,
     cases=[
         sized(n=24, m=9, d=4, d_v=3, start=2, stop=5, max_elements=120, label="rows 2 to 4 of 24, 9 keys"),
-        sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, label="the last 2 rows of 8"),
+        sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
         sized(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
         sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="6 rows of 64 alone"),
     ],

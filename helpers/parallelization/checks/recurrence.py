@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
@@ -142,7 +142,7 @@ def _pair(a, b) -> Tensor:
 combine = Check(
     reference=recurrence.combine,
     cases=[
-        sized(k=(), label="one pair of steps"), sized(k=(5,)), sized(k=(3, 4)),
+        sized(k=(), label="one pair of steps"), sized(k=(5,)), sized(k=(3, 4), dtype=torch.float64),
         given("double, then add 1", torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])),
     ],
     misconceptions=[
@@ -325,7 +325,7 @@ def scan_that_reads_new_values(operator, elements) -> Tensor:
 scan = Check(
     reference=recurrence.associative_scan,
     cases=[
-        scan_case("linear steps", affine_step, 2, 8), scan_case("sums", plain_sum, 1, 5), scan_case("linear steps", affine_step, 2, 13),
+        scan_case("linear steps", affine_step, 2, 8), as_float64(scan_case("sums", plain_sum, 1, 5)), scan_case("linear steps", affine_step, 2, 13),
         scan_case("2×2 matrices", matrix_product, 4, 40), scan_case("linear steps", affine_step, 2, 200),
     ],
     view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column

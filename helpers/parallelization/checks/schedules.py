@@ -5,6 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.driving import call
 from helpers.engine.slips import EXACT
 
 from .. import schedules
@@ -92,6 +93,12 @@ critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encode
 GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6))
 
 
+def as_numbers(answer, layers: int, n: int):
+    """A step is as right as 3.0 as it is as 3."""
+    steps = call(answer, layers, n)
+    return steps.double() if isinstance(steps, Tensor) else steps
+
+
 def wavefront(layers, n) -> Tensor:
     return torch.arange(layers)[:, None] + torch.arange(n) + 1
 
@@ -114,6 +121,7 @@ def row_after_row(layers, n) -> Tensor:
 
 rnn_schedule = Check(
     reference=schedules.rnn_schedule,
+    drive=as_numbers,
     cases=GRIDS,
     within=EXACT,
     misconceptions=[
@@ -140,6 +148,7 @@ rnn_schedule = Check(
 
 transformer_schedule = Check(
     reference=schedules.transformer_schedule,
+    drive=as_numbers,
     cases=GRIDS,
     within=EXACT,
     misconceptions=[
@@ -162,6 +171,7 @@ transformer_schedule = Check(
 
 writing_schedule = Check(
     reference=schedules.writing_schedule,
+    drive=as_numbers,
     cases=GRIDS,
     within=EXACT,
     misconceptions=[

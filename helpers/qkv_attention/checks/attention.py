@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine import slips
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.slips import NO_FUSED_ATTENTION
 
@@ -155,7 +155,7 @@ def projections_from_the_left(x, w_q, w_k, w_v) -> tuple[Tensor, Tensor, Tensor]
 qkv_projections = Check(
     reference=attention.qkv_projections,
     cases=[
-        sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2),
+        sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2, dtype=torch.float64),
         sized(batch=(4,), n=1, d=3, d_k=1, d_v=2, label="one token, d_k = 1, a batch of 4"),
     ],
     misconceptions=[
@@ -405,6 +405,18 @@ def running_mean(d: int, generator: torch.Generator):
     return lambda x: x.cumsum(0) / torch.arange(1, len(x) + 1).to(x)[:, None]
 
 
+def _pushed_down(d: int, generator: torch.Generator) -> Callable:
+    """All outputs fall with the length of the first token."""
+    return lambda x: x - x[:1].norm(dim=-1, keepdim=True)
+
+
+def after_a_short_token(n: int, d: int) -> tuple[Drawn, Drawn]:
+    """Tokens of which the first is the shortest by far, and a permutation."""
+    tokens, shift = tokens_and_shift(n, d)
+    lengths = torch.tensor([0.01, *[1.0] * (n - 1)])[:, None]
+    return Drawn(lambda g: tokens.make(g) * lengths), shift
+
+
 def tokens_and_shift(n: int, d: int) -> tuple[Drawn, Drawn]:
     """Tokens, and a permutation that isn't its own inverse."""
     shift = torch.eye(n).roll(1, dims=0)[torch.tensor([1, 0, *range(2, n)])]
@@ -426,8 +438,9 @@ permutation_equivariance = Check(
     cases=[
         given("self-attention, n = 5, d = 3", layer_case(self_attention, 3), *tokens_and_shift(5, 3)),
         given("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
-        given("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3)),
+        as_float64(given("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3))),
         given("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
+        given("outputs that only fall, n = 5, d = 3", layer_case(_pushed_down, 3), *after_a_short_token(5, 3)),
         given("positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)),
     ],
     misconceptions=[

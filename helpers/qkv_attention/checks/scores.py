@@ -12,7 +12,13 @@ from .. import scores
 
 __all__ = ["score_functions", "score_variance", "two_word_example"]
 
-WIDE = (sized(n=3, m=5, d=4), sized(n=4, m=2, d=16, scale=3.0), sized(n=3, m=3, d=5), sized(n=1, m=1, d=6))
+WIDE = (
+    sized(n=3, m=5, d=4),
+    sized(n=4, m=2, d=16, scale=3.0),
+    sized(n=3, m=3, d=5),
+    sized(n=1, m=1, d=6),
+    sized(n=5, m=3, d=6, dtype=torch.float64),
+)
 
 
 def paired_off(q, k, w_q, w_k, v) -> Tensor:
@@ -84,6 +90,7 @@ additive_score = Check(
     reference=scores.additive_score,
     cases=[
         sized(n=3, m=5, d_q=4, d_k=2, a=6), sized(n=4, m=3, d_q=3, d_k=3, a=3), sized(n=1, m=4, d_q=2, d_k=3, a=5), sized(n=3, m=3, d_q=3, d_k=2, a=4),
+        sized(n=2, m=4, d_q=3, d_k=5, a=6, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -128,7 +135,7 @@ additive_score = Check(
 
 location_score = Check(
     reference=scores.location_score,
-    cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3), sized(n=1, d=2, m=1)],
+    cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3), sized(n=1, d=2, m=1), sized(n=4, d=2, m=5, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "weights instead of scores", lambda q, w: torch.softmax(q @ w, dim=-1),
@@ -148,7 +155,7 @@ location_score = Check(
 
 general_score = Check(
     reference=scores.general_score,
-    cases=[sized(n=3, d_q=4, d_k=2, m=5), sized(n=3, d_q=3, d_k=3, m=4), sized(n=1, d_q=2, d_k=3, m=1)],
+    cases=[sized(n=3, d_q=4, d_k=2, m=5), sized(n=3, d_q=3, d_k=3, m=4), sized(n=1, d_q=2, d_k=3, m=1), sized(n=2, d_q=5, d_k=3, m=4, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "transposed W", lambda q, w, k: q @ w.mT @ k.mT,

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Check, Misconception
 
 from .. import shapes
@@ -30,7 +30,7 @@ row_means = Check(
 
 pairwise_dot = Check(
     reference=shapes.pairwise_dot,
-    cases=[sized(n=3, m=5, d=4), sized(n=4, m=4, d=4, label="everything square"), sized(n=1, m=6, d=2)],
+    cases=[sized(n=3, m=5, d=4), sized(n=4, m=4, d=4, label="everything square"), sized(n=1, m=6, d=2, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "the transposed result", lambda a, b: b @ a.mT,
@@ -85,7 +85,7 @@ weighted_rows = Check(
     reference=shapes.weighted_rows,
     cases=[
         rows_case("m = 2, n = 5, d = 3", (2, 5), (5, 3)), rows_case("m = n = d = 4", (4, 4), (4, 4)),
-        rows_case("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6)),
+        as_float64(rows_case("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6))),
         rows_case("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
     ],
     misconceptions=[

@@ -1,0 +1,21 @@
+"""Of unit 10."""
+
+import re
+
+ANOTHER_PATTERN = "another pattern that keeps to all that is asked for: properties decide"
+
+local_attention = {
+    re.compile("^0 → -1   in: keys = keys.clamp"): "what lies outside is read from somewhere, and hidden",
+}
+strided_sparse = {
+    "math.ceil → math.floor": ANOTHER_PATTERN,
+    "i % step → i // step": ANOTHER_PATTERN,
+    re.compile("^torch.tensor\\(-math.inf, dtype=scores.dtype\\) → "): "a single number takes the dtype of the others",
+    re.compile("^math.isqrt\\(n - 1\\) \\+ 1 → "): ANOTHER_PATTERN,
+}
+linear_attention = {
+    re.compile("^x > 0 → x >= 0"): "at 0 both branches give 1",
+    re.compile("^q → v   in: state"): "queries and values have the same leading axes",
+    "range(0, q.shape[-2], c) → range(0, q.shape[-2] + 1, c)": "an empty chunk at the end adds nothing",
+    re.compile("^v → q   in: .*ones_like"): "one column of ones: queries and values have the same number of rows",
+}
