@@ -36,7 +36,7 @@ NO_MISTAKE = ("not attempted", None)
 @dataclass
 class Outcome:
     """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them. `seconds`: where
-    the time went, by part (see `PARTS`), of all submissions together."""
+    the time went, by part (see `profile_table` in tables.py), of all submissions together."""
 
     submissions: list[Submission] = field(default_factory=list)
     results: dict[Submission, list[Result]] = field(default_factory=dict)
@@ -78,10 +78,6 @@ def grade(course: Course, units: Iterable[str], settings: Settings, progress: Pr
     """Grades the units' submissions. Raises CourseError where there is nothing to grade at all."""
     with record.only_writer(course):
         return _Run(course, list(units), settings, progress).run()
-
-
-PARTS = ("intake", "kernels", "cells", "tests", "border", "recording", "feedback")
-"""Where the time of a submission goes. Intake and recording are work of the main process, the others of the workers."""
 
 
 class _Run:
@@ -152,9 +148,11 @@ class _Run:
         self.task = self.progress.add_task("Grading", total=len(self.keys))
         for name in [name for name in self.waiting if name not in self.sanitised]:
             self._record_all(name)
-        for (kind, name), result in self.fleet.results():
-            (self._judged if kind == "judge" else self._page)(name, result)
-        self.costs.save()
+        try:
+            for (kind, name), result in self.fleet.results():
+                (self._judged if kind == "judge" else self._page)(name, result)
+        finally:
+            self.costs.save()
 
     def _judged(self, name: str, result: Callable[[], dict]) -> None:
         try:
