@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1:0"
 SETTINGS = {
     "distributed.admin.log-format": "%(message)s",
     "distributed.worker.daemon": False,
-    "distributed.scheduler.allowed-failures": 1,  # workers that may end with a task
+    "distributed.scheduler.allowed-failures": 0,  # a task that was lost with its worker is ours to try again
 }
 
 
@@ -49,11 +49,11 @@ class Here:
 
 class Fleet(Here):
     """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or when it
-    is needed. No worker gets more than one at a time: with a worker that is lost, one task is."""
+    is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who ended whom."""
 
     def __init__(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> None:
         super().__init__()
-        self.stack, self.names = ExitStack(), {}
+        self.stack, self.tasks, self.lost, self.again = ExitStack(), {}, [], 0
         self.wanted, self.starting = (workers, scheduler, dashboard, warm_up), None
 
     def begin(self) -> None:
@@ -73,20 +73,30 @@ class Fleet(Here):
         self.begin()
         client, running = self.starting.result(), as_completed()
         self._fill(client, running)
-        while self.names:
+        while self.tasks:
             future = next(running)
-            name = self.names.pop(future)  # the result goes with the future: 300 of them need not lie in memory
-            self._fill(client, running)
-            yield name, lambda future=future: _outcome(future)
+            task = self.tasks.pop(future)  # the result goes with the future: 300 of them need not lie in memory
+            if _was_lost(future) and task not in self.lost:
+                self.lost.append(task)
+            else:
+                self._fill(client, running)
+                yield task[0], lambda future=future: _outcome(future)
             self._fill(client, running)
 
     def _fill(self, client: Any, running: Any) -> None:
+        """Gives every worker something to do; with what was lost before, one of them."""
         most = sum(client.nthreads().values()) if self.waiting else 0
-        while self.waiting and len(self.names) < max(most, 1):
-            name, function, arguments = self.waiting.popleft()
-            future = client.submit(function, *arguments, pure=False, retries=1)
-            self.names[future] = name
-            running.add(future)
+        while self.waiting and len(self.tasks) < max(most, 1):
+            self._send(client, running, self.waiting.popleft())
+        if not self.tasks and self.again < len(self.lost):
+            self._send(client, running, self.lost[self.again])
+            self.again += 1
+
+    def _send(self, client: Any, running: Any, task: tuple) -> None:
+        _, function, arguments = task
+        future = client.submit(function, *arguments, pure=False)
+        self.tasks[future] = task
+        running.add(future)
 
     def close(self) -> None:
         """Ends what was started; tasks under way are given up."""
@@ -125,15 +135,20 @@ def _done(function: Callable, arguments: tuple) -> Any:
         raise Failed(_one_line(error)) from error
 
 
-def _outcome(future: Any) -> Any:
+def _was_lost(future: Any) -> bool:
     from distributed import KilledWorker
+
+    return future.status == "error" and isinstance(future.exception(), KilledWorker)
+
+
+def _outcome(future: Any) -> Any:
 
     if future.status == "finished":
         return future.result()
     error = future.exception()
     if isinstance(error, SandboxError):
         raise error
-    if isinstance(error, KilledWorker):
+    if _was_lost(future):
         raise Failed("set apart: the process that judged it was ended twice while it did")
     raise Failed(_one_line(error))
 

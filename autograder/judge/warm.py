@@ -149,12 +149,13 @@ def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
         Wire(channel).send(Packer().frame({"failed": f"{type(error).__name__}: {error}"}), 5)
 
 
-def cold(role: str, channel: socket.socket, user: int) -> int:
-    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status."""
+def cold(role: str, channel: socket.socket, alive: int, user: int) -> int:
+    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status. alive: a
+    pipe whose other end the keeper has."""
     message = read(Wire(channel).receive(None))
     main = _main(role, message["request"].get("imports", {}))
     lower(Walls(**message["walls"]), user)
-    return shepherd(lambda: _kernel(main, channel, message))
+    return shepherd(lambda: (os.close(alive), _kernel(main, channel, message)), alive)
 
 
 def _settle(more: dict[str, str], walled: bool) -> None:
@@ -224,5 +225,5 @@ def _own_memory() -> Iterator[tuple[int, int]]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "cold":
-        sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
+        sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), *map(int, sys.argv[4:])))
     serve_root(socket.socket(fileno=int(sys.argv[2])))
