@@ -3,7 +3,6 @@
 Workers never see the gradebook or the store: text goes in, text comes back. A task whose worker is ended from outside is tried
 again; one that takes two workers with it is set apart."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -119,11 +118,6 @@ def fleet(
         yield found
     finally:
         found.close()
-
-
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _done(function: Callable, arguments: tuple) -> Any:

@@ -11,21 +11,23 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 from rich.progress import Progress
+from sqlalchemy.exc import OperationalError
 
 from autograder import limited, notebooks
+from autograder.cores import cores
 from autograder.course import stock
 from autograder.course.paths import Course
+from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake, record, tasks
 from autograder.grading.costs import Costs
-from autograder.grading.execute import JudgedExecute
-from autograder.grading.fleet import Failed, Fleet, Here, cores, fleet
+from autograder.grading.fleet import Failed, Fleet, Here, fleet
 from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.reading import Rejected
 from autograder.grading.store import Store, grader_version, key
 from autograder.grading.triage import Submission, strays, submissions
 from autograder.judge.clock import Clock
-from autograder.judge.judge import Limits
+from autograder.judge.exam import Limits
 from autograder.judge.outputs import Result
 from autograder.judge.sandbox.namespaces import SandboxError
 
@@ -75,9 +77,16 @@ class Settings:
 
 
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
-    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all."""
+    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
+    disk can't be used; what was graded by then is kept."""
     with record.only_writer(course):
-        return _Run(course, list(units), settings, progress).run()
+        try:
+            return _Run(course, list(units), settings, progress).run()
+        except OperationalError as error:
+            reason = f"The gradebook can't be used ({error.orig}): end what else works on it"
+        except OSError as error:
+            reason = f"{error.filename or course.classroom} can't be used ({error.strerror}): mend that, or make room"
+        raise CourseError(f"{reason}, and run `attn grade` again. What is graded is kept.")
 
 
 class _Run:
@@ -299,8 +308,3 @@ class Intake:
             return found["known"], found["staged"]
         except (OSError, ValueError, KeyError):
             return {}, {}
-
-
-def limits(course: Course) -> Limits:
-    """The limits that nbgrader_config.py sets."""
-    return JudgedExecute(config=stock.settings(course)).limits

@@ -36,11 +36,9 @@ def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
     """Has ready what the first notebook of each unit would have to wait for. originals: the text of their solution notebooks."""
     from autograder.course.reach import exam
     from autograder.grading import verdict
-    from autograder.judge.exam import BUBBLEWRAP
     from autograder.judge.kernels import kernels
 
     for unit, original in zip(units, originals, strict=True):
-        if limits.sandbox != BUBBLEWRAP:
-            kernels(limits.sandbox).warm_up(exam(unit))
+        kernels(limits.sandbox).prepare(exam(unit))
         verdict.prepare(unit)
         limited.remember(feedback.remember, original)

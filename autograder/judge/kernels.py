@@ -45,12 +45,6 @@ class Kernels:
         kernel.lost = lambda: None if warm.alive else self.start(role, exam, limits)
         return kernel
 
-    def warm_up(self, exam: Any) -> None:
-        """Starts the warm processes of a unit, and does not wait for them."""
-        with self.lock:
-            for role in (STUDENT, JUDGE):
-                self._warm(role, exam)
-
     def ready(self, kernel: Kernel) -> Kernel:
         """The kernel, when it can run cells; another one where its warm process was ended from outside before it was there.
         SandboxError, one line, where it never will."""
