@@ -1,7 +1,7 @@
 # make grade   set up, build, make a sample class if nobody has handed in, grade
 # make test    everything that must hold before a change lands
 # make lab     JupyterLab in this folder, with nbgrader's formgrader
-# make bench-flash, bench-grade, bench-import   what tiling gains, what the judge costs, how quickly the course imports; ARGS="…" tells them more
+# make bench-flash, bench-grade, bench-import   what tiling gains, how much sooner a class is graded than by nbgrader alone, how quickly the course imports; ARGS="…" tells them more
 
 SHELL  := /bin/bash
 PYTHON ?= python3
@@ -55,9 +55,9 @@ lab: setup
 bench-flash: setup
 	@$(BIN)/python -m autograder.bench.flash $(ARGS)
 
-# ARGS="UNIT TIMES"
+# For instance ARGS="02 05 --students 30 --times 5"; --help tells the rest.
 bench-grade: setup
-	@$(BIN)/python -m autograder.bench.judge_cost $(ARGS)
+	@$(BIN)/python -m autograder.bench.grade $(ARGS)
 
 # ARGS="TIMES"
 bench-import: setup

@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
@@ -33,6 +42,7 @@ Sandbox = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 REJECTED = 3
+STOPPED = 130
 
 
 def one_line_errors(command: Callable) -> Callable:
@@ -97,14 +107,19 @@ def grade(
     table: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the whole table of scores there too.")
     ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Show where a submission's time goes.")] = False,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Open Dask's dashboard, at http://127.0.0.1:8787, while it grades.")
+    ] = False,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
-    A class of more than 30 students is shown unit by unit; every student's line is then in autograder/class/scores.txt. Only new or changed work is judged; a run that was broken off goes on where it stopped.
+    A class of more than 30 students is shown unit by unit; every student's line is then in autograder/class/scores.txt. Only new or changed work is judged; a run that was broken off, by Ctrl-C too, goes on where it stopped.
 
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
+    from autograder import tables
     from autograder.grading import record
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
@@ -112,10 +127,15 @@ def grade(
     course = find_course()
     chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
-    with _progress(hidden=quiet) as progress:
-        outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler), progress)
+    try:
+        with _progress(hidden=quiet) as progress:
+            outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler, dashboard), progress)
+    except KeyboardInterrupt:
+        raise CourseError("Stopped. What is graded is kept: `attn grade` goes on with the rest.", STOPPED) from None
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
     _show_grades(course, outcome, rows, as_json, quiet, table)
+    if profile:
+        (err if as_json or quiet else out).print(tables.profile_table(outcome))
     raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
 
 
@@ -424,6 +444,13 @@ def _escaped(text: object) -> str:
     return escape(printable(text))
 
 
+class _Rate(ProgressColumn):
+    """Submissions a minute."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{60 * task.speed:.0f}/min" if task.speed else "", style="progress.data.speed")
+
+
 def _progress(hidden: bool = False) -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()
     return Progress(*columns, console=err, disable=hidden)

@@ -76,6 +76,33 @@ def summary(outcome: Outcome) -> str:
     return " ".join(parts)
 
 
+WHERE = {
+    "intake": "read, mended, sanitised",
+    "kernels": "its two kernels: started, set up, ended",
+    "cells": "the student's cells",
+    "tests": "the test cells, and the functions they call",
+    "border": "fresh copies of the student's kernel for those calls",
+    "recording": "nbgrader's autograde, and files",
+    "feedback": "the page",
+}
+
+
+def profile_table(outcome: Outcome) -> Table:
+    """Where the time went of the submissions that were judged now: seconds each, and its share. Workers work side by side, and
+    beside recording."""
+    count, total = max(outcome.judged, 1), sum(outcome.seconds.values()) or 1.0
+    table = Table(title="Where a submission's time goes", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("part", no_wrap=True)
+    table.add_column("seconds", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("what it is")
+    for part, words in WHERE.items():
+        seconds = outcome.seconds[part]
+        table.add_row(part, f"{seconds / count:.2f}", f"{seconds / total:.0%}", words)
+    table.add_row("all", f"{total / count:.2f}", "", f"{outcome.judged} notebooks judged", style="bold")
+    return table
+
+
 def marks_table(marks: dict) -> Table:
     """The items of one notebook, and what was diagnosed, or else went wrong."""
     table = Table(title=f"{marks['unit']}: {marks['score']:g} of {marks['max']:g} points")

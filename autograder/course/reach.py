@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autograder.course.paths import PACKAGES, SYLLABUS
 from autograder.judge.exam import Exam
+from helpers import rooms
 
 HELPERS = PACKAGES / "helpers"
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit
@@ -25,7 +26,14 @@ def exam(unit: str) -> Exam:
         quiet=("helpers.check", "helpers.plots"),
         out_of_reach=tuple(rooms_out_of_reach(unit)),
         preload=("helpers",),
+        checks=("helpers.check", *checks_of(unit), f"autograder.hidden.{room(unit)}"),
     )
+
+
+def checks_of(unit: str) -> list[str]:
+    """The modules with the unit's checks."""
+    here = f"helpers.{room(unit)}."
+    return sorted({module for module in rooms.offered("checks").values() if module.startswith(here)})
 
 
 def room(unit: str) -> str:

@@ -17,12 +17,18 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import GetGrades
 from traitlets.config import Config
 
 from autograder import notebooks
 from autograder.course.paths import STAGED, Course
 from autograder.course.settings import settings
 from autograder.errors import CourseError
+
+ON_A_PAGE = ("notebook", "score", "max_score", "late_penalty")
+"""What a feedback page says above the notebook."""
+PAGE_SETTINGS = {"BaseConverter", "CSSHTMLHeaderPreprocessor", "Exporter", "FeedbackExporter", "GetGrades", "HTMLExporter",
+                 "NbConvertBase", "TemplateExporter"}  # fmt: skip
 
 
 class StepFailed(CourseError):
@@ -66,6 +72,23 @@ def _staged(course: Course) -> Config:
 
 def generate_feedback(course: Course, student: str, unit: str) -> None:
     _run(course, GenerateFeedback, settings(course), unit, student)
+
+
+def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
+    """What nbgrader makes a feedback page from: the graded notebook's text, with scores and comments in it, and what stands
+    above it (score, max_score, late_penalty, …)."""
+    converter, log = _converter(course, GenerateFeedback, settings(course), unit, student)
+    path = course.graded(student, unit)
+    with _quiet(), _one_line_errors(log):
+        resources = converter.init_single_notebook_resources(str(path))
+        notebook, resources = GetGrades(parent=converter).preprocess(notebooks.read(path), resources)
+    return notebooks.to_text(notebook), {name: resources["nbgrader"][name] for name in ON_A_PAGE}
+
+
+def has_own_pages(course: Course) -> bool:
+    """Whether nbgrader_config.py says more about feedback than which exporter makes it; then nbgrader makes the pages."""
+    config = settings(course)
+    return bool(PAGE_SETTINGS & set(config)) or set(config.GenerateFeedback) != {"exporter_class"}
 
 
 def sanitise(course: Course, student: str, unit: str) -> NotebookNode:

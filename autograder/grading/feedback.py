@@ -1,23 +1,38 @@
 """Feedback pages: nbgrader's, with a Content-Security-Policy. What students wrote has been cleaned before (see untrusted.py and
-judge/plain.py); the policy is a second wall: a page runs the scripts of its template and loads MathJax, and nothing else."""
+judge/plain.py); the policy is a second wall: a page runs the scripts of its template and loads MathJax, and nothing else.
+
+`nbgrader generate_feedback` makes them one by one. `attn grade` has them rendered elsewhere, by an exporter that is built once
+and remembers the cells of the course (`render`); scores and comments are in the notebook by then."""
 
 import base64
 import hashlib
 import re
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from nbconvert.exporters import HTMLExporter
+from nbconvert.exporters import HTMLExporter, html
+from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
+from traitlets.config import Config
+
+from autograder import notebooks
 
 MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
 _SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
+NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0}
+"""What a page says above the notebook."""
+_PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 
 
 class FeedbackExporter(HTMLExporter):
-    """nbconvert's HTML exporter; every page says what it may do."""
+    """nbconvert's HTML exporter; every page says what it may do. Markdown and code that were rendered before are not again."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **more) -> tuple[str, dict]:
-        page, resources = super().from_notebook_node(nb, resources, **more)
+        with patch.object(html, "BeautifulSoup", _Page):
+            page, resources = super().from_notebook_node(nb, resources, **more)
         tag = f'<meta http-equiv="Content-Security-Policy" content="{self.policy}">'
         return page.replace("<head>", f"<head>\n{tag}", 1), resources
 
@@ -30,10 +45,78 @@ class FeedbackExporter(HTMLExporter):
 
     def _template_text(self) -> str:
         """A page without a notebook."""
-        empty = {"nbgrader": {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0}}
-        return HTMLExporter(config=self.config).from_notebook_node(
-            NotebookNode(nbformat=4, nbformat_minor=5, metadata={}, cells=[]), empty
-        )[0]
+        empty = NotebookNode(nbformat=4, nbformat_minor=5, metadata={}, cells=[])
+        return HTMLExporter(config=self.config).from_notebook_node(empty, {"nbgrader": NO_GRADES})[0]
+
+    @cached_property
+    def seen(self) -> dict[Any, str]:
+        """What was rendered before: source → HTML."""
+        return {}
+
+    @html.contextfilter
+    def markdown2html(self, context: Any, source: str) -> str:
+        if context.get("cell", {}).get("attachments"):
+            return super().markdown2html(context, source)
+        if source not in self.seen:
+            self.seen[source] = super().markdown2html(context, source)
+        return self.seen[source]
+
+    def default_filters(self) -> Any:
+        yield from super().default_filters()
+        yield "markdown2html", self.markdown2html
+        yield "highlight_code", _Colours(self)
+
+
+class _Colours:
+    """nbconvert's filter for code. A page's code is Python, as the metadata of every graded notebook say."""
+
+    def __init__(self, exporter: FeedbackExporter) -> None:
+        self.exporter, self.colour = exporter, Highlight2HTML(pygments_lexer="python", parent=exporter)
+
+    def __call__(self, source: str, language: str | None = None, metadata: dict | None = None) -> str:
+        named = (language, (metadata or {}).get("magics_language"), source)
+        if named not in self.exporter.seen:
+            self.exporter.seen[named] = self.colour(source, language, metadata)
+        return self.exporter.seen[named]
+
+
+class _Page:
+    """Does to a page what nbconvert does with BeautifulSoup, without taking half a megabyte apart: pictures get a text that says
+    that they have none. (The other two things are about classes that the template of feedback has not.)"""
+
+    def __init__(self, text: str, features: str) -> None:
+        self.text = text
+
+    def select(self, selector: str) -> list:
+        return []
+
+    def __str__(self) -> str:
+        return _PICTURE.sub('<img alt="No description has been provided for this image"', self.text)
+
+
+def render(notebook: str, grades: dict) -> str:
+    """A page. notebook: the text of a graded notebook that holds its scores and comments; grades: see `NO_GRADES`."""
+    return _exporter().from_notebook_node(notebooks.parse(notebook), {"nbgrader": grades})[0]
+
+
+def remember(notebook: str) -> None:
+    """Renders the course's own notebook of a unit, so that its cells need not be rendered in every page."""
+    text = notebooks.parse(notebook)
+    for cell in text.cells:
+        if "nbgrader" in cell.metadata:
+            cell.metadata.nbgrader |= {"score": 0, "points": cell.metadata.nbgrader.get("points", 0)}
+    render(notebooks.to_text(text), NO_GRADES)
+
+
+@cache
+def _exporter() -> FeedbackExporter:
+    """As nbgrader's GenerateFeedback sets it up."""
+    config, templates = Config(), Path(find_spec("nbgrader").origin).parent / "server_extensions" / "formgrader"
+    config.Exporter.default_preprocessors = []
+    config.HTMLExporter.template_name = "feedback"
+    config.HTMLExporter.extra_template_basedirs = [str(templates / "templates")]
+    config.HTMLExporter.extra_template_paths = [str(templates / "static/node_modules/bootstrap/dist/css")]
+    return FeedbackExporter(config=config)
 
 
 def _hash(text: str) -> str:

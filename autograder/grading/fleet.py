@@ -1,104 +1,172 @@
-"""Many notebooks judged side by side on Dask: local processes, a scheduler at an address, or SLURM.
+"""Many notebooks judged, and pages rendered, side by side on Dask: local processes, a scheduler at an address, or SLURM.
 
-Workers never see the gradebook or the store: a notebook goes in, the same notebook with outputs comes back."""
+Workers never see the gradebook or the store: text goes in, text comes back. A task whose worker is ended from outside is tried
+again; one that takes two workers with it is set apart."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
-import dask
-from nbformat import NotebookNode
-
-from autograder.cores import cores
 from autograder.errors import CourseError
 from autograder.grading.store import grader_version
-from autograder.grading.verdict import judged
-from autograder.judge.judge import Limits
 from autograder.judge.sandbox.namespaces import SandboxError
-from autograder.notebooks import parse, to_text
 
 SECONDS_TO_ANSWER = 60
-RETRIES = 2
+LOOPBACK = "127.0.0.1:0"
+SETTINGS = {
+    "distributed.admin.log-format": "%(message)s",
+    "distributed.worker.daemon": False,
+    "distributed.scheduler.allowed-failures": 0,  # a task that was lost with its worker is ours to try again
+}
 
 
-@dataclass(frozen=True)
-class Job:
-    """One notebook to judge; `key` says which result it is."""
-
-    key: str
-    unit: str
-    notebook: NotebookNode
+class Failed(Exception):
+    """A task raised, or ended its workers; the text is one line."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What came back: the notebook with outputs, or the reason why there is none."""
+class Here:
+    """Tasks done in this process, one after the other, when their results are asked for."""
 
-    key: str
-    notebook: NotebookNode | None
-    problem: str = ""
+    def __init__(self) -> None:
+        self.waiting: deque = deque()
+
+    def submit(self, name: Hashable, function: Callable, *arguments: Any, first: bool = False) -> None:
+        """first: before what was submitted so far."""
+        (self.waiting.appendleft if first else self.waiting.append)((name, function, arguments))
+
+    def begin(self) -> None:
+        """Gets ready, for there will be tasks."""
+
+    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+        """Each task's name, and a function that gives its result: Failed where there is none."""
+        while self.waiting:
+            name, function, arguments = self.waiting.popleft()
+            yield name, lambda function=function, arguments=arguments: _done(function, arguments)
 
 
-def judge_all(
-    jobs: list[Job], limits: Limits, workers: int | None = None, scheduler: str | None = None
-) -> Iterator[Verdict]:
-    """The verdicts in the order in which they are reached. One job, or one worker, needs no fleet."""
-    workers = min(workers or cores(), len(jobs))
-    if scheduler is None and workers <= 1:
-        yield from (_judge_here(job, limits) for job in jobs)
-        return
-    with _client(workers, scheduler) as client:
+class Fleet(Here):
+    """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or when it
+    is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who ended whom."""
+
+    def __init__(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> None:
+        super().__init__()
+        self.stack, self.tasks, self.lost, self.again = ExitStack(), {}, [], 0
+        self.wanted, self.starting = (workers, scheduler, dashboard, warm_up), None
+
+    def begin(self) -> None:
+        if self.starting is None:
+            self.starting = ThreadPoolExecutor(1).submit(self._start, *self.wanted)
+
+    def _start(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> Any:
+        client = self.stack.enter_context(_client(workers, scheduler, dashboard))
         _check_workers(client, elsewhere=scheduler is not None)
-        yield from _gather(client, jobs, limits)
+        function, *arguments = warm_up
+        self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
+        return client
 
+    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+        from distributed import as_completed
 
-def _judge_here(job: Job, limits: Limits) -> Verdict:
-    try:
-        return Verdict(job.key, judged(job.notebook, job.unit, limits))
-    except SandboxError:  # no notebook can be judged on this machine
-        raise
-    except Exception as error:  # the grader's own failure costs this notebook, not the batch
-        return Verdict(job.key, None, _one_line(error))
+        self.begin()
+        client, running = self.starting.result(), as_completed()
+        self._fill(client, running)
+        while self.tasks:
+            future = next(running)
+            task = self.tasks.pop(future)  # the result goes with the future: 300 of them need not lie in memory
+            if _was_lost(future) and task not in self.lost:
+                self.lost.append(task)
+            else:
+                self._fill(client, running)
+                yield task[0], lambda future=future: _outcome(future)
+            self._fill(client, running)
 
+    def _fill(self, client: Any, running: Any) -> None:
+        """Gives every worker something to do; with what was lost before, one of them."""
+        most = sum(client.nthreads().values()) if self.waiting else 0
+        while self.waiting and len(self.tasks) < max(most, 1):
+            self._send(client, running, self.waiting.popleft())
+        if not self.tasks and self.again < len(self.lost):
+            self._send(client, running, self.lost[self.again])
+            self.again += 1
 
-def judge_text(text: str, unit: str, limits: Limits) -> str:
-    """`judge` as a task: text travels between machines, whatever classes they have."""
-    return to_text(judged(parse(text), unit, limits))
+    def _send(self, client: Any, running: Any, task: tuple) -> None:
+        _, function, arguments = task
+        future = client.submit(function, *arguments, pure=False)
+        self.tasks[future] = task
+        running.add(future)
 
-
-def _gather(client, jobs: list[Job], limits: Limits) -> Iterator[Verdict]:
-    from distributed import as_completed
-
-    futures = {}
-    for job in jobs:
-        work = judge_text, to_text(job.notebook), job.unit, limits
-        futures[client.submit(*work, key=f"judge-{job.key}", retries=RETRIES, pure=False)] = job.key
-    for future in as_completed(list(futures)):
-        key = futures.pop(future)  # the result goes with the future: 300 of them need not lie in memory
-        if future.status == "finished":
-            yield Verdict(key, parse(future.result()))
-        elif isinstance(future.exception(), SandboxError):
-            raise future.exception()
-        else:
-            yield Verdict(key, None, _one_line(future.exception()))
+    def close(self) -> None:
+        """Ends what was started; tasks under way are given up."""
+        if self.starting:
+            with suppress(Exception):  # told where it matters
+                self.starting.result()
+        self.stack.close()
 
 
 @contextmanager
-def _client(workers: int, scheduler: str | None) -> Iterator:
+def fleet(
+    workers: int, scheduler: str | None = None, dashboard: bool = False, warm_up: tuple = (str,)
+) -> Iterator[Here | Fleet]:
+    """Where tasks are done; one worker needs no fleet. warm_up: a function and its arguments that every worker calls first."""
+    if scheduler is None and workers <= 1:
+        yield Here()
+        return
+    found = Fleet(workers, scheduler, dashboard, warm_up)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def _done(function: Callable, arguments: tuple) -> Any:
+    try:
+        return function(*arguments)
+    except SandboxError:  # no notebook can be judged on this machine
+        raise
+    except Exception as error:  # the grader's own failure costs this notebook, not the batch
+        raise Failed(_one_line(error)) from error
+
+
+def _was_lost(future: Any) -> bool:
+    from distributed import KilledWorker
+
+    return future.status == "error" and isinstance(future.exception(), KilledWorker)
+
+
+def _outcome(future: Any) -> Any:
+
+    if future.status == "finished":
+        return future.result()
+    error = future.exception()
+    if isinstance(error, SandboxError):
+        raise error
+    if _was_lost(future):
+        raise Failed("set apart: the process that judged it was ended twice while it did")
+    raise Failed(_one_line(error))
+
+
+@contextmanager
+def _client(workers: int, scheduler: str | None, dashboard: bool) -> Iterator:
+    import dask
     from distributed import Client
 
-    dask.config.set({"distributed.admin.log-format": "%(message)s", "distributed.worker.daemon": False})
+    dask.config.set(SETTINGS)
     with ExitStack() as stack:
-        cluster = scheduler if scheduler and scheduler != "slurm" else stack.enter_context(_cluster(workers, scheduler))
+        named = scheduler and scheduler != "slurm"
+        cluster = scheduler if named else stack.enter_context(_cluster(workers, scheduler, dashboard))
         try:
-            client = stack.enter_context(Client(cluster, timeout=SECONDS_TO_ANSWER))
+            client = Client(cluster, timeout=SECONDS_TO_ANSWER)
+            stack.callback(client.close)  # no context of its own: another thread may end it
         except (OSError, ValueError) as error:
             raise CourseError(f"No Dask scheduler answers at {scheduler}: {_one_line(error)}") from None
         yield client
 
 
-def _cluster(workers: int, scheduler: str | None):
-    """Processes on this machine, or SLURM jobs as dask's own `jobqueue.slurm` settings describe them."""
+def _cluster(workers: int, scheduler: str | None, dashboard: bool):
+    """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm` settings
+    describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is taken."""
     if scheduler == "slurm":
         from dask_jobqueue import SLURMCluster
 
@@ -107,7 +175,8 @@ def _cluster(workers: int, scheduler: str | None):
         return cluster
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address=None,
+    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
+                        dashboard_address="127.0.0.1:8787" if dashboard else LOOPBACK, worker_dashboard_address=LOOPBACK,
                         silence_logs="CRITICAL")  # fmt: skip
 
 

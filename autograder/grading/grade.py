@@ -5,24 +5,29 @@ A submission that can't be graded costs its own points only: it is named with a 
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 from rich.progress import Progress
+from sqlalchemy.exc import OperationalError
 
-from autograder import limited
+from autograder import limited, notebooks
+from autograder.cores import cores
 from autograder.course import stock
 from autograder.course.paths import Course
+from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import intake, record
-from autograder.grading.execute import JudgedExecute
-from autograder.grading.fleet import Job, judge_all
+from autograder.grading import intake, record, tasks
+from autograder.grading.costs import Costs
+from autograder.grading.fleet import Failed, Fleet, Here, fleet
+from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.reading import Rejected
 from autograder.grading.store import Store, grader_version, key
 from autograder.grading.triage import Submission, strays, submissions
-from autograder.judge.judge import Limits
+from autograder.judge.clock import Clock
+from autograder.judge.exam import Limits
 from autograder.judge.outputs import Result
 from autograder.judge.sandbox.namespaces import SandboxError
 
@@ -32,7 +37,8 @@ NO_MISTAKE = ("not attempted", None)
 
 @dataclass
 class Outcome:
-    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them."""
+    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them. `seconds`: where
+    the time went, by part (see `profile_table` in tables.py), of all submissions together."""
 
     submissions: list[Submission] = field(default_factory=list)
     results: dict[Submission, list[Result]] = field(default_factory=dict)
@@ -44,6 +50,7 @@ class Outcome:
     judged: int = 0
     recorded: int = 0
     feedback: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
 
     def units(self) -> list[str]:
         """The units that somebody handed in."""
@@ -66,12 +73,20 @@ class Settings:
     students: tuple[str, ...] = ()
     workers: int | None = None
     scheduler: str | None = None
+    dashboard: bool = False
 
 
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
-    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all."""
+    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
+    disk can't be used; what was graded by then is kept."""
     with record.only_writer(course):
-        return _Run(course, list(units), settings, progress).run()
+        try:
+            return _Run(course, list(units), settings, progress).run()
+        except OperationalError as error:
+            reason = f"The gradebook can't be used ({error.orig}): end what else works on it"
+        except OSError as error:
+            reason = f"{error.filename or course.classroom} can't be used ({error.strerror}): mend that, or make room"
+        raise CourseError(f"{reason}, and run `attn grade` again. What is graded is kept.")
 
 
 class _Run:
@@ -83,13 +98,26 @@ class _Run:
         self.store = Store(course.results)
         self.outcome = Outcome()
         self.keys: dict[Submission, str] = {}
+        self.sanitised: dict[str, tuple[str, NotebookNode]] = {}
+        self.clock = Clock()
 
     def run(self) -> Outcome:
-        limited.prepare("autograder.grading.reading", "autograder.course.stock")
+        limited.prepare("autograder.grading.reading")
         self._collect()
-        jobs = self._intake()
+        digests = {unit: record.register(self.course, unit) for unit in self.units}
         known = {unit: record.graded_students(self.course, unit) for unit in self.units}
-        self._judge(jobs, known)
+        originals = [self.course.solved(unit).read_text(encoding="utf-8") for unit in self.units]
+        workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
+        warm_up = (tasks.warm_up, self.units, originals, self.limits)
+        with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
+            with open_gradebook(self.course) as self.gradebook:
+                self._intake(digests)
+                if not self.sanitised:  # a page or two are sooner rendered than workers started
+                    self.fleet = Here()
+                elif not isinstance(self.fleet, Fleet):
+                    tasks.warm_up(*warm_up[1:])
+                self._judge(known)
+        self.outcome.seconds = self.clock.parts
         return self.outcome
 
     def _collect(self) -> None:
@@ -100,67 +128,108 @@ class _Run:
             raise CourseError(f"No submissions of {', '.join(self.units)} in {self.course.submitted}.", BAD_INPUT)
         self.units = self.outcome.units()
 
-    def _intake(self) -> list[Job]:
-        """Reads and sanitises what has not been seen before. Returns the jobs for which there is no result yet."""
-        digests = {unit: record.register(self.course, unit) for unit in self.units}
-        door, jobs = Intake(self.course, self.limits), {}
+    def _intake(self, digests: dict[str, str]) -> None:
+        """Reads and sanitises what has not been seen before; keeps the notebooks for which there is no result yet."""
+        door = Intake(self.course, self.limits)
+        if any(f"{one.student}/{one.unit}" not in door.staged for one in self.outcome.submissions):
+            self.fleet.begin()
         for submission in self._track("Reading", self.outcome.submissions):
-            with self._one(submission):
+            with self._one(submission), self.clock.part("intake"):
                 name, notebook, notes = door.read(submission, digests[submission.unit])
                 self.outcome.notes[submission] = notes
-                if name not in self.store and name not in jobs:
+                if name not in self.store and name not in self.sanitised:
                     notebook = notebook or stock.sanitise(self.course, submission.student, submission.unit)
-                    jobs[name] = Job(name, submission.unit, notebook)
+                    self.sanitised[name] = submission.unit, notebook
                 self.keys[submission] = name
         door.save()
-        return list(jobs.values())
 
-    def _judge(self, jobs: list[Job], known: dict[str, set[str]]) -> None:
-        """Records each submission as soon as its result is there, while others are still being judged."""
-        waiting = defaultdict(list)
+    def _judge(self, known: dict[str, set[str]]) -> None:
+        """Records each submission as soon as its result is there, while others are still being judged; then its page is made.
+        What is expected to take longest is begun first."""
+        self.known, self.costs, self.pages = known, Costs(self.course), record.Notes(self.course, "feedback")
+        self.waiting = defaultdict(list)
         for submission, name in self.keys.items():
-            waiting[name].append(submission)
-        verdicts = judge_all(jobs, self.limits, self.settings.workers, self.settings.scheduler)
-        task = self.progress.add_task("Grading", total=len(self.keys))
-        for verdict in verdicts:
-            students = waiting.pop(verdict.key)
-            self._keep(verdict, students)
-            self._record_all(students, known, task)
-        for students in waiting.values():
-            self._record_all(students, known, task)
-
-    def _keep(self, verdict, students: list[Submission]) -> None:
+            self.waiting[name].append(submission)
+        expected = {name: self.costs.expected(notebook) for name, (_, notebook) in self.sanitised.items()}
+        for name in sorted(self.sanitised, key=lambda name: -expected[name]):
+            unit, notebook = self.sanitised[name]
+            self.fleet.submit(("judge", name), tasks.judge_text, notebooks.to_text(notebook), unit, self.limits)
+        self.task = self.progress.add_task("Grading", total=len(self.keys))
+        for name in [name for name in self.waiting if name not in self.sanitised]:
+            self._record_all(name)
         try:
-            if verdict.notebook is not None:
-                self.store.put(verdict.key, verdict.notebook)
-                self.outcome.judged += 1
-                return
-            problem = verdict.problem
+            for (kind, name), result in self.fleet.results():
+                (self._judged if kind == "judge" else self._page)(name, result)
+        finally:
+            self.costs.save()
+
+    def _judged(self, name: str, result: Callable[[], dict]) -> None:
+        try:
+            verdict = result()
+            notebook = notebooks.parse(verdict["notebook"])
+            self.store.put(name, notebook)
+            self.costs.learn(notebook, verdict["cells"])
+            self.clock.parts.update(verdict["parts"])
+            self.outcome.judged += 1
+        except SandboxError:
+            raise
         except Exception as error:
-            problem = _named(error)
-        self.outcome.failed |= {submission: problem for submission in students}
+            reason = str(error) if isinstance(error, Failed) else _named(error)
+            self.outcome.failed |= {submission: reason for submission in self.waiting[name]}
+        self._record_all(name)
 
-    def _record_all(self, students: list[Submission], known: dict[str, set[str]], task) -> None:
-        for submission in students:
-            with self._one(submission):
-                if submission not in self.outcome.failed:
-                    self._record(submission, known)
-            self.progress.advance(task)
+    def _record_all(self, name: str) -> None:
+        for submission in self.waiting.pop(name):
+            if submission in self.outcome.failed:
+                self.progress.advance(self.task)
+                continue
+            with self._one(submission), self.clock.part("recording"):
+                self._record(submission)
+            if submission in self.outcome.failed:
+                self.progress.advance(self.task)
 
-    def _record(self, submission: Submission, known: dict[str, set[str]]) -> None:
-        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store."""
+    def _record(self, submission: Submission) -> None:
+        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page, where there is
+        none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
-        if not record.is_recorded(self.course, student, unit, name, known[unit]):
-            stock.autograde(self.course, student, unit)
+        if not record.is_recorded(self.course, student, unit, name, self.known[unit]):
+            with self._whole():
+                stock.autograde(self.course, student, unit)
             self.outcome.recorded += 1
         self.outcome.results[submission] = self.store.results(name)
         self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
+        state = record.page_wanted(self.course, student, unit, self.pages)
+        if not state:
+            self.progress.advance(self.task)
+            return
+        text, grades = stock.page_material(self.course, student, unit)
+        self.fleet.submit(("page", (submission, state)), tasks.render_text, text, grades, first=True)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """All of a submission's rows, or none of them."""
         try:
-            self.outcome.feedback += record.write_feedback(self.course, student, unit)
-        except Exception as error:  # graded it is
-            self.outcome.notes[submission].append(
-                f"graded, but the feedback page could not be written: {_named(error)}"
-            )
+            yield
+        except BaseException:
+            self.gradebook.drop()
+            raise
+        self.gradebook.keep()
+
+    def _page(self, name: tuple[Submission, str], result: Callable[[], dict]) -> None:
+        (submission, state), page, problem = name, "", ""
+        try:
+            made = result()
+            page, problem = made["page"], made["problem"]
+            self.clock.parts["feedback"] += made["seconds"]
+        except Failed as error:
+            problem = str(error)
+        with self._one(submission), self.clock.part("recording"):
+            record.put_page(self.course, submission.student, submission.unit, page)
+            self.pages.put(f"{submission.student}/{submission.unit}", state)
+            self.outcome.feedback += not problem
+        if problem:  # graded it is
+            self.outcome.notes[submission].append(f"graded, but the feedback page could not be written: {problem}")
+        self.progress.advance(self.task)
 
     @contextmanager
     def _one(self, submission: Submission) -> Iterator[None]:
@@ -239,8 +308,3 @@ class Intake:
             return found["known"], found["staged"]
         except (OSError, ValueError, KeyError):
             return {}, {}
-
-
-def limits(course: Course) -> Limits:
-    """The limits that nbgrader_config.py sets."""
-    return JudgedExecute(config=stock.settings(course)).limits

@@ -4,22 +4,39 @@ process that runs `attn` does this, one student after the other: nbgrader's grad
 import fcntl
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 
-from nbgrader.api import MissingEntry
+from nbgrader.api import Gradebook, MissingEntry
 
-from autograder import limited, notebooks
 from autograder.course import stock
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.errors import CourseError
+from autograder.grading.open_gradebook import OPEN
 from autograder.grading.store import write_whole
 from autograder.notebooks import STAMP
 
-PAGE_SECONDS = 30.0  # of processor time for one feedback page; 1 is usual
+
+class Notes:
+    """A small JSON file of what was done last, beside the results. One process writes it, and reads it once."""
+
+    def __init__(self, course: Course, name: str) -> None:
+        self.path = course.results / f"{name}.json"
+        try:
+            self.all: dict[str, str] = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self.all = {}
+
+    def get(self, name: str) -> str | None:
+        return self.all.get(name)
+
+    def put(self, name: str, value: str) -> None:
+        self.all[name] = value
+        write_whole(self.path, json.dumps(self.all, indent=1, sort_keys=True))
 
 
 @contextmanager
@@ -60,62 +77,63 @@ def _in_gradebook(course: Course, unit: str) -> bool:
         return any(assignment.name == unit and assignment.notebooks for assignment in gradebook.assignments)
 
 
+def stamp(course: Course, student: str, unit: str) -> dict:
+    """What a graded notebook says of itself: "result", the key of what it shows, and "repairs"; nothing where there is none."""
+    try:
+        return json.loads(course.graded(student, unit).read_text(encoding="utf-8"))["metadata"].get(STAMP, {})
+    except (OSError, ValueError, KeyError):
+        return {}
+
+
 def is_recorded(course: Course, student: str, unit: str, key: str, known: set[str]) -> bool:
     """Whether the gradebook (`known`: who has a submission there) already shows this result of this hand-in."""
-    graded = course.graded(student, unit)
-    if student not in known or not graded.is_file():
+    if student not in known or stamp(course, student, unit).get("result") != key:
         return False
-    try:
-        stamp = json.loads(graded.read_text(encoding="utf-8"))["metadata"].get(STAMP, {}).get("result")
-    except (ValueError, KeyError):
-        return False
-    return stamp == key and _timestamp(graded.parent) == _timestamp(course.taken_in(student, unit).parent)
+    return _timestamp(course.graded(student, unit).parent) == _timestamp(course.taken_in(student, unit).parent)
 
 
 def repairs(course: Course, student: str, unit: str) -> list[str]:
     """What had to be mended in a student's notebook before it could be graded."""
-    return notebooks.read(course.graded(student, unit)).metadata.get(STAMP, {}).get("repairs", [])
+    return stamp(course, student, unit).get("repairs", [])
 
 
 def graded_students(course: Course, unit: str) -> set[str]:
     """The students with a submission of the unit in the gradebook."""
-    with stock.open_gradebook(course) as gradebook:
+    with _gradebook(course) as gradebook:
         return {submission.student_id for submission in gradebook.assignment_submissions(unit)}
 
 
-def write_feedback(course: Course, student: str, unit: str) -> bool:
-    """Writes a student's feedback page, if a grade or a comment has changed since the last. Returns whether it did."""
-    notes, name = Notes(course, "feedback"), f"{student}/{unit}"
+def page_wanted(course: Course, student: str, unit: str, notes: Notes) -> str:
+    """The state that a student's feedback page should show, if a grade or a comment has changed since the last; else ""."""
     state = _grades_and_comments(course, student, unit)
-    if notes.get(name) == state and (course.feedback / student / unit / f"{unit}.html").is_file():
-        return False
-    try:
-        limited.call(stock.generate_feedback, course, student, unit, seconds=PAGE_SECONDS)
-    except (limited.TooMuch, limited.Failed) as reason:
-        _plain_page(course, student, unit)
-        notes.put(name, state)
-        raise CourseError(str(reason)) from None
-    notes.put(name, state)
-    return True
+    there = (course.feedback / student / unit / f"{unit}.html").is_file()
+    return "" if there and notes.get(f"{student}/{unit}") == state else state
 
 
-def _plain_page(course: Course, student: str, unit: str) -> None:
+def put_page(course: Course, student: str, unit: str, page: str) -> None:
+    """Puts a feedback page where nbgrader would, with the files that lie beside the graded notebook."""
+    folder = course.feedback / student / unit
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(course.graded(student, unit).parent, folder, ignore=shutil.ignore_patterns("*.ipynb"))
+    write_whole(folder / f"{unit}.html", page or _plain_page(course, student, unit))
+    for file in folder.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)
+
+
+def _plain_page(course: Course, student: str, unit: str) -> str:
     """A page with the points alone, where the whole one could not be made."""
-    with stock.open_gradebook(course) as gradebook:
+    with _gradebook(course) as gradebook:
         grades = gradebook.find_submission_notebook(unit, unit, student).grades
         rows = "".join(
             f"<tr><td>{escape(grade.name)}</td><td>{grade.score:g} / {grade.max_score:g}</td></tr>" for grade in grades
         )
-    write_whole(
-        course.feedback / student / unit / f"{unit}.html",
-        f"""<!DOCTYPE html><meta charset="utf-8"><title>{unit}</title>
-<p>The page with your notebook could not be made: something in it is too large to be shown. Your points:</p><table>{rows}</table>""",
-    )
+    return f"""<!DOCTYPE html><meta charset="utf-8"><title>{unit}</title>
+<p>The page with your notebook could not be made: something in it is too large to be shown. Your points:</p><table>{rows}</table>"""
 
 
 def _grades_and_comments(course: Course, student: str, unit: str) -> str:
     """A hash of everything on a feedback page that can change: the result shown, and what markers wrote."""
-    with stock.open_gradebook(course) as gradebook:
+    with _gradebook(course) as gradebook:
         try:
             page = gradebook.find_submission_notebook(unit, unit, student)
         except MissingEntry:
@@ -123,13 +141,23 @@ def _grades_and_comments(course: Course, student: str, unit: str) -> str:
         grades = sorted((grade.name, grade.auto_score, grade.manual_score, grade.extra_credit) for grade in page.grades)
         comments = sorted((comment.name, comment.auto_comment, comment.manual_comment) for comment in page.comments)
         late = page.late_submission_penalty
-    shown = notebooks.read(course.graded(student, unit)).metadata.get(STAMP, {})
-    return hashlib.sha256(repr((grades, comments, late, shown.get("result"))).encode()).hexdigest()
+    shown = stamp(course, student, unit).get("result")
+    return hashlib.sha256(repr((grades, comments, late, shown)).encode()).hexdigest()
+
+
+@contextmanager
+def _gradebook(course: Course) -> Iterator[Gradebook]:
+    """The one that is open, where one is (see open_gradebook.py)."""
+    if OPEN:
+        yield OPEN[-1]
+    else:
+        with stock.open_gradebook(course) as gradebook:
+            yield gradebook
 
 
 def add_student(course: Course, student: str) -> None:
     """A student whose work was rejected stands in the gradebook all the same."""
-    with stock.open_gradebook(course) as gradebook:
+    with _gradebook(course) as gradebook:
         gradebook.update_or_create_student(student)
 
 
@@ -142,22 +170,3 @@ def scores(course: Course, unit: str) -> dict[str, dict]:
 def _timestamp(folder: Path) -> str:
     path = folder / "timestamp.txt"
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
-
-
-class Notes:
-    """A small JSON file of what was done last, beside the results."""
-
-    def __init__(self, course: Course, name: str) -> None:
-        self.path = course.results / f"{name}.json"
-
-    def get(self, name: str) -> str | None:
-        return self._all().get(name)
-
-    def put(self, name: str, value: str) -> None:
-        write_whole(self.path, json.dumps(self._all() | {name: value}, indent=1, sort_keys=True))
-
-    def _all(self) -> dict[str, str]:
-        try:
-            return json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}

@@ -26,7 +26,7 @@ class Exam:
     """What the kernels of one unit see of the course that the notebook belongs to.
 
     shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may read too.
-    preload: modules that a student's kernel has imported before its first cell.
+    preload: modules that a student's kernel has imported before its first cell; checks: those of the judge's.
     quiet: modules whose functions do nothing there, because others do it elsewhere (checks) or nobody looks (pictures).
     out_of_reach: packages whose functions refuse to be called there.
     """
@@ -36,5 +36,6 @@ class Exam:
     hidden: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
     quiet: tuple[str, ...] = ()
     out_of_reach: tuple[str, ...] = ()

@@ -4,13 +4,27 @@ student's. A name that a test cell uses and nothing here defines is asked for in
 
 import ast
 import builtins
+import contextlib
+import importlib
 import os
 import socket
+from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 from autograder.judge import proxies
 from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
 from autograder.judge.wire import BorderError, Endpoint, Packer, Wire, read
+from helpers.engine.observe import observe
+
+
+def preload(preload: Iterable[str] = ()) -> None:
+    """Imports the unit's checks, and what the first call of one would have to."""
+    for name in preload:
+        with contextlib.suppress(Exception):  # then the test cell that needs it says why
+            importlib.import_module(name)
+    observe(lambda x: x.softmax(0), (torch.ones(2),), gradient=True)
 
 
 def main(sock: socket.socket, request: dict) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from autograder.judge.clock import Clock
 from autograder.judge.exam import Exam, Limits
 from autograder.judge.kernels import Kernels, kernels
 from autograder.judge.submission import judge_split
@@ -21,12 +22,18 @@ the calls could not be watched."""
 
 
 def judge(
-    notebook: NotebookNode, exam: Exam, limits: Limits, written: Written | None = None, within: Kernels | None = None
+    notebook: NotebookNode,
+    exam: Exam,
+    limits: Limits,
+    written: Written | None = None,
+    within: Kernels | None = None,
+    clock: Clock | None = None,
 ) -> NotebookNode:
     """The notebook with the outputs of all its code cells; every test cell shows a score or an error.
 
     Never raises for what a student wrote: a cell that runs too long, or ends its kernel, gets an error as its output
-    and the others are run without it. `within`: kernels that are kept for several notebooks. Raises SandboxError where the sandbox does not work on this machine.
+    and the others are run without it. `within`: kernels that are kept for several
+    notebooks; `clock`: takes down where the time goes. Raises SandboxError where the sandbox does not work on this machine.
     """
-    judge_split(notebook, exam, limits, within or kernels(limits.sandbox), written or {})
+    judge_split(notebook, exam, limits, within or kernels(limits.sandbox), written or {}, clock)
     return notebook

@@ -1,9 +1,12 @@
 """A running kernel, seen from outside, however it was started."""
 
+from __future__ import annotations
+
 import json
 import select
 import socket
 import subprocess
+from collections.abc import Callable
 
 from autograder.judge.wire import Bounds, Packer, Wire
 
@@ -16,6 +19,9 @@ class Kernel:
     def __init__(self, sock: socket.socket, leash: socket.socket, keeper: subprocess.Popen | None = None):
         self.sock, self.wire, self.leash, self.keeper = sock, Wire(sock, OUTPUTS), leash, keeper
         self.reports: list[dict] = []
+        self.lost: Callable[[], Kernel | None] = lambda: (
+            None
+        )  # starts another, if the process that was to fork it is gone
 
     def tell(self, message: dict, *descriptors: int) -> None:
         self.wire.send(Packer().frame(message), 30)

@@ -10,19 +10,19 @@ from typing import Any
 from autograder.judge.exam import BUBBLEWRAP, NAMESPACES, NONE
 from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SandboxError, Walls
-from autograder.judge.warm import JUDGE, STUDENT, Warm
+from autograder.judge.warm import JUDGE, STUDENT, Root, Warm
 from autograder.judge.wire import BorderError, read
 
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
 
 
 class Kernels:
-    """Kernels of one sandbox. Keeps a warm process for each role; `close` ends them."""
+    """Kernels of one sandbox. Keeps the root of the warm processes, and a branch for each role and unit; `close` ends them."""
 
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
-        self.warm: dict[str, Warm] = {}
-        self.exams: dict[str, Any] = {}
+        self.root: Root | None = None
+        self.warm: dict[tuple[str, Any], Warm] = {}
         self.lock = Lock()
 
     def prepare(self, exam: Any) -> None:
@@ -40,14 +40,21 @@ class Kernels:
 
             return bubblewrap.start(role, walls, request)
         with self.lock:
-            return self._warm(role, exam).start(None if self.sandbox == NONE else walls, request)
+            warm = self._warm(role, exam)
+            kernel = warm.start(None if self.sandbox == NONE else walls, request)
+        kernel.lost = lambda: None if warm.alive else self.start(role, exam, limits)
+        return kernel
 
     def ready(self, kernel: Kernel) -> Kernel:
-        """The kernel, when it can run cells. SandboxError, one line, where it never will."""
+        """The kernel, when it can run cells; another one where its warm process was ended from outside before it was there.
+        SandboxError, one line, where it never will."""
         try:
             failed = read(kernel.wire.receive(START_SECONDS)).get("failed")
         except BorderError:
             failed = kernel.why()
+            if not failed and (another := kernel.lost()):
+                kernel.close()
+                return self.ready(another)
         if failed is not None:
             raise SandboxError(self._refusal(failed))
         return kernel
@@ -56,16 +63,21 @@ class Kernels:
         for warm in self.warm.values():
             warm.close()
         self.warm.clear()
+        if self.root:
+            self.root.close()
+        self.root = None
 
     def _warm(self, role: str, exam: Any) -> Warm:
-        """The warm process of this role; the students' is another one for each exam, and only the last is kept."""
-        wanted = exam if role == STUDENT else None
-        if role not in self.warm or not self.warm[role].alive or self.exams[role] != wanted:
-            if role in self.warm:
-                self.warm[role].close()
-            self.warm[role] = Warm(role, stand_ins(exam) if role == STUDENT else {})
-            self.exams[role] = wanted
-        return self.warm[role]
+        """The warm process of this role and unit; a new one where it has been ended from outside."""
+        found = self.warm.get((role, exam))
+        if found and found.alive:
+            return found
+        if found:
+            found.close()
+        if self.root is None or not self.root.alive:
+            self.root = Root()
+        self.warm[role, exam] = self.root.branch(role, imports_of(role, exam))
+        return self.warm[role, exam]
 
     def _refusal(self, why: str) -> str:
         if self.sandbox == NONE:
@@ -102,8 +114,10 @@ def walls_of(role: str, exam: Any) -> Walls:
     return Walls(readable=exam.shown, hidden=exam.hidden)
 
 
-def stand_ins(exam: Any) -> dict:
-    """What a student's kernel imports beforehand, and what it gets in the place of other modules."""
+def imports_of(role: str, exam: Any) -> dict:
+    """What a kernel has imported before its first cell, and for a student's what it gets in the place of other modules."""
+    if role == JUDGE:
+        return {"preload": exam.checks}
     return {"preload": exam.preload, "quiet": exam.quiet, "out_of_reach": exam.out_of_reach}
 
 
@@ -112,8 +126,9 @@ def request_of(role: str, exam: Any, limits: Any) -> dict:
     call_seconds = max(3.0, limits.cell_seconds / 3)
     if role == STUDENT:
         cpu = {"call_seconds": call_seconds, "call_cpu": int(4 * limits.cell_seconds)}
-        return {"stand_ins": stand_ins(exam), "seed": 0, **cpu}
+        return {"imports": imports_of(role, exam), "seed": 0, **cpu}
     return {
+        "imports": imports_of(role, exam),
         "seed": limits.seed,
         "call_seconds": call_seconds * patience(),
         "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)},

@@ -19,6 +19,7 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
+from autograder.judge.clock import Clock
 from autograder.judge.exam import SPARE
 from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernels import Kernels, patience
@@ -46,6 +47,7 @@ class Submission:
     exam: Any
     limits: Any
     deadline: float
+    clock: Clock = field(default_factory=Clock)
     statuses: dict[int, str] = field(default_factory=dict)
     fatal: set[int] = field(default_factory=set)
     used: list[Kernel] = field(default_factory=list)
@@ -55,20 +57,25 @@ class Submission:
     tries: int = 0
 
 
-def judge_split(notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Any) -> None:
+def judge_split(
+    notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Any, clock: Clock | None = None
+) -> None:
     """Fills in the outputs of all code cells. Raises SandboxError where no kernel can be started, and nothing else."""
     for _, cell in _code(notebook):
         cell.outputs, cell.execution_count = [outputs.error("NotExecuted", "the cell was not run")], None
-    work = Submission(notebook, kernels, exam, limits, time.monotonic() + limits.notebook_seconds * patience())
+    until = time.monotonic() + limits.notebook_seconds * patience()
+    work = Submission(notebook, kernels, exam, limits, until, clock or Clock())
     try:
-        work.judge = work.kernels.start(JUDGE, work.exam, work.limits)  # gets ready while the student's cells run
+        with work.clock.part("kernels"):
+            work.judge = work.kernels.start(JUDGE, work.exam, work.limits)  # gets ready while the student's cells run
         _student_cells(work)
         _set_up_judge(work)
         _test_cells(work, written)
     finally:
-        for one in (work.witness, *work.used, work.judge):
-            if one:
-                one.close()
+        with work.clock.part("kernels"):
+            for one in (work.witness, *work.used, work.judge):
+                if one:
+                    one.close()
     for cell in notebooks.tests(notebook):
         outputs.settle(cell)
 
@@ -97,7 +104,8 @@ def _student_cells(work: Submission) -> None:
 def _one_try(work: Submission, until: int) -> int | None:
     """Runs the cells before `until` in a new kernel. The index of the cell that took the kernel down, if one did."""
     work.tries += 1
-    work.student = kernel = work.kernels.ready(work.kernels.start(STUDENT, work.exam, work.limits))
+    with work.clock.part("kernels"):
+        work.student = kernel = work.kernels.ready(work.kernels.start(STUDENT, work.exam, work.limits))
     work.used.append(kernel)
     last = -1
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
@@ -110,7 +118,8 @@ def _one_try(work: Submission, until: int) -> int | None:
                 cell.outputs = [new_output("stream", name="stdout", text=LEFT_OUT)]
             elif index not in work.fatal:
                 cell.execution_count, last = count, index
-                work.statuses[index] = _run(work, kernel, cell, count)
+                with work.clock.part("cells", index):
+                    work.statuses[index] = _run(work, kernel, cell, count)
         except BorderError as problem:  # at a test cell it was the cell before
             return _blame(work, kernel, last, problem) if last >= 0 else None
     return None
@@ -180,11 +189,12 @@ def _listen(
 
 
 def _set_up_judge(work: Submission) -> None:
-    work.kernels.ready(work.judge)
-    for _, cell in _code(work.notebook):
-        if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
-            work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
-            _listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
+    with work.clock.part("kernels"):
+        work.judge = work.kernels.ready(work.judge)
+        for _, cell in _code(work.notebook):
+            if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
+                work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
+                _listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
 
 
 def _test_cells(work: Submission, written: Any) -> None:
@@ -193,7 +203,9 @@ def _test_cells(work: Submission, written: Any) -> None:
         if notebooks.is_test(cell) and time.monotonic() < work.deadline:
             cell.outputs, cell.execution_count = [], count
             named = written.get(notebooks.exercise_id(cell), {})
-            _test(work, index, cell, {"count": count, "absent": absent, "written": named, "order": f"{order} {index}"})
+            known = {"count": count, "absent": absent, "written": named, "order": f"{order} {index}"}
+            with work.clock.part("tests", index):
+                _test(work, index, cell, known)
             _add_notes(cell, named)
 
 
@@ -228,6 +240,11 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
 def _call_witness(work: Submission, index: int) -> int:
     """The socket of a fresh fork that answers at the place of this test cell. Where the student's kernel is lost, its cells are
     run once more."""
+    with work.clock.part("border"):
+        return _witness(work, index)
+
+
+def _witness(work: Submission, index: int) -> int:
     for _ in range(2 * TRIES):
         if work.witness:
             work.witness.close()

@@ -1,19 +1,23 @@
-"""A process that has imported everything slow once and is forked for every kernel: ready in a few hundredths of a second
-instead of two seconds. It has one thread and no IPython shell, or its children would hang.
+"""Processes that have imported everything slow once and are forked for every kernel: ready in a few hundredths of a second
+instead of two seconds. They have one thread and no IPython shell, or their children would hang.
 
-There are two sorts. The students' has nothing of the course in its memory but what answers questions there; the judge's
-has the checks too. Whoever judges (a Dask worker, formgrader) starts both once and keeps them.
+The *root* imports what any kernel needs sooner or later. For each unit it is forked twice: the students' branch has nothing of
+the course in its memory but what answers questions there; the judge's has the unit's checks too. Whoever judges (a Dask worker,
+formgrader) starts a root once and keeps it.
 """
 
+import ctypes
 import gc
-import json
+import importlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,31 +29,23 @@ PACKAGES = Path(__file__).resolve().parents[2]
 STUDENT, JUDGE = "student", "judge"
 
 
-class Warm:
-    """A warm process, seen from outside. Dies with this one. `stand_ins`: see `stand_ins` in kernels.py."""
+class Root:
+    """The root, seen from outside. It and its branches die with this process."""
 
-    def __init__(self, role: str, stand_ins: dict):
+    def __init__(self) -> None:
         self.sock, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "autograder.judge.warm", role, str(theirs.fileno()), json.dumps(stand_ins)]
+        command = [sys.executable, "-m", "autograder.judge.warm", "root", str(theirs.fileno())]
         self.process = subprocess.Popen(
             command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL
         )
         theirs.close()
-        self.wire = Wire(self.sock)
 
-    def start(self, walls: Walls | None, request: dict) -> Kernel:
-        """A kernel behind `walls` (None: without any). SandboxError if the warm process is gone."""
+    def branch(self, role: str, imports: dict) -> "Warm":
+        """A warm process of this role, for one unit. `imports`: see `imports_of` in kernels.py."""
         ours, theirs = socket.socketpair()
-        leash, keeper = socket.socketpair()
-        try:
-            self.wire.send(Packer().frame({"walls": walls and asdict(walls), "request": request}), 60)
-            socket.send_fds(self.sock, [b"!"], [theirs.fileno(), keeper.fileno()])
-        except (BorderError, OSError):
-            raise SandboxError("The warm process of the judge ended; see its message above.") from None
-        finally:
-            theirs.close()
-            keeper.close()
-        return Kernel(ours, leash)
+        with theirs:
+            _ask(self.sock, {"role": role, "imports": imports}, theirs)
+        return Warm(ours)
 
     @property
     def alive(self) -> bool:
@@ -60,35 +56,87 @@ class Warm:
         self.process.wait()
 
 
-# ---------------------------------------------------------------- the warm process itself
+class Warm:
+    """A branch, seen from outside. It ends when it is closed."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    def start(self, walls: Walls | None, request: dict) -> Kernel:
+        """A kernel behind `walls` (None: without any). SandboxError if the warm process is gone."""
+        ours, theirs = socket.socketpair()
+        leash, keeper = socket.socketpair()
+        with theirs, keeper:
+            _ask(self.sock, {"walls": walls and asdict(walls), "request": request}, theirs, keeper)
+        return Kernel(ours, leash)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still listens: it never says anything, but it hangs up when it ends."""
+        return not select.select([self.sock], [], [], 0)[0]
+
+    def close(self) -> None:
+        self.sock.close()
 
 
-def serve(role: str, sock: socket.socket, stand_ins: str) -> None:
-    """Forks a kernel for every request, until the other end hangs up."""
-    main = _preload(role, json.loads(stand_ins))
+def _ask(sock: socket.socket, message: dict, *sockets: socket.socket) -> None:
+    try:
+        Wire(sock).send(Packer().frame(message), 60)
+        socket.send_fds(sock, [b"!"], [one.fileno() for one in sockets])
+    except (BorderError, OSError):
+        raise SandboxError("The warm process of the judge ended; see its message above.") from None
+
+
+# ---------------------------------------------------------------- the warm processes themselves
+
+
+def serve_root(sock: socket.socket) -> None:
+    """Forks a branch for every request, until the other end hangs up."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _import_what_is_slow()
+    _forks(sock, 1, lambda message, sockets: serve_kernels(*sockets, message))
+
+
+def serve_kernels(sock: socket.socket, message: dict) -> None:
+    """A branch: imports what its unit needs, and forks a kernel for every request."""
+    main = _main(message["role"], message["imports"])
+    if threads := len(os.listdir("/proc/self/task")) - 1:
+        raise SandboxError(f"The warm process has {threads} more threads than it may have: its children would hang.")
+    share_in_large_pages()
+    _forks(sock, 2, lambda message, sockets: _become(main, message, sockets))
+
+
+def _forks(sock: socket.socket, most: int, child: Callable) -> None:
+    """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up."""
+    gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every fork
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the keepers
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire = Wire(sock)
     while True:
         try:
             message = read(wire.receive(None))
-            _, descriptors, _, _ = socket.recv_fds(sock, 1, 2)
+            _, descriptors, _, _ = socket.recv_fds(sock, 1, most)
         except BorderError:
             return
         if os.fork() == 0:
-            _become(main, message, [socket.socket(fileno=descriptor) for descriptor in descriptors], sock)
+            try:
+                sock.close()
+                child(message, [socket.socket(fileno=descriptor) for descriptor in descriptors])
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _become(main: Callable, message: dict, sockets: list[socket.socket], warm: socket.socket) -> None:
+def _become(main: Callable, message: dict, sockets: list[socket.socket]) -> None:
     """In the fork: become the keeper of a new kernel, or the kernel itself."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    warm.close()
     channel, leash = sockets
-
     confine(lambda: _kernel(main, channel, message), message["walls"] and Walls(**message["walls"]), leash)
 
 
@@ -101,12 +149,13 @@ def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
         Wire(channel).send(Packer().frame({"failed": f"{type(error).__name__}: {error}"}), 5)
 
 
-def cold(role: str, channel: socket.socket, user: int) -> int:
-    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status."""
+def cold(role: str, channel: socket.socket, alive: int, user: int) -> int:
+    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status. alive: a
+    pipe whose other end the keeper has."""
     message = read(Wire(channel).receive(None))
-    main = _main(role, message["request"].get("stand_ins", {}))
+    main = _main(role, message["request"].get("imports", {}))
     lower(Walls(**message["walls"]), user)
-    return shepherd(lambda: _kernel(main, channel, message))
+    return shepherd(lambda: (os.close(alive), _kernel(main, channel, message)), alive)
 
 
 def _settle(more: dict[str, str], walled: bool) -> None:
@@ -118,21 +167,11 @@ def _settle(more: dict[str, str], walled: bool) -> None:
         os.environ.update(HOME="/tmp/home", TMPDIR="/tmp", IPYTHONDIR="/tmp/home/.ipython", MPLCONFIGDIR="/tmp/home")
 
 
-def _preload(role: str, stand_ins: dict) -> Callable:
-    """Imports what any kernel needs sooner or later; returns the main function of kernels of this role."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _import_what_is_slow()
-    main = _main(role, stand_ins)
-    if threads := len(os.listdir("/proc/self/task")) - 1:
-        raise SandboxError(f"The warm process has {threads} more threads than it may have: its children would hang.")
-    return main
-
-
 def _import_what_is_slow() -> None:
     import matplotlib
 
     matplotlib.use("Agg")
+    import IPython.core.interactiveshell  # noqa: F401
     import jaxtyping  # noqa: F401
     import matplotlib.pyplot as plt
     import numpy  # noqa: F401
@@ -149,18 +188,42 @@ def _import_what_is_slow() -> None:
     torch.optim.Adam([torch.ones(1, requires_grad=True)])
 
 
-def _main(role: str, stand_ins: dict) -> Callable:
-    if role == STUDENT:
-        from autograder.judge import student
+def _main(role: str, imports: dict) -> Callable:
+    """The main function of kernels of this role, with what they need imported."""
+    module = importlib.import_module(f"autograder.judge.{'student' if role == STUDENT else 'examiner'}")
+    module.preload(**imports)
+    return module.main
 
-        student.preload(**stand_ins)
-        return student.main
-    from autograder.judge import examiner
 
-    return examiner.main
+# ---------------------------------------------------------------- pages of memory
+
+LARGE = 2 << 20  # bytes
+MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
+
+
+def share_in_large_pages() -> None:
+    """Puts this process's memory into pages of 2 MB. A fork copies a table of pages, and ends by giving it back: with pages of
+    4 KB, for each call of a student's function, that is most of the time a submission takes. Where the system has no large
+    pages (before Linux 6.1, or switched off) nothing happens."""
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for start, end in _own_memory():
+        advise(start, end - start, MADV_HUGEPAGE)
+        for page in range(start, end, LARGE):
+            advise(page, LARGE, MADV_COLLAPSE)
+
+
+def _own_memory() -> Iterator[tuple[int, int]]:
+    """Where the memory lies that this process has written, in whole large pages."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        place, rights, _, _, _, *name = line.split(maxsplit=5)
+        first, last = (int(part, 16) for part in place.split("-"))
+        start, end = -(-first // LARGE) * LARGE, last // LARGE * LARGE
+        if rights == "rw-p" and name in ([], ["[heap]"]) and start < end:
+            yield start, end
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "cold":
-        sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), int(sys.argv[4])))
-    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])), sys.argv[3])
+        sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), *map(int, sys.argv[4:])))
+    serve_root(socket.socket(fileno=int(sys.argv[2])))

@@ -15,8 +15,7 @@ from rich.progress import Progress
 from autograder import notebooks
 from autograder.course import stock
 from autograder.course.paths import Course
-from autograder.grading import grade, record
-from autograder.grading.fleet import Job, judge_all
+from autograder.grading import fleet, grade, record, tasks
 from autograder.grading.mend import mend as repair
 from autograder.grading.store import Store, key
 from autograder.grading.verdict import judged
@@ -225,22 +224,34 @@ def test_the_key_depends_on_what_decides_the_score_and_on_nothing_else(course, m
     assert key(_notebook(course, {}), UNIT, Limits()) != base
 
 
+def _all(scheduler, *jobs, workers=1):
+    """The scores of notebooks judged by a fleet, by their names; or what they failed with."""
+    found = {}
+    with fleet.fleet(workers, scheduler) as workers:
+        for name, notebook in jobs:
+            workers.submit(name, tasks.judge_text, notebooks.to_text(notebook), UNIT, Limits())
+        for name, result in workers.results():
+            try:
+                found[name] = _scores(notebooks.parse(result()["notebook"]))
+            except fleet.Failed as error:
+                found[name] = str(error)
+    return found
+
+
 def test_a_scheduler_elsewhere_does_the_work(course):
     from distributed import LocalCluster
 
-    job = Job("k", UNIT, _notebook(course, {"attend": "attend = lambda x: 0"}))
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        (verdict,) = judge_all([job], Limits(), scheduler=cluster.scheduler_address)
-    assert _scores(verdict.notebook) == {"softmax": 2, "attend": 0}
+    job = "k", _notebook(course, {"attend": "attend = lambda x: 0"})
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+        assert _all(cluster.scheduler_address, job) == {"k": {"softmax": 2, "attend": 0}}
 
 
 def test_workers_that_do_not_answer_are_one_clear_line(course, monkeypatch):
     from autograder.errors import CourseError
-    from autograder.grading import fleet
 
     monkeypatch.setattr(fleet, "SECONDS_TO_ANSWER", 2)
     with pytest.raises(CourseError, match="No Dask scheduler answers at tcp://127.0.0.1:9"):
-        list(judge_all([Job("k", UNIT, _notebook(course, {}))], Limits(), scheduler="tcp://127.0.0.1:9"))
+        _all("tcp://127.0.0.1:9", ("k", _notebook(course, {})))
 
 
 # ------------------------------------------------------------------------------------------------- a class, end to end

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from autograder import limited
 from autograder.course import stock
 from autograder.course.paths import Course
-from autograder.grading import grade, intake, record
+from autograder.grading import feedback, grade, intake, record, tasks
 from autograder.grading.store import Store
 from autograder.scores import scores_table
 from autograder.tables import remarks
@@ -84,7 +84,7 @@ def test_an_exception_at_any_step_costs_one_submission(course, monkeypatch, kind
 
 def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatch):
     shutil.rmtree(course.results)
-    monkeypatch.setattr(grade, "judge_all", _verdicts)
+    monkeypatch.setattr(tasks, "judge_text", lambda text, *_: {"notebook": text, "parts": {}, "cells": {}})
     monkeypatch.setattr(Store, "put", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     outcome = _grade(course)
     assert {one.student: reason for one, reason in outcome.failed.items()} == dict.fromkeys(
@@ -92,21 +92,20 @@ def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatc
     )
 
 
-def _verdicts(jobs, *_):
-    from autograder.grading.fleet import Verdict
-
-    return (Verdict(job.key, job.notebook) for job in jobs)
-
-
 @pytest.mark.parametrize("error", [limited.TooMuch("it takes too long"), limited.Failed("ValueError: x")])
 def test_feedback_that_fails_is_no_failed_grade(course, monkeypatch, error):
-    call = limited.call
+    call, material = limited.call, stock.page_material
+
+    def marked(course, student, unit):
+        text, grades = material(course, student, unit)
+        return text, grades | {"notebook": student}
 
     def spoilt(function, *args, **kwargs):
-        if function is stock.generate_feedback and args[1] == WEAK:
+        if function is feedback.render and args[1]["notebook"] == WEAK:
             raise error
         return call(function, *args, **kwargs)
 
+    monkeypatch.setattr(stock, "page_material", marked)
     monkeypatch.setattr(limited, "call", spoilt)
     outcome = _grade(course)
     assert {one.student for one in outcome.results} == {"ada", "bea", "cem"} and not outcome.failed

@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -194,7 +196,8 @@ def test_a_kernel_ends_with_its_leash():
 
 
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
-def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash():
+@pytest.mark.parametrize("end", ["leash", "keeper"])
+def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash_and_with_its_keeper(end):
     from autograder.judge.judge import Limits
 
     found = kernels.Kernels(kernels.BUBBLEWRAP)
@@ -208,10 +211,21 @@ def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash():
     )
     below = [*_below(kernel.keeper.pid)]
     assert len(below) >= 3
-    kernel.leash.close()
-    assert kernel.keeper.wait() == 0
-    while any(os.path.exists(f"/proc/{pid}") for pid in below):  # they are being taken down
+    if end == "leash":
+        kernel.leash.close()
+    else:
+        kernel.keeper.kill()
+    assert kernel.keeper.wait() == (0 if end == "leash" else -signal.SIGKILL)
+    while any(_runs(pid) for pid in below):  # they are being taken down
         pass
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is there and no zombie that only waits to be counted."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_every_sandbox_has_a_user_of_its_own_as_root():

@@ -1,5 +1,7 @@
 """Kernels forked from the warm process: as a notebook's kernel should be, and strangers to each other."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,24 @@ def test_without_a_sandbox_the_same_kernels_run(run):
 def test_a_warm_process_ends_with_its_owner(kernels):
     own = Kernels()
     own.start("judge", exam(UNIT), LIMITS).close()
-    process = own.warm["judge"].process
+    process = own.root.process
     own.close()
     assert process.returncode == 0
+
+
+def test_a_branch_that_was_killed_is_replaced(kernels, run):
+    for process in _branches(kernels):
+        os.kill(process, signal.SIGKILL)
+    assert text(run("6 * 7")[0]) == "42"
+    assert len(_branches(kernels)) == 2
+
+
+def test_a_root_that_was_killed_is_replaced(kernels, run):
+    os.kill(kernels.root.process.pid, signal.SIGKILL)
+    kernels.root.process.wait()
+    assert text(run("6 * 7")[0]) == "42"
+
+
+def _branches(kernels) -> list[int]:
+    pid = kernels.root.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

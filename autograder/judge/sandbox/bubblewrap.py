@@ -47,11 +47,15 @@ def start(role: str, walls: Walls, request: dict) -> Kernel:
 
 
 def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) -> None:
-    """The keeper: starts bubblewrap and watches it."""
+    """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as root,
+    bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
     user = own_user()
-    inner = [sys.executable, "-m", "autograder.judge.warm", "cold", role, str(channel.fileno()), str(user)]
-    bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=[channel.fileno()])
+    alive, _ = os.pipe()  # nobody but the keeper has the other end
+    numbers = [channel.fileno(), alive]
+    inner = [sys.executable, "-m", "autograder.judge.warm", "cold", role, *map(str, numbers), str(user)]
+    bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=numbers)
     channel.close()
+    os.close(alive)
     watch(bwrap.pid, walls, leash, depth=2)
 
 

@@ -19,6 +19,7 @@ import struct
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -313,8 +314,9 @@ def _inside(main: Callable[[], None], walls: Walls | None, user: int) -> None:
         os._exit(code)
 
 
-def shepherd(main: Callable[[], None]) -> int:
-    """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too."""
+def shepherd(main: Callable[[], None], alive: int | None = None) -> int:
+    """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too. alive: a pipe whose end
+    ends this process, and with it all inside."""
     _die_with_parent()
     os.setsid()
     os.nice(10)  # the keeper must get its turn, whatever goes on in here
@@ -322,12 +324,19 @@ def shepherd(main: Callable[[], None]) -> int:
     if kernel == 0:
         main()
         os._exit(0)
+    if alive is not None:
+        threading.Thread(target=_end_with, args=(alive,), daemon=True).start()
     LIBC.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: for an ordinary user, the kernel has this process's own user id
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         return _reap(kernel)
     finally:
         os.killpg(0, signal.SIGTERM)
+
+
+def _end_with(pipe: int) -> None:
+    os.read(pipe, 1)
+    os._exit(70)
 
 
 def _reap(kernel: int) -> int:

@@ -1,0 +1,98 @@
+"""nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every notebook,
+and one check of nbgrader's metadata schema in the place of one for every cell.
+
+The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of one
+submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
+
+import importlib
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from jsonschema.exceptions import best_match
+from jsonschema.validators import validator_for
+from nbgrader.api import Gradebook
+
+from autograder.course import stock
+from autograder.course.paths import Course
+
+STEPS = ("converters.autograde", "preprocessors.overwritecells", "preprocessors.overwritekernelspec",
+         "preprocessors.saveautogrades", "preprocessors.latesubmissions", "preprocessors.getgrades")  # fmt: skip
+"""The modules of nbgrader's that open a gradebook for a submission."""
+SOURCE = ("name", "cell_type", "locked", "checksum", "source")
+
+
+OPEN: list["OpenGradebook"] = []
+"""The gradebook that is open now, if one is."""
+
+
+class OpenGradebook(Gradebook):
+    """A gradebook that stays open when a step closes it. What a step commits is seen by the next, and kept by `keep`."""
+
+    def __init__(self, address: str, course_id: str):
+        super().__init__(address, course_id)
+        self.db.commit = self.db.flush
+        self.cells: dict[tuple, Any] = {}
+
+    def close(self) -> None:
+        """Nothing a step has loaded is taken for granted by the next."""
+        self.db.flush()
+        self.db.expire_all()
+
+    def keep(self) -> None:
+        self.db().commit()
+
+    def drop(self) -> None:
+        """As if what came since `keep` had not happened."""
+        self.db.rollback()
+
+    def end(self) -> None:
+        super().close()
+
+    def find_source_cell(self, *place: str) -> SimpleNamespace:
+        """A cell as the instructors wrote it; these don't change while a class is graded."""
+        return self._once("source", place, super().find_source_cell, SOURCE)
+
+    def find_graded_cell(self, *place: str) -> SimpleNamespace:
+        return self._once("graded", place, super().find_graded_cell, ("max_score",))
+
+    def _once(self, kind: str, place: tuple, find: Any, names: tuple[str, ...]) -> SimpleNamespace:
+        if (kind, place) not in self.cells:
+            found = find(*place)
+            self.cells[kind, place] = SimpleNamespace(**{name: getattr(found, name) for name in names})
+        return self.cells[kind, place]
+
+
+@contextmanager
+def open_gradebook(course: Course) -> Iterator[OpenGradebook]:
+    """Within it nbgrader's steps use this gradebook."""
+    with stock.open_gradebook(course):  # made and stamped where there is none
+        pass
+    gradebook = OpenGradebook(course.gradebook, stock.settings(course).CourseDirectory.get("course_id", ""))
+    with ExitStack() as stack:
+        stack.callback(gradebook.end)
+        for name in STEPS:
+            module = importlib.import_module(f"nbgrader.{name}")
+            stack.enter_context(patch.object(module, "Gradebook", lambda *_, **__: gradebook))
+        schemas = importlib.import_module("nbgrader.nbgraderformat.common")
+        stack.enter_context(patch.object(schemas, "jsonschema", SimpleNamespace(validate=_validate)))
+        OPEN.append(gradebook)
+        stack.callback(OPEN.remove, gradebook)
+        yield gradebook
+
+
+def _validate(instance: Any, schema: dict) -> None:
+    """As jsonschema's `validate`, which checks the schema itself every time."""
+    if (error := best_match(_validator(json.dumps(schema)).iter_errors(instance))) is not None:
+        raise error
+
+
+@cache
+def _validator(schema: str) -> Any:
+    kind = validator_for(json.loads(schema))
+    kind.check_schema(json.loads(schema))
+    return kind(json.loads(schema))

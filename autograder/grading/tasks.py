@@ -1,0 +1,44 @@
+"""What a worker does: judge a notebook, render a page, get ready for both. Text and plain values in and out, for they travel
+between machines; nothing here knows a course folder."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from autograder import limited, notebooks
+from autograder.grading import feedback
+from autograder.judge.exam import Limits
+
+PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
+
+
+def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
+    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock}."""
+    from autograder.grading.verdict import judged  # imports torch, which who only hands work out does not need
+    from autograder.judge.clock import Clock
+
+    clock = Clock()
+    notebook = judged(notebooks.parse(text), unit, limits, clock=clock)
+    return {"notebook": notebooks.to_text(notebook), "parts": dict(clock.parts), "cells": dict(clock.cells)}
+
+
+def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:
+    """{"page": HTML, "problem": why there is none, "seconds": that it took}, by a process with limits."""
+    start, page, problem = time.perf_counter(), "", ""
+    try:
+        page = limited.call(feedback.render, text, dict(grades), seconds=PAGE_SECONDS)
+    except (limited.TooMuch, limited.Failed) as reason:
+        problem = str(reason)
+    return {"page": page, "problem": problem, "seconds": time.perf_counter() - start}
+
+
+def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
+    """Has ready what the first notebook of each unit would have to wait for. originals: the text of their solution notebooks."""
+    from autograder.course.reach import exam
+    from autograder.grading import verdict
+    from autograder.judge.kernels import kernels
+
+    for unit, original in zip(units, originals, strict=True):
+        kernels(limits.sandbox).prepare(exam(unit))
+        verdict.prepare(unit)
+        limited.remember(feedback.remember, original)

@@ -1,0 +1,105 @@
+"""A grader that is killed, a gradebook that is locked, a disk that is full: after the next run every score is there."""
+
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import UNIT, hand_in, right_answers
+from rich.progress import Progress
+
+from autograder.course.paths import PACKAGES, Course
+from autograder.errors import CourseError
+from autograder.grading import grade, record
+
+CLASS = {"ada": 6, "bea": 6, "cem": 0}
+GRADE = f"""
+from pathlib import Path
+from rich.progress import Progress
+from autograder.course.paths import Course
+from autograder.grading import grade
+grade.grade(Course(Path({{root!r}})), [{UNIT!r}], grade.Settings(workers=1), Progress(disable=True))
+"""
+
+
+def _grade(course):
+    return grade.grade(course, [UNIT], grade.Settings(workers=1), Progress(disable=True))
+
+
+def _scores(course):
+    return {student: row["code_score"] for student, row in record.scores(course, UNIT).items()}
+
+
+@pytest.fixture(scope="module")
+def judged(built, tmp_path_factory):
+    """Three students, judged once, so that the tests below only record."""
+    course = Course((tmp_path_factory.mktemp("faults") / "course").resolve())
+    shutil.copytree(built.root, course.root, ignore=shutil.ignore_patterns("class"))
+    hand_in(course, "ada", right_answers(course))
+    hand_in(course, "bea", right_answers(course), edit=lambda notebook: notebook.cells[0].update(source="My own"))
+    hand_in(course, "cem")
+    _grade(course)
+    return course
+
+
+@pytest.fixture
+def course(judged, tmp_path):
+    """A copy in which the unit is registered, and nothing recorded."""
+    copy = Course((tmp_path / "course").resolve())
+    shutil.copytree(judged.root, copy.root)
+    for folder in (copy.autograded, copy.feedback, copy.staged):
+        shutil.rmtree(folder)
+    for file in (copy.classroom / "gradebook.db", *copy.results.glob("*.json")):
+        file.unlink()
+    record.register(copy, UNIT)
+    return copy
+
+
+def _is_whole(course):
+    assert _scores(course) == CLASS
+    assert all((course.feedback / student / UNIT / f"{UNIT}.html").stat().st_size > 10_000 for student in CLASS)
+
+
+def test_a_locked_gradebook_is_one_line_and_costs_nothing(course):
+    holder = sqlite3.connect(course.classroom / "gradebook.db", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(
+        CourseError, match=r"The gradebook can't be used \(database is locked\).*What is graded is kept"
+    ):
+        _grade(course)
+    holder.close()
+    _grade(course)
+    _is_whole(course)
+
+
+def test_a_full_disk_costs_nothing_once_there_is_room(course):
+    course.autograded.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40k", "none", course.autograded], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only who may mount can have a small disk")
+    try:
+        outcome = _grade(course)
+        assert outcome.failed and all("\n" not in reason for reason in outcome.failed.values())
+    finally:
+        subprocess.run(["umount", course.autograded], check=True)
+    assert _grade(course).failed == {}
+    _is_whole(course)
+
+
+def test_a_grader_that_is_killed_leaves_whole_submissions(course):
+    draw = random.Random(0)
+    for _ in range(2):
+        run = subprocess.Popen([sys.executable, "-c", GRADE.format(root=str(course.root))], cwd=PACKAGES)
+        until = time.monotonic() + draw.uniform(0.0, 0.5)
+        while run.poll() is None and not (course.classroom / "staged").is_dir():
+            time.sleep(0.01)
+        while run.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    _grade(course)
+    _is_whole(course)

@@ -1,0 +1,86 @@
+"""Workers that are ended from outside, work that ends its worker, and who can reach the ports."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from autograder.grading import fleet
+
+
+def _pid(number: int) -> int:
+    return os.getpid()
+
+
+def _ends_once(marker: str) -> str:
+    """Ends its worker at the first try."""
+    if not os.path.exists(marker):
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "done"
+
+
+def _ends_always(marker: str) -> None:
+    with open(marker, "a") as file:
+        file.write("x")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _raises(number: int) -> None:
+    raise ValueError("two\nlines")
+
+
+def _outcomes(workers, *tasks) -> dict:
+    found = {}
+    for name, function, argument in tasks:
+        workers.submit(name, function, argument)
+    for name, result in workers.results():
+        try:
+            found[name] = result()
+        except fleet.Failed as error:
+            found[name] = str(error)
+    return found
+
+
+def test_a_task_whose_worker_ended_is_tried_again_and_one_that_ends_two_is_set_apart(tmp_path):
+    once, always = str(tmp_path / "once"), str(tmp_path / "always")
+    tasks = [("once", _ends_once, once), ("always", _ends_always, always), ("error", _raises, 1)]
+    with fleet.fleet(2) as workers:
+        found = _outcomes(workers, *tasks, *((number, _pid, number) for number in range(8)))
+    assert found["once"] == "done" and all(isinstance(found[number], int) for number in range(8))
+    assert found["always"] == "set apart: the process that judged it was ended twice while it did"
+    assert Path(always).read_text() == "xx"
+    assert found["error"] == "ValueError: two lines"
+
+
+def test_nobody_beyond_this_machine_can_reach_a_port_and_nothing_is_printed(capfd):
+    with fleet.fleet(2) as workers:
+        pids = set(_outcomes(workers, *((number, _pid, number) for number in range(6))).values())
+        listening = [address for pid in (*pids, os.getpid()) for address in _listening(pid)]
+    assert listening and {address.split(":")[0] for address in listening} == {"0100007F"}
+    assert capfd.readouterr() == ("", "")
+
+
+def _listening(pid: int) -> list[str]:
+    """Local addresses, in hexadecimal, on which a process listens."""
+    inodes = {os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+    rows = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()
+    ]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
+
+
+def test_tasks_that_come_first_are_done_first():
+    here = fleet.Here()
+    for name, first in (("a", False), ("b", False), ("c", True)):
+        here.submit(name, str, 1, first=first)
+    assert [name for name, _ in here.results()] == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("place", [fleet.Here()])
+def test_a_failure_here_is_one_line(place):
+    place.submit("x", _raises, 1)
+    ((_, result),) = place.results()
+    with pytest.raises(fleet.Failed, match="ValueError: two lines"):
+        result()
