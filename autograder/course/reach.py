@@ -7,7 +7,6 @@ from pathlib import Path
 
 from autograder.course.paths import PACKAGES, SYLLABUS
 from autograder.judge.exam import Exam
-from helpers import rooms
 
 HELPERS = PACKAGES / "helpers"
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit
@@ -32,6 +31,8 @@ def exam(unit: str) -> Exam:
 
 def checks_of(unit: str) -> list[str]:
     """The modules with the unit's checks."""
+    from helpers import rooms  # here, for `helpers` imports torch
+
     here = f"helpers.{room(unit)}."
     return sorted({module for module in rooms.offered("checks").values() if module.startswith(here)})
 
