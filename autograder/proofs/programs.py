@@ -117,7 +117,7 @@ def _is_table(line: str) -> bool:
 @cache
 def _needed(lines: tuple[str, ...], wanted: str) -> frozenset[int]:
     """The statements that an expression needs, and those that they need."""
-    names, found = _names(wanted)[0], set()
+    names, found = set(_names(wanted)[0]), set()
     last = {name: i for i, line in enumerate(lines) for name in _names(line)[1]}
     while True:
         more = {last[name] for name in names if name in last} - found

@@ -33,7 +33,7 @@ def lines(source: str) -> list[str]:
     "scores = q @ k / math.sqrt(q.shape[-1])",  # a dropped transposition
     "scores = q @ k.mT",  # no scale
     "scores = q @ k.mT / q.shape[-1]",  # no root
-    "scores = q @ k.mT / math.sqrt(k.shape[-1])",  # names of one kind
+    "scores = q @ k.mT / math.sqrt(v.shape[-1])",  # names of one kind
     "scores = q @ v.mT / math.sqrt(q.shape[-1])",
     "scores = q @ k.mT / math.sqrt(q.shape[-2])",  # another axis
     "return torch.softmax(scores, dim=0) @ v",
@@ -58,7 +58,7 @@ def test_a_statement_is_dropped_and_nothing_comes_twice():
     ("def f(n):\n    return [x for x in range(n)]", "return [x for x in range(n + 1)]"),
     ("def f(x, start, stop):\n    return x[start:stop]", "return x[start:stop - 1]"),
     ("def f(x: Tensor):\n    return x.exp()", "return x.exp_()"),
-    ("def f(d, h):\n    return d // h", "return d / h"),
+    ("def f(x: Tensor, d, h):\n    return x.view(d // h)", "return x.view(d / h)"),
     ("def f(x, d):\n    return x.sum(d, keepdim=True)", "return x.sum(d)"),
     ("def f(x):\n    kept = []\n    kept.append(x)\n    return kept", "def f(x, *, kept=[]):"),
     ("class C:\n    def __init__(self):\n        self.rows = []", "rows = []"),
