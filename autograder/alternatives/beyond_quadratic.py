@@ -47,12 +47,45 @@ def local_by_diagonals(q, k, v, w):
     return sum(weights[..., s + w, None] * v[..., (place + s).clamp(0, n - 1), :] for s in shifts)
 
 
+def local_attention_by_offsets(q, k, v, w):
+    n, d = (q.shape[-2], q.shape[-1])
+    scores = q.new_full((*q.shape[:-1], 2 * w + 1), -math.inf)
+    spans = []
+    for s, o in enumerate(range(-w, w + 1)):
+        lo, hi = (max(0, -o), min(n, n - o))
+        if lo < hi:
+            spans.append((s, o, lo, hi))
+            scores[..., lo:hi, s] = (q[..., lo:hi, :] * k[..., lo + o : hi + o, :]).sum(-1) / math.sqrt(d)
+    p = scores.softmax(-1)
+    out = torch.zeros_like(v)
+    for s, o, lo, hi in spans:
+        out[..., lo:hi, :] += p[..., lo:hi, s, None] * v[..., lo + o : hi + o, :]
+    return out
+
+
+def local_attention_by_halves(q, k, v, w):
+    n, d = q.shape[-2:]
+
+    def part(start, stop):
+        if stop - start > w + 1:
+            mid = (start + stop) // 2
+            return torch.cat([part(start, mid), part(mid, stop)], dim=-2)
+        lo, hi = (max(0, start - w), min(n, stop + w))
+        far = (torch.arange(start, stop)[:, None] - torch.arange(lo, hi)).abs() > w
+        logits = (q[..., start:stop, :] @ k[..., lo:hi, :].mT).div(math.sqrt(d)).masked_fill(far, -torch.inf)
+        return logits.softmax(-1) @ v[..., lo:hi, :]
+
+    return part(0, n)
+
+
 local_attention = {
     "slices in a loop": local_by_slices,
     "blocks with three blocks of keys": local_by_blocks,
     "gathered, einsum": local_by_gather,
     "diagonal after diagonal": local_by_diagonals,
     "float64": lambda q, k, v, w: local_by_gather(q.double(), k.double(), v.double(), w),
+    "a loop over the offsets": local_attention_by_offsets,
+    "halves of the queries": local_attention_by_halves,
 }
 
 
@@ -89,10 +122,41 @@ def global_by_powers(q, k, v, w, g):
     return torch.cat(outputs, dim=-2)
 
 
+def global_local_attention_by_lists(q, k, v, w, g):
+    n, d = q.shape[-2:]
+    rows = []
+    for i in range(n):
+        js = range(n) if i < g else sorted(set(range(g)) | set(range(max(0, i - w), min(n, i + w + 1))))
+        js = torch.tensor(list(js))
+        p = torch.softmax(k[..., js, :] @ q[..., i, :, None] / d**0.5, dim=-2)
+        rows.append((p * v[..., js, :]).sum(-2))
+    return torch.stack(rows, dim=-2)
+
+
+def global_local_attention_joined(q, k, v, w, g):
+    n, d = q.shape[-2:]
+    q = q / math.sqrt(d)
+    heads, others = (q[..., :g, :], q[..., g:, :])
+    out_heads = torch.softmax(heads @ k.mT, -1) @ v
+    t = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
+    bad = (t < g) | (t >= n)
+    t = t.clamp(0, n - 1)
+    near = (others.unsqueeze(-2) * k[..., t, :]).sum(-1).masked_fill(bad, -torch.inf)
+    out_near = (near.softmax(-1).unsqueeze(-1) * v[..., t, :]).sum(-2)
+    if g == 0:
+        return out_near
+    far = others @ k[..., :g, :].mT
+    out_far = far.softmax(-1) @ v[..., :g, :]
+    share = torch.sigmoid(near.logsumexp(-1, keepdim=True) - far.logsumexp(-1, keepdim=True))
+    return torch.cat([out_heads, share * out_near + (1 - share) * out_far], dim=-2)
+
+
 global_local = {
     "slices in a loop": global_by_slices,
     "one gather": global_by_gather,
     "numerators and denominators": global_by_powers,
+    "lists of keys": global_local_attention_by_lists,
+    "two softmaxes joined by their logsumexps": global_local_attention_joined,
 }
 
 
@@ -143,11 +207,25 @@ def gathered_by_powers(q, k, v, keys, allowed):
     return (weights[..., None] * v.index_select(-2, keys.flatten()).unflatten(-2, keys.shape)).sum(-2)
 
 
+def strided_keys_of_hubs(n):
+    s = max(1, math.isqrt(n))
+    hubs = {j for j in range(0, n, s)}
+    return [list(hubs | {j for j in range(i - s + 1, i + s) if 0 <= j < n}) for i in range(n)]
+
+
+def gathered_attention_of_hubs(q, k, v, keys, allowed):
+    slots = range(keys.shape[1])
+    logits = torch.stack([(q * k[..., keys[:, s], :]).sum(-1) for s in slots], dim=-1) / q.shape[-1] ** 0.5
+    p = torch.where(allowed, logits, -torch.inf).softmax(-1)
+    return sum(p[..., s, None] * v[..., keys[:, s], :] for s in slots)
+
+
 strided_sparse = {
     "sets; a loop": (strided_with_sets, gathered_by_loop),
     "the fixed pattern; einsum": (last_of_each_block, gathered_by_einsum),
     "the root rounded down; powers": (rounded_down, gathered_by_powers),
     "block and column; a loop": (own_block_and_column, gathered_by_loop),
+    "hubs for all; a loop over the slots": (strided_keys_of_hubs, gathered_attention_of_hubs),
 }
 
 
@@ -155,6 +233,14 @@ def low_rank_by_loop(q, k, v, e, f):
     short_k = torch.stack([(weights[:, None] * k).sum(-2) for weights in e], dim=-2)
     short_v = torch.stack([(weights[:, None] * v).sum(-2) for weights in f], dim=-2)
     return (q @ short_k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ short_v
+
+
+def low_rank_attention_by_linear(q, k, v, e, f):
+
+    def shorten(x, mix):
+        return F.linear(x.transpose(-1, -2), mix).transpose(-1, -2)
+
+    return F.scaled_dot_product_attention(q, shorten(k, e), shorten(v, f))
 
 
 low_rank_attention = {
@@ -170,6 +256,7 @@ low_rank_attention = {
     "float64, queries scaled": lambda q, k, v, e, f: (
         ((q.double() / math.sqrt(q.shape[-1])) @ (e.double() @ k.double()).mT).softmax(-1) @ (f.double() @ v.double())
     ),
+    "F.linear, then PyTorch's operator": low_rank_attention_by_linear,
 }
 
 
@@ -261,10 +348,101 @@ def chunked_in_float64(q, k, v, c):
     return output
 
 
+class Memory:
+    def __init__(self, k, v):
+        self.S = torch.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]), dtype=v.dtype)
+        self.z = torch.zeros((*k.shape[:-2], k.shape[-1]), dtype=v.dtype)
+
+    def write(self, fk, v):
+        self.S = self.S + torch.einsum("...td,...te->...de", fk, v)
+        self.z = self.z + fk.sum(-2)
+
+    def read(self, fq):
+        return (torch.einsum("...td,...de->...te", fq, self.S), torch.einsum("...td,...d->...t", fq, self.z))
+
+
+def linear_attention_of_memory(q, k, v):
+    mem = Memory(k, v)
+    mem.write(features(k), v)
+    top, bottom = mem.read(features(q))
+    return top / bottom[..., None]
+
+
+def recurrent_linear_attention_of_memory(q, k, v):
+    mem = Memory(k, v)
+    out = torch.empty_like(v)
+    for t in range(v.shape[-2]):
+        mem.write(features(k[..., [t], :]), v[..., [t], :])
+        top, bottom = mem.read(features(q[..., [t], :]))
+        out[..., [t], :] = top / bottom[..., None]
+    return out
+
+
+def chunked_linear_attention_of_memory(q, k, v, c):
+    mem = Memory(k, v)
+    n = v.shape[-2]
+    out = torch.empty_like(v)
+    start = 0
+    while start < n:
+        stop = min(start + c, n)
+        a, b, x = (features(q[..., start:stop, :]), features(k[..., start:stop, :]), v[..., start:stop, :])
+        later = torch.arange(stop - start)[:, None] < torch.arange(stop - start)
+        w = torch.einsum("...td,...sd->...ts", a, b).masked_fill(later, 0.0)
+        top, bottom = mem.read(a)
+        out[..., start:stop, :] = (top + w @ x) / (bottom + w.sum(-1)).unsqueeze(-1)
+        mem.write(b, x)
+        start = stop
+    return out
+
+
+def linear_attention_at_once(q, k, v):
+    fk = features(k)
+    weights = features(q)
+    total = (weights * fk.sum(-2, keepdim=True)).sum(-1, keepdim=True)
+    return torch.matmul(weights / total, torch.matmul(fk.mT, v))
+
+
+def recurrent_linear_attention_at_once(q, k, v):
+    fq, fk = (features(q), features(k))
+    S, z = (0, 0)
+    outs = []
+    for t in range(q.shape[-2]):
+        qt, kt, vt = (fq[..., t : t + 1, :], fk[..., t : t + 1, :], v[..., t : t + 1, :])
+        S = S + kt.transpose(-1, -2) @ vt
+        z = z + kt.transpose(-1, -2)
+        outs.append(qt @ S / (qt @ z))
+    return torch.cat(outs, dim=-2)
+
+
+def chunked_linear_attention_at_once(q, k, v, c):
+    n = v.shape[-2]
+    c = min(c, n)
+    extra = -n % c
+    a, b, x = (F.pad(y, (0, 0, 0, extra)).unflatten(-2, (-1, c)) for y in (features(q), features(k), v))
+    S = b.mT @ x
+    S = S.cumsum(-3) - S
+    z = b.sum(-2, keepdim=True)
+    z = z.cumsum(-3) - z
+    tri = (a @ b.mT).tril()
+    top = (a @ S + tri @ x).flatten(-3, -2)[..., :n, :]
+    bottom = ((a * z).sum(-1, keepdim=True) + tri.sum(-1, keepdim=True)).flatten(-3, -2)[..., :n, :]
+    return top / bottom
+
+
 linear_attention = {
     "einsum; in place; float64": (linear_by_einsum, recurrent_in_place, chunked_in_float64),
     "ones beside the values": (linear_with_ones, recurrent_with_ones, chunked_with_ones),
     "a sum; cumulative sums; chunks as a batch": (linear_by_sum, recurrent_by_cumsum, chunked_all_at_once),
+    "a memory that is written and read": (
+        linear_attention_of_memory,
+        recurrent_linear_attention_of_memory,
+        chunked_linear_attention_of_memory,
+    ),
+    "all chunks at once, padded": (
+        linear_attention_at_once,
+        recurrent_linear_attention_at_once,
+        chunked_linear_attention_at_once,
+    ),
 }
 
 cost_of_all = {

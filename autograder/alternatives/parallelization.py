@@ -1,8 +1,11 @@
 """Right answers of unit 01 in other styles: loops, einsum, in place on own tensors, trees, formulas derived and counted."""
 
 import math
+from itertools import accumulate
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 
 def rnn_in_place(x, w_x, w_h, bias):
@@ -38,11 +41,43 @@ def rnn_recursive(x, w_x, w_h, bias):
     return torch.cat([before, torch.tanh(x[:, -1] @ w_x + last @ w_h + bias)[:, None]], dim=1)
 
 
+def rnn_encoder_accumulated(x, w_x, w_h, bias):
+    weights = torch.cat([w_x, w_h])
+    h0 = x.new_zeros(len(x), w_h.size(1))
+
+    def cell(h, token):
+        return torch.tanh(torch.addmm(bias, torch.cat([token, h], dim=-1), weights))
+
+    return torch.stack(list(accumulate(x.unbind(1), cell, initial=h0))[1:], 1)
+
+
+class Cell(nn.Module):
+    def __init__(self, w_x, w_h, bias):
+        super().__init__()
+        self.w_x, self.w_h, self.bias = (w_x, w_h, bias)
+
+    def forward(self, token, state=None):
+        z = torch.einsum("bi,ij->bj", token, self.w_x) + self.bias
+        if state is not None:
+            z = z + torch.einsum("bi,ij->bj", state, self.w_h)
+        return torch.tanh(z)
+
+
+def rnn_encoder_of_cells(x, w_x, w_h, bias):
+    cell, state, out = (Cell(w_x, w_h, bias), None, [])
+    for token in x.transpose(0, 1):
+        state = cell(token, state)
+        out.append(state.unsqueeze(1))
+    return torch.cat(out, dim=1)
+
+
 rnn_encoder = {
     "in place": rnn_in_place,
     "inputs projected first, with einsum": rnn_projected_first,
     "both weights in one product": rnn_joined_weights,
     "recursive": rnn_recursive,
+    "accumulate, weights in one": rnn_encoder_accumulated,
+    "a module for the cell": rnn_encoder_of_cells,
 }
 
 
@@ -88,6 +123,42 @@ def all_by_vmap(q, k, v):
     return torch.vmap(lambda query: torch.softmax(k @ query / math.sqrt(len(query)), dim=0) @ v)(q)
 
 
+def attention_one_token_turned(q, k, v, i):
+    query = q[i] * k.shape[1] ** (-0.5)
+    s = k.new_empty(k.shape[0])
+    for j, key in enumerate(k):
+        s[j] = torch.dot(key, query)
+    log_alpha = s - s.logsumexp(0)
+    c = torch.zeros_like(v[0])
+    for j in range(len(s)):
+        c.add_(log_alpha[j].exp() * v[j])
+    return c
+
+
+def attention_all_tokens_turned(q, k, v):
+    table = k @ (q * q.shape[1] ** (-0.5)).T
+    weights = torch.exp(table - torch.logsumexp(table, dim=0))
+    return (v.T @ weights).T
+
+
+def attention_one_token_mapped(q, k, v, i):
+    scores = torch.tensor([], dtype=q.dtype, device=q.device)
+    for j in range(len(k)):
+        scores = torch.cat([scores, (k[j] @ q[i] / math.sqrt(len(q[i]))).reshape(1)])
+    alpha, c = (F.softmax(scores, 0), torch.zeros_like(v[0]))
+    for j in reversed(range(len(v))):
+        c = torch.add(c, alpha[j] * v[j])
+    return c
+
+
+def attention_all_tokens_mapped(q, k, v):
+
+    def one(row):
+        return torch.softmax(k @ row / math.sqrt(row.shape[0]), dim=0) @ v
+
+    return torch.vmap(one)(q)
+
+
 attention_one_token = {
     "a loop over keys; einsum": (token_by_loop, all_with_own_softmax),
     "Python numbers; broadcasting": (token_in_python, all_by_broadcasting),
@@ -96,6 +167,8 @@ attention_one_token = {
         lambda q, k, v, i: (torch.softmax(q @ k.T / math.sqrt(q.shape[1]), dim=1) @ v)[i],
         lambda q, k, v: torch.softmax((q.double() @ k.double().T) / math.sqrt(q.shape[1]), dim=1) @ v.double(),
     ),
+    "the table turned; logsumexp": (attention_one_token_turned, attention_all_tokens_turned),
+    "a growing tensor; vmap": (attention_one_token_mapped, attention_all_tokens_mapped),
 }
 
 
@@ -129,7 +202,7 @@ def rnn_schedule_by_loops(layers, n):
 
 
 def writing_by_loops(layers, n):
-    steps, step = torch.zeros(layers, n), 0
+    steps, step = torch.zeros(layers, n, dtype=torch.long), 0
     for token in range(n):
         for layer in range(layers):
             step += 1
@@ -137,15 +210,29 @@ def writing_by_loops(layers, n):
     return steps
 
 
+def rnn_schedule_in_int32(layers, n):
+    ones = torch.ones(layers, n, dtype=torch.int32)
+    return torch.cumsum(ones, 0, dtype=torch.int32) + torch.cumsum(ones, 1, dtype=torch.int32) - 1
+
+
+def transformer_schedule_in_int32(layers, n):
+    return torch.arange(1, layers + 1, dtype=torch.int32).view(-1, 1).expand(-1, n)
+
+
+def writing_schedule_in_int32(layers, n):
+    return torch.stack(torch.arange(1, n * layers + 1, dtype=torch.int32).split(layers), dim=1)
+
+
 layers_in_sequence = {
     "cell by cell": (
         rnn_schedule_by_loops, lambda layers, n: torch.tensor([[layer + 1] * n for layer in range(layers)]), writing_by_loops,
     ),
     "sums and reshapes": (
-        lambda layers, n: torch.ones(layers, n).cumsum(0) + torch.ones(layers, n).cumsum(1) - 1,
-        lambda layers, n: torch.ones(layers, n).cumsum(0),
+        lambda layers, n: (torch.ones(layers, n).cumsum(0) + torch.ones(layers, n).cumsum(1) - 1).long(),
+        lambda layers, n: torch.ones(layers, n, dtype=torch.long).cumsum(0),
         lambda layers, n: torch.arange(1, n * layers + 1).view(n, layers).T,
     ),
+    "sums of int32": (rnn_schedule_in_int32, transformer_schedule_in_int32, writing_schedule_in_int32),
 }  # fmt: skip
 
 
@@ -169,7 +256,7 @@ def joined_in_place(task, n, size, order):
         start, stop = chunk * size, min((chunk + 1) * size, n)
         rows = task(start, stop)
         if output is None:
-            output = torch.empty(n, rows.shape[1])
+            output = rows.new_empty(n, rows.shape[1])
         output[start:stop] = rows
     return output
 
@@ -177,7 +264,7 @@ def joined_in_place(task, n, size, order):
 def joined_from_a_list(task, n, size, order):
     parts = [None] * math.ceil(n / size)
     for chunk in order:
-        parts[chunk] = task(chunk * size, chunk * size + size)
+        parts[chunk] = task(chunk * size, min(chunk * size + size, n))
     return torch.cat(parts)
 
 
@@ -186,10 +273,24 @@ def joined_by_sorting(task, n, size, order):
     return torch.cat([rows for _, rows in sorted(done, key=lambda pair: pair[0])], dim=0)
 
 
+def attention_chunk_by_linear(q, k, v, start, stop):
+    scores = F.linear(q.narrow(0, start, stop - start), k)
+    scores.mul_(1 / math.sqrt(k.size(1)))
+    scores = torch.exp(scores - scores.amax(dim=1, keepdim=True))
+    return scores @ v / scores.sum(dim=1, keepdim=True)
+
+
+def chunked_attention_by_linear(task, n, size, order):
+    starts = list(range(0, n, size))
+    pairs = [(c, task(starts[c], n if c == len(starts) - 1 else starts[c + 1])) for c in order]
+    return torch.cat([rows for _, rows in sorted(pairs, key=lambda pair: pair[0])])
+
+
 chunked_attention = {
     "row by row; in place": (chunk_row_by_row, joined_in_place),
     "einsum; a list with holes": (chunk_by_einsum, joined_from_a_list),
     "float64; sorted afterwards": (chunk_with_narrow, joined_by_sorting),
+    "F.linear; pairs sorted": (attention_chunk_by_linear, chunked_attention_by_linear),
 }
 
 
@@ -301,6 +402,41 @@ def scan_up_and_down(operator, elements):
     return rows
 
 
+def combine_by_halves(first, second):
+    scale, shift = second.unbind(-1)
+    a, b = first.unbind(-1)
+    return torch.stack((a * scale, torch.addcmul(shift, scale, b)), -1)
+
+
+def associative_scan_by_halves(operator, elements):
+    n = elements.shape[0]
+    if n < 2:
+        return elements.clone()
+    middle = (n + 1) // 2
+    left, right = (associative_scan_by_halves(operator, part) for part in (elements[:middle], elements[middle:]))
+    return torch.cat((left, operator(left[-1:].expand_as(right), right)))
+
+
+def combine_of_trees(first, second):
+    out = first * second[..., :1]
+    out[..., 1] += second[..., 1]
+    return out
+
+
+def associative_scan_of_trees(operator, elements):
+    n = elements.size(0)
+    if n <= 1:
+        return elements
+    even = elements[: n - n % 2]
+    odd_rows = associative_scan_of_trees(operator, operator(even[0::2], even[1::2]))
+    out = elements.clone()
+    out[1::2] = odd_rows
+    if n > 2:
+        others = elements[2::2]
+        out[2::2] = operator(odd_rows[: len(others)], others)
+    return out
+
+
 associative_scan = {
     "in place; halves": (combine_in_place, scan_by_halves),
     "as matrices; odd and even": (combine_as_matrices, scan_odd_even),
@@ -308,6 +444,8 @@ associative_scan = {
     "in place; in place": (combine_in_place, scan_in_place),
     "as matrices; Sklansky": (combine_as_matrices, scan_of_blocks),
     "addcmul; Blelloch": (combine_with_cat, scan_up_and_down),
+    "addcmul; halves, repeated rows": (combine_by_halves, associative_scan_by_halves),
+    "in place of its own; a tree for any n": (combine_of_trees, associative_scan_of_trees),
 }
 
 

@@ -10,7 +10,9 @@ from torch import Generator, Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .cases import Drawn
+from .compare import TOLERANCE, agree, in_float64, tolerance
 from .misconceptions import Misconception
+from .observe import Observation
 from .rules import Property
 
 NO_FUSED_ATTENTION = (
@@ -69,3 +71,54 @@ def visible_mask(*shape: int, empty_row: int | None = None) -> Drawn:
         return mask
 
     return Drawn(draw)
+
+
+def in_single_precision(reference: Callable) -> Misconception:
+    """The right answer, with float32 on the way of float64 inputs: right to seven digits, and to no more."""
+
+    def rounded(*args: Any) -> Any:
+        return reference(*tree_map(lambda x: x.float() if isinstance(x, Tensor) and x.is_floating_point() else x, args))
+
+    def shown(seen: Observation) -> bool:
+        exact, single = TOLERANCE[torch.float64], TOLERANCE[torch.float32]
+        right = reference(*tree_map(in_float64, seen.args))
+        return (
+            tolerance(seen.args) == exact and agree(seen.output, right, single) and not agree(seen.output, right, exact)
+        )
+
+    return Misconception(
+        "rounded to float32 on the way", rounded,
+        "The inputs are float64, and your output is right to about seven digits only. `torch.zeros(…)` and `torch.tensor(…)` make float32 where "
+        "nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        shown,
+    )  # fmt: skip
+
+
+def written_for_one_batch_axis(reference: Callable) -> Misconception:
+    """The right answer where there is exactly one batch axis."""
+
+    def three_axes(first: Tensor, *others: Any) -> Any:
+        _b, _n, _d = first.shape
+        return reference(first, *others)
+
+    return Misconception(
+        "written for exactly one batch axis", three_axes,
+        "Three names for `q.shape` fit a single batch axis. `*batch` means none, one or several: take sizes from the end, `q.shape[-2:]`, and "
+        "let the axes before them be.",
+        raises="ValueError",
+    )  # fmt: skip
+
+
+def written_without_a_batch(reference: Callable) -> Misconception:
+    """The right answer where there is no batch axis."""
+
+    def two_axes(first: Tensor, *others: Any) -> Any:
+        _n, _d = first.shape
+        return reference(first, *others)
+
+    return Misconception(
+        "written without a batch", two_axes,
+        "Two names for `q.shape` fit a single sequence. `*batch` means none, one or several axes in front: take sizes from the end, "
+        "`q.shape[-2:]`, and let the axes before them be.",
+        raises="ValueError",
+    )  # fmt: skip

@@ -23,6 +23,8 @@
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about two hours and a half, and 20 points to earn.
+#
+# **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -56,7 +58,7 @@ setup()
 # **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$, $\tanh(0.38) = 0.36$,
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
-# **Before you write:** you have as many processors as you like. Which of the four states in the picture can be computed first? Which second?
+# **Before you write:** you have as many processors as you like. Which of the four states $h_1 … h_4$ in the picture can be computed first? Which second?
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])
@@ -68,7 +70,7 @@ def rnn_encoder(
     w_h: Float[Tensor, "d d"],
     bias: Float[Tensor, "d"],
 ) -> Float[Tensor, "b n d"]:
-    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN`."""
+    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN`, `nn.RNNCell` and their like."""
     ### BEGIN SOLUTION
     state = torch.zeros(x.shape[0], w_h.shape[0], dtype=x.dtype, device=x.device)
     states = []
@@ -105,7 +107,7 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # ### 1.2 One token, then all of them  ●●○ · 25 min · 3 points
 #
 # **Attention** gets at the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the keys of all tokens. The
-# scores become weights that sum to 1, and the output is the mean of the values with these weights:
+# scores become weights that sum to 1, and the output is the mean of the values with these weights. Queries and keys have $d$ entries:
 #
 # $$s_j = \frac{q_i \cdot k_j}{\sqrt d}, \qquad \alpha = \operatorname{softmax}(s), \qquad c_i = \sum_j \alpha_j v_j$$
 #
@@ -115,12 +117,12 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 #
 # Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with each other. So write it twice:
 #
-# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter;
+# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (Row $i$ of (b) would be right too, but you would learn nothing.)
 #
-# **(b)** for all tokens, as two matrix products. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
+# **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
 # then times $V$.
 #
-# The check of (b) counts the tensor operations that PyTorch is asked for. Their number may not grow with $n$.
+# The check of (b) counts the tensor operations that PyTorch is asked for. Their number must not grow with $n$.
 #
 # **Predict:** for 64 tokens and 48 keys, how many operations does a loop over the tokens ask for? And (b)?
 
@@ -176,8 +178,9 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 # %% [markdown]
 # **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
 #
-# **Predict first:** a layer of attention takes $4 n^2 d$ floating-point operations, an RNN layer $4 n d^2$. With $d = 64$ and $n = 256$ that
-# is four times as much for attention. Which one is faster?
+# **Predict first:** a multiplication and an addition are 2 operations. Attention makes $n^2$ scores of $d$ products each, and mixes $n$ values for each of $n$ tokens: together
+# $4 n^2 d$. A step of the RNN is two products of a row with a $d \times d$ matrix: $4 n d^2$ for all. With $d = 64$ and $n = 256$ that is four times as much for
+# attention. Which one is faster?
 
 # %%
 plots.time_over_length(rnn_encoder, attention_all_tokens)
@@ -191,7 +194,7 @@ plots.time_over_length(rnn_encoder, attention_all_tokens)
 # ### 1.3 The longest chain  ●●○ · 15 min · 2 points
 #
 # How fast could a model run on a machine with *unlimited* processors? Then only waiting counts. Draw a cell for every token in every layer, and an arrow
-# from each cell to those that read it. Let every cell take one step. The **critical path** is the longest chain of cells that wait for each other. No
+# from each cell to those that read it. **Every cell takes one step.** The **critical path** is the longest chain of cells that wait for each other. No
 # machine can be faster.
 #
 # In the picture a number is the first step in which a cell can run: one more than the largest number among the cells that it reads. Cells with the
@@ -207,8 +210,9 @@ plots.dependency_graphs(n=5, layers=3)
 #
 # 1. of an RNN with one layer that reads $n$ tokens,
 # 2. of a stacked RNN with $L$ layers that reads $n$ tokens,
-# 3. of a Transformer with $L$ layers that reads $n$ tokens (an encoder, or any Transformer in training),
-# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token written is the next input.
+# 3. of a Transformer with $L$ layers that reads $n$ tokens (an encoder, or any Transformer in training, where the whole text is known: section 1.5),
+# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token written is the next input. (Column $t$ of the
+#    picture is the pass that writes token $t$. The start token is the input of the first column, and has no column of its own.)
 #
 # **By hand:** the four pictures say 5, 7, 3 and 15. Several formulas give these numbers. Try yours with $n = 1$ and with $L = 1$.
 
@@ -262,7 +266,10 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # ### 1.4 Who runs with whom  ●●○ · 15 min · 2 points
 #
 # The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers with a row for each layer
-# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can.
+# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. (Here `layers` comes first, as rows do.)
+#
+# When a Transformer writes, layer 1 of a token reads the token that was written before it, and that comes out of the *top* layer. Each higher layer reads the layer
+# below it. The check is called `layers_in_sequence`.
 #
 # **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3. Layer 2 needs layer 1 at the same token and itself at the token before:
 # steps 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.
@@ -372,8 +379,8 @@ plots.schedules({
 #
 # For a Transformer language model and a text of **128 tokens**, return two numbers:
 #
-# 1. how many forward passes it takes to train on all its 128 positions once,
-# 2. how many it takes to write 128 tokens.
+# 1. how many forward passes it takes to train on it once, so that each of the 128 tokens is predicted from those before it (the first from a start token),
+# 2. how many it takes to write 128 tokens, from a start token alone.
 
 # %% nbgrader={"grade": false, "grade_id": "forward_passes", "locked": false, "schema_version": 3, "solution": true}
 def forward_passes() -> tuple[int, int]:
@@ -400,10 +407,12 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 # **By hand.** $n = 10$ queries in chunks of 4: rows 0–3, 4–7 and 8–9. That is $\lceil 10/4 \rceil = 3$ chunks, and the last is short. A chunk's table of scores is $4 \times m$ instead of $10 \times m$, so it
 # also needs less memory.
 #
-# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make.)
+# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make: the scores of
+# the other rows have no place in it.)
 #
-# **(b)** What the office does: call `task(start, stop)` for every chunk, in the given `order`, and put the results where they belong. `order = [2, 0, 1]` means that chunk 2 is computed
-# first. Workers finish when they like, so the order must not change the result.
+# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk, in the given `order`, and put the results where they belong. `order` holds the
+# number of every chunk once; `order = [2, 0, 1]` means that chunk 2 is computed first. The last chunk may be short: its `stop` is $n$, not more. Workers finish when they like, so the
+# order must not change the result.
 
 # %% nbgrader={"grade": false, "grade_id": "chunked_attention", "locked": false, "schema_version": 3, "solution": true}
 def attention_chunk(
@@ -476,7 +485,8 @@ plots.pipeline_charts(layers=4, micro_batches=[1, 4])
 # %% [markdown]
 # **By hand.** $L = 4$, $M = 4$: 7 steps. Of the 4 · 7 = 28 places 16 are used and 12 are idle: a fraction of 12/28 = 3/7 = 0.43.
 #
-# Count the steps until the last micro-batch has left the last device, and the fraction of all device time that is idle.
+# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and which fraction of all device time is idle, with all its digits. Only the forward pass
+# counts, and each layer takes one step for a micro-batch.
 
 # %% nbgrader={"grade": false, "grade_id": "pipeline_steps", "locked": false, "schema_version": 3, "solution": true}
 def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
@@ -528,10 +538,12 @@ plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: 
 # %% [markdown]
 # **(a)** Write `combine`. A step is the last axis of a tensor: `step[..., 0]` is $a$ and `step[..., 1]` is $b$. It combines any number of pairs at once.
 #
-# **(b)** Write the scan for *any* associative operator: `operator(first, second)` takes two tensors of one shape, with an element a row, and combines them row by row. Row $i$ of the result is elements $0 \ldots i$ combined, element $i$
-# included. What comes earlier stands on the left: the operator need not be commutative.
+# **(b)** Write the scan for *any* associative operator: `operator(first, second)` takes two tensors of the same shape and combines row 0 with row 0, row 1 with row 1, and so on: each row is an element. (Don't rely on broadcasting: repeat a
+# row where you need it often.) Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included. What comes earlier stands on the left: the operator need not be commutative. For a
+# recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.
 #
-# The check's operator carries a counter along, one more than the larger of its two inputs. So the check can read from your output how **deep** operators were nested. The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
+# Only the **depth** counts: how many operators stand one inside the other in a result, $x \circ (y \circ z)$ having depth 2. Many small calls are fine. (The check measures it with an operator that writes
+# into the last column of each row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
 # accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
 #
 # **Predict:** how many rounds for 200 elements? And for 200 000?
@@ -634,6 +646,6 @@ plots.gflops_ladder(matmul_gflops)
 # - Within a layer of **attention** all tokens run at once, as two matrix products. The price is $n^2$ work.
 # - **Chunks** of queries can be computed anywhere, in any order. Each needs all keys and values.
 # - A **pipeline** of layers is idle for $(L - 1)/(M + L - 1)$ of its time.
-# - A recurrence can be **scanned** in $\lceil \log_2 n \rceil$ rounds if its steps combine into steps: linear ones do, tanh steps don't.
+# - A recurrence can be **scanned** in $\lceil \log_2 n \rceil$ rounds if two steps combine into one object of the same size: linear ones do, tanh steps don't.
 #
 # **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.

@@ -11,8 +11,8 @@
 #
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/10_beyond_quadratic/10_beyond_quadratic.ipynb)
 #
-# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens nobody minds. At 100 000 tokens it
-# is all that anybody minds. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets.
+# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100 000 tokens it costs
+# more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets.
 #
 # **After this unit you can**
 # - compute attention in a band in $O(n\,w\,d)$, with global tokens where news has to travel far;
@@ -24,7 +24,10 @@
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
 # output is not enough here. A hidden $n \times n$ matrix is found. You have about two and a half hours, and 20 points to earn.
 #
-# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $c$ tokens in a chunk.
+# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and compute in their dtype (the checks also
+# use float64). Scores may be large. All functions of PyTorch may be used.
+#
+# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries. In 10.3 a query has $c$ slots; in 10.5 a chunk has $c$ tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -56,8 +59,11 @@ setup()
 plots.attention_patterns(n=25, w=2, g=1)
 
 # %% [markdown]
-# A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work the
-# scores outside the band must never be made. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
+# A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work, never
+# compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
+#
+# Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$.
+# Any $w \ge 0$ may come: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
 # has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
@@ -112,9 +118,14 @@ check.local_attention(local_attention, points=4, cases=hidden.local_attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** Both lines compute the same output. The exponent in the legend is the slope of the line: 2 means that twice the length costs
-# four times as much. (Your prediction: 4096/257, about 16 times fewer; and the work doubles.) If you gathered keys, your largest tensor holds $n(2w + 1)d$
-# numbers: here it beats $n^2$ only from $n = 17 \cdot 16 = 272$ on.
+# **Measure it.** Both lines compute the same output, here with $w = 8$ and $d = 16$. The exponent in the legend is the slope of the line: 2 means that twice the
+# length costs four times as much. If you gathered keys, your largest tensor holds $n(2w + 1)d$ numbers. With these sizes it is smaller than $n^2$ only from
+# $n = 17 \cdot 16 = 272$ on.
+#
+# <details><summary>Your prediction</summary>
+#
+# $4096/257$: about 16 times fewer. And the work doubles.
+# </details>
 
 # %%
 torch.manual_seed(0)
@@ -128,7 +139,7 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 # two steps apart. A classification token is a natural choice.
 #
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
-# too. It is one key, and gets one share.
+# too. It is one key, and gets one share. Any $g$ from 0 (a window alone) to $n$ (full attention) may come.
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
@@ -189,7 +200,7 @@ plots.hops(global_local_attention, n=64, w=4)
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. In two layers a token reaches
 # at most (keys it reads) × (keys those read) tokens. For $n$ tokens it must read at least $\sqrt n$. So $n\sqrt n$ pairs is the least possible, and
-# the strided pattern of Sparse Transformers (Child et al., 2019) comes within a factor of 3. Write $s = \lceil\sqrt n\,\rceil$. Token $i$ reads
+# the strided pattern of Sparse Transformers (Child et al., 2019) needs less than three times as many. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
 # - its **column**: all $j$ with $i - j$ divisible by $s$.
@@ -197,14 +208,21 @@ plots.hops(global_local_attention, n=64, w=4)
 # Column first, then window: jump to the neighbourhood, then walk.
 #
 # **By hand.** $n = 16$, $s = 4$. Token 5 reads 2, 3, …, 8 and of its column 1, 9, 13 as well: 10 keys. To hear of token 15 it reads 13, which reads
-# 15. Why is a window of $s/2$ to each side not enough? (Look at the ends.)
+# 15. Why is a window of $s/2$ to each side not enough?
+#
+# <details><summary>Look at the ends</summary>
+#
+# In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But with $n = 16$ token 0 has the column 0, 4, 8, 12, and with a window of 2 token 12 reads up
+# to 14. Nobody whom token 0 reads reads token 15.
+# </details>
 #
 # **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the points if it has four
 # properties: different keys from $0 … n-1$ in each list; every token reads itself; no token reads more than $3\lceil\sqrt n\,\rceil$ keys; two
-# layers connect every pair.
+# layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the strided pattern is one of several that keep it.)
 #
-# **(b)** `gathered_attention` computes attention for *any* pattern. It is given as a table: `keys[i]` holds the keys of query $i$, and
-# `allowed[i]` says which slots are taken. (The lists have different lengths, so short rows are filled up with slots that are not allowed.)
+# **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table with $c$ slots a row: `keys[i]` holds the keys of query $i$, and
+# `allowed[i]` says which slots count. The lists have different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
+# $0 … m-1$. Every row has at least one slot that is allowed. The rules of 10.1 hold: no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
 
 # %% nbgrader={"grade": false, "grade_id": "strided_sparse", "locked": false, "schema_version": 3, "solution": true}
 def strided_keys(n: int) -> list[list[int]]:
@@ -277,7 +295,8 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper calls $r$ by the name $k$. That letter is taken here.)
+# (The paper calls $r$ by the name $k$. That letter is taken here. In the code the two matrices are `e` and `f`, for `F` is `torch.nn.functional` there.) No tensor of $n \times m$
+# elements may be made. PyTorch's own `F.scaled_dot_product_attention` may be used.
 #
 # **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2 and 15: two summaries of two keys
 # each. $E$ stands on the *left*: it mixes rows, that is positions. A matrix on the right would mix features, and the list would be as long as before.
@@ -286,7 +305,7 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 plots.summary_shapes(n=12, r=3, d=4)
 
 # %% [markdown]
-# **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could such a layer be used in a model that writes a text token by token?
+# **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could a model that writes a text, one token after the other, use such a layer?
 
 # %% nbgrader={"grade": false, "grade_id": "low_rank_attention", "locked": false, "schema_version": 3, "solution": true}
 def low_rank_attention(
@@ -342,7 +361,8 @@ plots.brackets(n=10, d=3)
 
 # %% [markdown]
 # The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1. So $\varphi$ must be positive, for instance
-# $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the sum of its weights, the **normaliser**:
+# $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the sum of its weights, the **normaliser**. There is no $1/\sqrt d$: it
+# was there for the softmax. And nothing is added to the normaliser: $\varphi$ is positive, so it is never 0. (The paper's code adds a small number, which shows where all features are small.)
 #
 # $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad z = \sum_j \varphi(k_j)$$
 #
@@ -355,10 +375,12 @@ plots.brackets(n=10, d=3)
 #
 # $$S_t = S_{t-1} + \varphi(k_t)^\top v_t, \qquad z_t = z_{t-1} + \varphi(k_t), \qquad \text{out}_t = \frac{\varphi(q_t)\,S_t}{\varphi(q_t) \cdot z_t}$$
 #
-# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself.
+# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
+# Cumulative sums over the tokens count too, if the work stays $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
 #
 # **(c)** `chunked_linear_attention`, the middle way that is used in practice. Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
-# the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state.
+# the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts your calls
+# of PyTorch: about $n/c$ steps, not $n$. Fewer are fine, such as all chunks at once. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}
 def phi(x):
@@ -397,7 +419,7 @@ def recurrent_linear_attention(
 def chunked_linear_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], c: int
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The causal form in chunks of c tokens (the last may be shorter): O(n d² + n c d), n/c steps."""
+    """The causal form in chunks of c tokens (the last may be shorter), in n/c steps or fewer."""
     ### BEGIN SOLUTION
     q, k = phi(q), phi(k)
     state = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
@@ -490,12 +512,13 @@ plots.blurred_weights(n=12, d=16)
 #
 # - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends;
 # - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$ keys;
-# - **strided**: $n$ is a square number, and every token has as many slots as one in the middle reads keys (10.3);
+# - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that many slots;
 # - **low rank**: the two projections count;
 # - **linear**: the form of 10.5 (a);
 # - **chunked**: $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles.
 #
-# **Check by hand.** For $n = 16$ and $d = 1$: full 1024; local ($w = 1$) 192; strided 640; low rank ($r = 2$) 256; linear 64.
+# **Check by hand.** For $n = 16$ and $d = 2$: full 2048; local ($w = 1$) 384; local and global ($w = 1$, $g = 2$) 816; strided 1280; low rank ($r = 2$) 512; linear 256;
+# chunked ($c = 4$) 768.
 
 # %% nbgrader={"grade": false, "grade_id": "cost_of_all", "locked": false, "schema_version": 3, "solution": true}
 def local_flops(n: int, d: int, w: int) -> int:

@@ -1,14 +1,16 @@
 """Checks of linear attention in its three forms. The work is counted: quadratic attention sold as linear is found."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, sized
+from helpers.engine.cases import Case, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
+from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import linear_attention as reference
 from .sparse import all_pairs_scored, square_made
@@ -38,7 +40,51 @@ def _by_rows(q, k, v, causal=False) -> Tensor:
     return torch.cat([row @ v[..., :end, :] / row.sum(-1, keepdim=True) for row, end in rows], dim=-2)
 
 
+def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
+    """Features near e^−5: a normaliser so small that a number added to it shows."""
+    q, k = (normal(length, d, mean=-5, dtype=torch.float64) for length in (n, m))
+    return given("inputs near −5, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
+
+
+def _number_added(normaliser) -> Callable:
+    """A mark: the normaliser that the output implies is too large, by the same number in every row."""
+
+    def shown(seen: Observation) -> bool:
+        above, below = normaliser(*(x.double() for x in seen.args[:3]))
+        extra = above / seen.output.double() - below
+        return bool(extra.min() > 0 and extra.max() - extra.min() < 0.05 * extra.max())
+
+    return shown
+
+
+EPSILON_HINT = (
+    "φ is positive everywhere, so the normaliser is never 0 and needs no help. Where all features are small, the number that you add is larger "
+    "than the normaliser itself, and the weights sum to much less than 1."
+)
+SCALE_HINT = "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
+
+
+def _scaled(q) -> Tensor:
+    return q / math.sqrt(q.shape[-1])
+
+
 # -------------------------------------------------------------------------------------------------- all tokens at once
+
+
+def _parts(q, k, v) -> tuple[Tensor, Tensor]:
+    """Above and below the fraction bar."""
+    q, k = _phi(q), _phi(k)
+    return q @ (k.mT @ v), (q * k.sum(-2, keepdim=True)).sum(-1, keepdim=True)
+
+
+def normaliser_axis_from_the_front(q, k, v) -> Tensor:
+    above, below = _parts(q, k, v)
+    return above / below.squeeze(-1).unsqueeze(1)
+
+
+def with_a_small_number(q, k, v) -> Tensor:
+    above, below = _parts(q, k, v)
+    return above / (below + 1e-6)
 
 
 def one_normaliser(q, k, v) -> Tensor:
@@ -61,6 +107,7 @@ _all_at_once = Check(
     cases=[
         sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64),
         sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
+        far_below_zero(4, 6, 3, 5),
     ],
     misconceptions=[
         Misconception(
@@ -116,9 +163,21 @@ _all_at_once = Check(
         ),
         Misconception(
             "divided by √d before the feature map",
-            lambda q, k, v: _ratio(_phi(q / math.sqrt(q.shape[-1])), _phi(k / math.sqrt(q.shape[-1])), v),
-            "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale.",
+            lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
         ),
+        Misconception(
+            "the queries divided by √d before the feature map", lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
+        ),
+        Misconception("a small number added to the normaliser", with_a_small_number, EPSILON_HINT, _number_added(_parts)),
+        Misconception(
+            "the normaliser's axis counted from the front", normaliser_axis_from_the_front,
+            "The normaliser is one number a row, (…, n, 1): its new axis is the last. `unsqueeze(1)` is that only where no batch stands in front; "
+            "`unsqueeze(-1)` always is.",
+            raises="RuntimeError",
+        ),
+        in_single_precision(reference.linear_attention),
+        written_for_one_batch_axis(reference.linear_attention),
+        written_without_a_batch(reference.linear_attention),
     ],
 )  # fmt: skip
 
@@ -193,6 +252,44 @@ def recurrent_raw_queries(q, k, v) -> Tensor:
     return _read(q, *_cumulated(q, _phi(k), v))
 
 
+def _causal_parts(q, k, v) -> tuple[Tensor, Tensor]:
+    q, k = _phi(q), _phi(k)
+    states, totals = _cumulated(q, k, v)
+    return (q[..., None, :] @ states).squeeze(-2), (q * totals).sum(-1, keepdim=True)
+
+
+def recurrent_with_a_small_number(q, k, v) -> Tensor:
+    above, below = _causal_parts(q, k, v)
+    return above / (below + 1e-6)
+
+
+def square_state(q, k, v) -> Tensor:
+    k = _phi(k)
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
+    return _read(_phi(q), state + k[..., :1, :].mT @ v[..., :1, :], k)
+
+
+SQUARE_HINT = (
+    "The state sums up φ(k)ᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d."
+)
+
+
+def past_anew(q, k, v) -> Tensor:
+    q, k, rows = _phi(q), _phi(k), []
+    for t in range(q.shape[-2]):
+        past = k[..., : t + 1, :]
+        q_t = q[..., t : t + 1, :]
+        rows.append(q_t @ (past.mT @ v[..., : t + 1, :]) / (q_t * past.sum(-2, keepdim=True)).sum(-1, keepdim=True))
+    return torch.cat(rows, dim=-2)
+
+
+def _sums_anew(seen: Observation) -> bool:
+    q, _, v = seen.args
+    (n, d), d_v = q.shape[-2:], v.shape[-1]
+    again = n * (n + 1) * d * d_v
+    return not square_made(seen) and again <= seen.flops <= again + 4 * n * d * (d_v + 1)
+
+
 def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
     return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
                  max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
@@ -203,6 +300,7 @@ recurrent_linear_attention = Check(
     cases=[
         sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64),
         sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
+        sized(n=1, d=3, d_v=2, label="one token"), far_below_zero(6, 6, 3, 5),
     ],
     misconceptions=[
         Misconception(
@@ -211,13 +309,19 @@ recurrent_linear_attention = Check(
             cost=square_made,
         ),
         Misconception(
+            "the past summed up anew at every token", past_anew,
+            "The state of token t is the state of token t − 1 and one term more. Keep it, and add: then a token costs the same wherever it stands.",
+            cost=_sums_anew,
+        ),
+        Misconception(
             "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
             "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
             cost=all_pairs_scored,
         ),
         Misconception(
-            "causal by masking a full sum", normaliser_of_all_tokens,
-            "The sum over all keys knows the future. Both sums run up to token t: the state and the normaliser.",
+            "the normaliser of all tokens", normaliser_of_all_tokens,
+            "Your normaliser is the sum over *all* keys, the later ones too. Both sums run up to token t: the state and the normaliser. (A list "
+            "that holds one tensor n times, changed in place, holds its last value n times.)",
         ),
         Misconception(
             "not causal: a full sum for every token", lambda q, k, v: _ratio(_phi(q), _phi(k), v),
@@ -259,6 +363,18 @@ recurrent_linear_attention = Check(
             "no feature map on the queries", recurrent_raw_queries,
             "Without φ on the queries the weights can be negative, and the normaliser can pass through 0.",
         ),
+        Misconception(
+            "divided by √d before the feature map",
+            lambda q, k, v: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
+        ),
+        Misconception(
+            "the queries divided by √d before the feature map", lambda q, k, v: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
+        ),
+        Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
+        Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
+        in_single_precision(reference.recurrent_linear_attention),
+        written_for_one_batch_axis(reference.recurrent_linear_attention),
+        written_without_a_batch(reference.recurrent_linear_attention),
     ],
 )  # fmt: skip
 
@@ -295,6 +411,44 @@ def last_chunk_lost(q, k, v, c) -> Tensor:
     return _masked(_phi(q), _phi(k), v) * whole
 
 
+def whole_chunks_joined(q, k, v, c) -> Tensor:
+    right = _masked(_phi(q), _phi(k), v)
+    return torch.cat([right[..., chunk * c : (chunk + 1) * c, :] for chunk in range(q.shape[-2] // c)], dim=-2)
+
+
+def fixed_triangle(q, k, v, c) -> Tensor:
+    right, triangle = _masked(_phi(q), _phi(k), v), torch.ones(c, c, dtype=q.dtype).tril()
+    for q_c, k_c in zip(q.split(c, -2), k.split(c, -2)):
+        (q_c @ k_c.mT) * triangle
+    return right
+
+
+def _two_fractions(q, k, v, c, parts) -> Tensor:
+    """State and triangle with a normaliser each; they are added, and from the second chunk on divided by `parts`."""
+    scores, n = _phi(q) @ _phi(k).mT, q.shape[-2]
+    inside, past = (scores * _chunk_mask(n, c, kind).to(q) for kind in ("boundary", "past"))
+    later = (torch.arange(n) >= c)[:, None]
+    near = inside @ v / inside.sum(-1, keepdim=True)
+    far = past @ v / past.sum(-1, keepdim=True).where(later, torch.ones((), dtype=q.dtype))
+    return torch.where(later, (near + far) / parts, near)
+
+
+def past_anew_at_every_chunk(q, k, v, c) -> Tensor:
+    q, k, outputs = _phi(q), _phi(k), []
+    for start in range(0, q.shape[-2], c):
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        past, inside = k[..., :start, :], (q_c @ k_c.mT).tril()
+        below = (q_c * past.sum(-2, keepdim=True)).sum(-1, keepdim=True) + inside.sum(-1, keepdim=True)
+        outputs.append((q_c @ (past.mT @ v[..., :start, :]) + inside @ v_c) / below)
+    return torch.cat(outputs, dim=-2)
+
+
+def _chunks_anew(seen: Observation) -> bool:
+    q, _, v, c = seen.args
+    again = q.numel() * q.shape[-2] * v.shape[-1] // c  # n²/2c multiply-adds for every entry of the state
+    return not square_made(seen) and 0.9 * again <= seen.flops < 1.5 * again
+
+
 def token_after_token(q, k, v, c) -> Tensor:
     q, k = _phi(q), _phi(k)
     state, total, outputs = 0, 0, []
@@ -309,8 +463,11 @@ def _token_by_token(seen: Observation) -> bool:
     return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
+MOST_PER_CHUNK = 120  # operations: right answers take 20 to 70, and a loop over the 25 tokens of a chunk at least 125
+
+
 def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
-    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=60 * -(-n // c),
+    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=MOST_PER_CHUNK * -(-n // c),
                  max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
                  max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
 
@@ -320,7 +477,9 @@ chunked_linear_attention = Check(
     cases=[
         sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(500, 3, 6, 20),
+        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(525, 3, 6, 25),
+        long_chunks(602, 8, 7, 4), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
+        sized(n=5, d=3, d_v=2, c=1, label="c = 1: a chunk a token"), far_below_zero(7, 7, 3, 5, 2),
     ],
     misconceptions=[
         Misconception(
@@ -377,6 +536,49 @@ chunked_linear_attention = Check(
             "not causal at all", lambda q, k, v, c: _ratio(_phi(q), _phi(k), v),
             "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
         ),
+        Misconception(
+            "the past summed up anew at every chunk", past_anew_at_every_chunk,
+            "The state before a chunk is the state before the last one and that chunk's own sum. Keep it, and add: you sum up all earlier tokens "
+            "again for every chunk, and that grows as n²/c.",
+            cost=_chunks_anew,
+        ),
+        Misconception(
+            "the last short chunk dropped", lambda q, k, v, c: _masked(_phi(q), _phi(k), v)[..., : max(q.shape[-2] // c, 1) * c, :],
+            "n need not be a multiple of c, and n // c rounds down: the tokens of the short last chunk get no output. `split(c)` gives it too.",
+        ),
+        Misconception(
+            "chunks counted by rounding down", whole_chunks_joined,
+            "n // c rounds down: the tokens of a last, shorter chunk get no output, and where c is larger than n there is no chunk at all.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "a triangle of fixed size", fixed_triangle,
+            "The last chunk may be shorter than c, and its triangle with it. `torch.tril` of the scores themselves always fits.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "state and triangle normalised one by one, then added", lambda q, k, v, c: _two_fractions(q, k, v, c, 1),
+            "Two fractions with a denominator each make weights that sum to 2. Add what stands above, add what stands below, then divide once.",
+        ),
+        Misconception(
+            "state and triangle normalised one by one, then averaged", lambda q, k, v, c: _two_fractions(q, k, v, c, 2),
+            "The past and the chunk don't weigh the same. Add what stands above, add what stands below, then divide once.",
+        ),
+        Misconception(
+            "divided by √d before the feature map",
+            lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
+        ),
+        Misconception(
+            "the queries divided by √d before the feature map", lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
+        ),
+        Misconception(
+            "a small number added to the normaliser", lambda q, k, v, c: recurrent_with_a_small_number(q, k, v), EPSILON_HINT,
+            _number_added(_causal_parts),
+        ),
+        Misconception("a state of d × d", lambda q, k, v, c: square_state(q, k, v), SQUARE_HINT, raises="RuntimeError"),
+        in_single_precision(reference.chunked_linear_attention),
+        written_for_one_batch_axis(reference.chunked_linear_attention),
+        written_without_a_batch(reference.chunked_linear_attention),
     ],
 )  # fmt: skip
 

@@ -1,16 +1,18 @@
 """Checks of attention over a summary of the keys and values."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, sized
+from helpers.engine.cases import Case, given, normal, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import attention
+from helpers.engine.observe import Observation
+from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import low_rank
-from .sparse import all_pairs_scored, square_made
+from .sparse import POWERS_HINT, VALUES_HINT, all_pairs_scored, integers, scaled_by_values, square_made
 
 __all__ = ["low_rank_attention"]
 
@@ -21,6 +23,37 @@ def features_projected(q, k, v, e, f):
 
 def scores_projected(q, k, v, e, f) -> Tensor:
     return ((q @ k.mT) @ e.mT / math.sqrt(q.shape[-1])).softmax(-1) @ (f @ v)
+
+
+def values_projected_last(q, k, v, e, f) -> Tensor:
+    return (q @ (e @ k).mT / math.sqrt(q.shape[-1])).softmax(-1) @ f @ v
+
+
+def both_projected_late(q, k, v, e, f) -> Tensor:
+    return ((q @ k.mT) @ e.mT / math.sqrt(q.shape[-1])).softmax(-1) @ f @ v
+
+
+def _exact_work(scores: bool, values: bool) -> Callable:
+    """A mark: an n × m matrix, and the FLOPs of projecting scores (or keys), and of projecting values late (or at once)."""
+
+    def shown(seen: Observation) -> bool:
+        q, k, v, e, _ = seen.args
+        n, m, d, d_v, r = q.shape[-2], *k.shape[-2:], v.shape[-1], len(e)
+        before = n * m * d + n * m * r if scores else r * m * d + n * r * d
+        after = n * r * m + n * m * d_v if values else r * m * d_v + n * r * d_v
+        return square_made(seen) and seen.flops == 2 * (before + after)
+
+    return shown
+
+
+def _summary_overflowed(seen: Observation) -> bool:
+    q, k, _, e, _ = seen.args
+    return bool(seen.output.isnan().any() and (q @ (e @ k).mT).max() / math.sqrt(q.shape[-1]) > 89)
+
+
+def summary_of_powers(q, k, v, e, f) -> Tensor:
+    powers = torch.exp(q @ (e @ k).mT / math.sqrt(q.shape[-1]))
+    return powers / powers.sum(-1, keepdim=True) @ (f @ v)
 
 
 def scores_projected_by_rows(q, k, v, e, f) -> Tensor:
@@ -57,11 +90,24 @@ low_rank_attention = Check(
         sized(n=3, m=5, d=4, d_v=2, r=5, label="r = m = 5"),
         sized(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),
         _long(300, 350, 4, 3, 6), _long(250, 280, 3, 5, 4),
+        sized(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
+        given("scores of some hundred", integers(5, 4), integers(7, 4), normal(7, 3), integers(3, 7, most=6), normal(3, 7)),
+        sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, label="m = 6, r = 2, in float64"),
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × m matrix", scores_projected,
+            "the scores projected instead of the keys", scores_projected,
             "(q kᵀ) Eᵀ = q (E k)ᵀ: the brackets don't change the result, but they change the price. Project the keys before you take scores.",
+            cost=_exact_work(scores=True, values=False),
+        ),
+        Misconception(
+            "the values projected last", values_projected_last,
+            "`weights @ f @ v` is `(weights @ f) @ v`: Python goes from left to right, and weights F is n × m. Put brackets round `f @ v`.",
+            cost=_exact_work(scores=False, values=True),
+        ),
+        Misconception(
+            "a hidden n × m matrix", both_projected_late,
+            "E k and F v have r rows each: make these two first. Whatever meets the queries or the weights after that has r columns, not m.",
             cost=square_made,
         ),
         Misconception(
@@ -117,5 +163,21 @@ low_rank_attention = Check(
             "softmax over the queries", lambda q, k, v, e, f: (q @ (e @ k).mT / math.sqrt(q.shape[-1])).softmax(-2) @ (f @ v),
             "Each query shares its attention out over the r summaries: the last axis of (…, n, r).",
         ),
+        Misconception(
+            "the rows of E and F made to sum to 1",
+            lambda q, k, v, e, f: attention(q, e / e.sum(-1, keepdim=True) @ k, f / f.sum(-1, keepdim=True) @ v),
+            "E and F are learned, and used as they are. Means are one choice of them; their rows need not sum to anything.",
+        ),
+        Misconception(
+            "a softmax on E and F", lambda q, k, v, e, f: attention(q, e.softmax(-1) @ k, f.softmax(-1) @ v),
+            "E and F are learned, and used as they are: their entries may be negative, and their rows need not sum to 1.",
+        ),
+        Misconception(
+            "scaled by the width of the values", lambda q, k, v, e, f: attention(scaled_by_values(q, v), e @ k, f @ v), VALUES_HINT
+        ),
+        Misconception("powers that overflow", summary_of_powers, POWERS_HINT, _summary_overflowed),
+        in_single_precision(low_rank.low_rank_attention),
+        written_for_one_batch_axis(low_rank.low_rank_attention),
+        written_without_a_batch(low_rank.low_rank_attention),
     ],
 )  # fmt: skip

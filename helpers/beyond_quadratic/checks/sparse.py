@@ -9,7 +9,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.observe import Observation
-from helpers.engine.slips import attention
+from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import sparse
 
@@ -34,6 +34,53 @@ def all_pairs_scored(seen: Observation) -> bool:
     return not square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
 
 
+def scores_of_all_pairs(seen: Observation) -> bool:
+    """Whether all n · m scores were computed at once: by matrix products, or as products of single numbers."""
+    q, k = seen.args[:2]
+    work = q.numel() * k.shape[-2]
+    return square_made(seen) and (seen.flops >= 2 * work or seen.largest >= work)
+
+
+def overflowed(seen: Observation) -> bool:
+    """Whether an output is NaN where some score is more than a power of float32 can hold."""
+    q, k = seen.args[:2]
+    return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[-1]) > 89)
+
+
+def integers(*shape: int, most: int = 30) -> Drawn:
+    """Whole numbers from −most to most: at d = 4 the scores are exact in float32, and run into the hundreds."""
+    return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
+
+
+def scaled_by_values(q, v) -> Tensor:
+    """Queries for which a scale of √d comes out as one of √d_v."""
+    return q * math.sqrt(q.shape[-1] / v.shape[-1])
+
+
+def _gathered(q, k, v, keys, valid) -> Tensor:
+    scores = (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+
+
+def _slots_of(mask, most) -> tuple[Tensor, Tensor]:
+    """Keys and valid slots, found in a table of all pairs."""
+    valid, keys = mask.float().topk(min(most, mask.shape[-1]))
+    return keys, valid > 0
+
+
+def _powers(scores, valid) -> Tensor:
+    """A softmax as in the formula, without its maximum."""
+    powers = torch.exp(scores) * valid
+    return powers / powers.sum(-1, keepdim=True)
+
+
+POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
+VALUES_HINT = "A score is a sum of d products, so its scale is √d. How wide the values are has no part in it."
+TABLE_HINT = (
+    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100 000 it has 10¹⁰ of "
+    "them. The places of the few keys can be written down directly."
+)
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
 ROWS_HINT = "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
 
@@ -105,6 +152,38 @@ def window_masked_with_zeros(q, k, v, w) -> Tensor:
     return scores.softmax(-1) @ v
 
 
+def _window(n, w) -> tuple[Tensor, Tensor]:
+    """Keys, clamped, and which slots are inside."""
+    keys = torch.arange(n)[:, None] + torch.arange(-w, w + 1)
+    return keys.clamp(0, n - 1), (keys >= 0) & (keys < n)
+
+
+def last_token_again(q, k, v, w) -> Tensor:
+    n = q.shape[-2]
+    return _gathered(q, k, v, _window(n, w)[0], torch.arange(n)[:, None] + torch.arange(-w, w + 1) >= 0)
+
+
+def first_token_again(q, k, v, w) -> Tensor:
+    n = q.shape[-2]
+    return _gathered(q, k, v, _window(n, w)[0], torch.arange(n)[:, None] + torch.arange(-w, w + 1) < n)
+
+
+def neighbour_blocks_whole(q, k, v, w) -> Tensor:
+    size, n = max(w, 1), q.shape[-2]
+    block, keys = torch.arange(n)[:, None] // size, torch.arange(n)
+    return attention(q, k, v, mask=(keys >= block * size - w) & (keys < (block + 1) * size + w))
+
+
+def band_through_a_mask(q, k, v, w) -> Tensor:
+    return _gathered(q, k, v, *_slots_of(_gap(q.shape[-2]).abs() <= w, 2 * w + 1))
+
+
+def band_of_powers(q, k, v, w) -> Tensor:
+    keys, inside = _window(q.shape[-2], w)
+    weights = _powers((k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1]), inside)
+    return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+
+
 def long_local(n: int, d: int, d_v: int, w: int, **sizes) -> Case:
     """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
     slots = n * (4 * w + 4)
@@ -120,10 +199,17 @@ local_attention = Check(
         sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
         sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
+        sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3"),
+        sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
+        given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
+        sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, label="n = 7, w = 2, in float64"),
     ],
     misconceptions=[
         Misconception(
-            "a hidden n × n matrix", lambda q, k, v, w: attention(q, k, v, mask=_gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=square_made,
+            "a hidden n × n matrix", lambda q, k, v, w: attention(q, k, v, mask=_gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "a table of all pairs beside the scores", band_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
             "every key scored, one row at a time", band_by_rows, ROWS_HINT, cost=all_pairs_scored,
@@ -198,6 +284,24 @@ local_attention = Check(
             "forbidden scores set to 0", window_masked_with_zeros,
             "A score of 0 is no small score: e^0 = 1. Outside the window nothing may take part in the softmax.",
         ),
+        Misconception(
+            "slots after the last token taken for valid", last_token_again,
+            "Slots beyond the end were clamped to the last key, and count as valid. Ask which slots lie inside *before* you clamp, at both ends.",
+        ),
+        Misconception(
+            "slots before the first token taken for valid", first_token_again,
+            "Slots before the start were clamped to the first key, and count as valid. Ask which slots lie inside *before* you clamp, at both ends.",
+        ),
+        Misconception(
+            "whole blocks read, without the band", neighbour_blocks_whole,
+            "A block of queries meets the right stretch of keys, but no single query may read all of it: inside the block |i − j| ≤ w has to be "
+            "masked too.",
+        ),
+        Misconception("scaled by the width of the values", lambda q, k, v, w: _banded(scaled_by_values(q, v), k, v, w, w), VALUES_HINT),
+        Misconception("powers that overflow", band_of_powers, POWERS_HINT, overflowed),
+        in_single_precision(sparse.local_attention),
+        written_for_one_batch_axis(sparse.local_attention),
+        written_without_a_batch(sparse.local_attention),
     ],
 )  # fmt: skip
 
@@ -263,6 +367,8 @@ def _two_softmaxes(q, k, v, w, g) -> tuple[Tensor, Tensor]:
 
 
 def two_softmaxes_averaged(q, k, v, w, g) -> Tensor:
+    if not g:
+        return _banded(q, k, v, w, w)
     near, far = _two_softmaxes(q, k, v, w, g)
     return torch.cat(
         [attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g))[..., :g, :], ((near + far) / 2)[..., g:, :]], dim=-2
@@ -270,6 +376,8 @@ def two_softmaxes_averaged(q, k, v, w, g) -> Tensor:
 
 
 def two_softmaxes_added(q, k, v, w, g) -> Tensor:
+    if not g:
+        return _banded(q, k, v, w, w)
     near, far = _two_softmaxes(q, k, v, w, g)
     return torch.cat(
         [attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g))[..., :g, :], (near + far)[..., g:, :]], dim=-2
@@ -281,6 +389,55 @@ def window_row_wins(q, k, v, w, g) -> Tensor:
     allowed[:g, g:] &= _gap(q.shape[-2])[:g, g:].abs() <= w
     allowed[g:, :g] &= _gap(q.shape[-2])[g:, :g].abs() <= w
     return attention(q, k, v, mask=allowed)
+
+
+def _weighed(q, k, v, times) -> Tensor:
+    """Attention in which query i counts key j `times[i, j]` times."""
+    return (q @ k.mT / math.sqrt(q.shape[-1]) + times.to(q).log()).softmax(-1) @ v
+
+
+def first_ordinary_token_lost(q, k, v, w, g) -> Tensor:
+    allowed = _global_pairs(q.shape[-2], w, g)
+    allowed[g:, g : g + 1] = False
+    return attention(q, k, v, mask=allowed)
+
+
+def left_edge_twice(q, k, v, w, g) -> Tensor:
+    n = q.shape[-2]
+    times = _global_pairs(n, w, g).float()
+    twice = _gap(n) == w
+    twice[:g] = twice[:, g:] = False
+    return _weighed(q, k, v, times + twice)
+
+
+def windows_too_far_left(q, k, v, w, g) -> Tensor:
+    allowed = (_gap(q.shape[-2]) - g).abs() <= w
+    allowed[:g] = allowed[:, :g] = True
+    return attention(q, k, v, mask=allowed)
+
+
+def rest_counted_from_the_back(q, k, v, w, g) -> Tensor:
+    right = attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g))
+    return torch.cat([right, right], dim=-2) if g == q.shape[-2] else right
+
+
+def _rest(n, w, g) -> tuple[Tensor, Tensor]:
+    """Keys and valid slots of the tokens from g on: the global keys, then the window without them."""
+    window = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
+    keys = torch.cat([torch.arange(g).expand(n - g, g), window.clamp(0, n - 1)], dim=1)
+    return keys, torch.cat([torch.ones(n - g, g, dtype=torch.bool), (window >= g) & (window < n)], dim=1)
+
+
+def globals_through_a_mask(q, k, v, w, g) -> Tensor:
+    slots = _slots_of(_global_pairs(q.shape[-2], w, g)[g:], g + 2 * w + 1)
+    return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, *slots)], dim=-2)
+
+
+def global_powers(q, k, v, w, g) -> Tensor:
+    scale, (keys, valid) = math.sqrt(q.shape[-1]), _rest(q.shape[-2], w, g)
+    weights = _powers((k[..., keys, :] @ q[..., g:, :, None]).squeeze(-1) / scale, valid)
+    rest = (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+    return torch.cat([_powers(q[..., :g, :] @ k.mT / scale, True) @ v, rest], dim=-2)
 
 
 def long_global(n: int, d: int, d_v: int, w: int, g: int) -> Case:
@@ -297,12 +454,21 @@ global_local = Check(
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
+        sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2"),
+        sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: a window alone"),
+        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global"),
+        sized(n=6, d=3, d_v=4, w=8, g=2, label="a window wider than the sequence"),
+        given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
+        sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, label="n = 8, w = 1, g = 2, in float64"),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
-            cost=square_made,
+            cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "a table of all pairs beside the scores", globals_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
             "every key scored, one row at a time", globals_by_rows, ROWS_HINT, cost=all_pairs_scored,
@@ -359,6 +525,31 @@ global_local = Check(
             "no scale", lambda q, k, v, w, g: attention(q * math.sqrt(q.shape[-1]), k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "Each score is still a dot product of d terms: divide it by √d before the softmax.",
         ),
+        Misconception(
+            "the first token after the global ones lost in the window", first_ordinary_token_lost,
+            "Tokens 0 … g − 1 are global, and token g is not: it stays in the window. Only what lies *below* g has its place in front already.",
+        ),
+        Misconception(
+            "a global token at the window's left edge counted twice", left_edge_twice,
+            "The window reaches from i − w to i + w, both ends included. A global token at i − w is in the window, too: one of its two slots "
+            "has to go.",
+        ),
+        Misconception(
+            "the windows g places too far left", windows_too_far_left,
+            "The rows after the global ones are tokens g, g + 1, …, not 0, 1, …: number them from g before you put windows round them.",
+        ),
+        Misconception(
+            "the other rows counted from the back", rest_counted_from_the_back,
+            "`q[..., -(n − g):, :]` is everything where g = n, since −0 is 0. Slice from the front: `q[..., g:, :]` is empty there.",
+        ),
+        Misconception(
+            "scaled by the width of the values",
+            lambda q, k, v, w, g: attention(scaled_by_values(q, v), k, v, mask=_global_pairs(q.shape[-2], w, g)), VALUES_HINT,
+        ),
+        Misconception("powers that overflow", global_powers, POWERS_HINT, overflowed),
+        in_single_precision(sparse.global_local_attention),
+        written_for_one_batch_axis(sparse.global_local_attention),
+        written_without_a_batch(sparse.global_local_attention),
     ],
 )  # fmt: skip
 
@@ -437,6 +628,23 @@ def column_backwards_only(n) -> list[list[int]]:
     return [[j for j in range(n) if abs(i - j) < step or (j < i and (i - j) % step == 0)] for i in range(n)]
 
 
+def whole_strides_only(n) -> list[list[int]]:
+    step = math.isqrt(n - 1) + 1
+    return [
+        sorted({*range(max(i - step + 1, 0), min(i + step, n)), *range(i % step, n // step * step, step)})
+        for i in range(n)
+    ]
+
+
+def hubs_with_half_a_window(n) -> list[list[int]]:
+    step = math.isqrt(n - 1) + 1
+    return [sorted({*range(0, n, step), *range(max(i - step // 2, 0), min(i + step // 2 + 1, n))}) for i in range(n)]
+
+
+def without_itself(n) -> list[list[int]]:
+    return [[j for j in row if j != i] for i, row in enumerate(sparse.strided_keys(n))]
+
+
 def _twice(seen) -> bool:
     return any(len(row) != len(set(row)) for row in _lists(seen.output))
 
@@ -448,7 +656,8 @@ def _outside(seen) -> bool:
 
 strided_keys = Check(
     reference=sparse.strided_keys,
-    cases=[sized("n = 16", n=16), sized("n = 30: no square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150)],
+    cases=[sized("n = 16", n=16), sized("n = 30: no square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150),
+           sized("n = 1: one token", n=1), sized("n = 2", n=2), sized("n = 90", n=90)],
     compare=False,
     properties=[
         Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1."),
@@ -515,6 +724,20 @@ strided_keys = Check(
             "Keys below 0 or above n − 1 don't exist (and −1 is the last token in Python). Clip the window at the ends.",
             _outside,
         ),
+        Misconception(
+            "a column that ends with the last whole stride", whole_strides_only,
+            "Where n is no multiple of ⌈√n⌉ the column goes on after the last whole stride: `range(i % s, n, s)`. Yours leaves out the tokens at "
+            "the end, and not all others reach them.",
+        ),
+        Misconception(
+            "hubs with half a window", hubs_with_half_a_window,
+            "Every token reads the hubs 0, s, 2s, …, but a hub must read all tokens up to the next one. With s/2 to each side nobody reads the "
+            "tokens behind the last hub for the others, and between two hubs it is just enough.",
+        ),
+        Misconception(
+            "the token itself left out", without_itself,
+            "A token reads itself too: i − i = 0 is divisible by s, and 0 < s. (What a token is must not get lost between two layers.)",
+        ),
     ],
 )  # fmt: skip
 
@@ -534,6 +757,10 @@ def _slots(q, k, keys) -> Tensor:
 
 def _mix(weights, v, keys) -> Tensor:
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
+
+
+def table_through_a_mask(q, k, v, keys, allowed) -> Tensor:
+    return _gathered(q, k, v, *_slots_of(_table_mask(k, keys, allowed), keys.shape[1]))
 
 
 def table_by_rows(q, k, v, keys, allowed) -> Tensor:
@@ -592,12 +819,18 @@ gathered_attention = Check(
         listed_keys(5, 9, 4, 3, 2), as_float64(listed_keys(6, 8, 3, 4, 5, batch=(2, 3))), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
+        listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot a query"),
+        given("scores of some hundred", integers(6, 4), integers(8, 4), normal(8, 3), *_table(6, 8, 4)),
+        given("n = 5, m = 6, c = 3, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3)),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × m matrix", lambda q, k, v, keys, allowed: attention(q, k, v, mask=_table_mask(k, keys, allowed)),
             "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
-            cost=square_made,
+            cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "a table of all pairs beside the scores", table_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
             "every key scored, one row at a time", table_by_rows, ROWS_HINT, cost=all_pairs_scored,
@@ -641,6 +874,27 @@ gathered_attention = Check(
                 (_slots(q, k, keys) * math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf).softmax(-1), v, keys),
             "Each score is still a dot product of d terms: divide it by √d before the softmax.",
         ),
+        Misconception(
+            "keys clamped to the number of queries",
+            lambda q, k, v, keys, allowed: sparse.gathered_attention(q, k, v, keys.clamp(0, q.shape[-2] - 1), allowed),
+            "The table holds places among the m keys, and there are n queries: m and n differ. (And all places in the table are valid: nothing "
+            "needs a clamp.)",
+        ),
+        Misconception(
+            "the taken slots expected first",
+            lambda q, k, v, keys, allowed: sparse.gathered_attention(q, k, v, keys, allowed.sort(dim=-1, descending=True).values),
+            "Slots that are not allowed may stand anywhere in a row, not only at its end: look at `allowed` slot by slot, don't count.",
+        ),
+        Misconception(
+            "scaled by the width of the values",
+            lambda q, k, v, keys, allowed: sparse.gathered_attention(scaled_by_values(q, v), k, v, keys, allowed), VALUES_HINT,
+        ),
+        Misconception(
+            "powers that overflow", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
+        ),
+        in_single_precision(sparse.gathered_attention),
+        written_for_one_batch_axis(sparse.gathered_attention),
+        written_without_a_batch(sparse.gathered_attention),
     ],
 )  # fmt: skip
 

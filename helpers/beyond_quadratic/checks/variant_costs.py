@@ -53,6 +53,14 @@ global_local_flops = Check(
             "A global token reads all n keys once; it needs no window beside that. The window belongs to n − g tokens.",
         ),
         Misconception("a factor of 2 lost", lambda n, d, w, g: 2 * d * ((n - g) * (2 * w + 1 + g) + g * n), HALF),
+        Misconception(
+            "global tokens that don't read each other", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + 1 + g) + g * (n - g)),
+            "A global token reads all n keys, the global ones and itself among them.",
+        ),
+        Misconception(
+            "2w slots for a window", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + g) + g * n),
+            "w neighbours to each side and the token itself: 2w + 1 slots.",
+        ),
     ],
 )  # fmt: skip
 
@@ -96,6 +104,7 @@ low_rank_flops = Check(
         Misconception(
             "full attention on top", lambda n, d, r: 8 * n * r * d + 4 * n**2 * d, "No query meets the n keys any more, only their r mixtures."
         ),
+        Misconception("r × r projections", lambda n, d, r: 4 * r**2 * d + 4 * n * r * d, "E is r × n: it has a column for every one of the n keys."),
     ],
 )  # fmt: skip
 
@@ -108,6 +117,11 @@ linear_flops = Check(
         Misconception("one product instead of two", lambda n, d: 2 * n * d**2, "Making the state costs 2 n d², and reading it as much again."),
         Misconception("linear in d as well", lambda n, d: 4 * n * d, "The state has d × d entries, and every token adds to all of them: n d²."),
         Misconception("reading the state once for all", lambda n, d: 2 * n * d**2 + 2 * d**2, "Every one of n queries reads the whole state."),
+        Misconception(
+            "the normaliser counted too", lambda n, d: 4 * n * d**2 + 2 * n * d,
+            "Normalisers are left out here, as sums, softmaxes and masks are. Only the two large products count.",
+        ),
+        Misconception("n d² in all", lambda n, d: n * d**2, "A multiply-add is 2 FLOPs, and there are two products of n·d² multiply-adds each."),
     ],
 )  # fmt: skip
 
@@ -131,6 +145,19 @@ chunked_flops = Check(
         ),
         Misconception(
             "the state updated but never read", lambda n, d, c: 2 * n * d**2 + 4 * n * c * d, "Each chunk adds to the state, 2 c d², and reads it, 2 c d²."
+        ),
+        Misconception(
+            "the first chunk's reading left out", lambda n, d, c: 4 * n * d**2 + 4 * n * c * d - 2 * c * d**2,
+            "The first chunk reads a state of zeros, and the product is computed all the same. Count what is computed: n/c times the same.",
+        ),
+        Misconception(
+            "the first reading and the last update left out", lambda n, d, c: 4 * n * d**2 + 4 * n * c * d - 4 * c * d**2,
+            "The first chunk reads a state of zeros, and the last one adds to a state that nobody reads: computed all the same. Count n/c times "
+            "four products.",
+        ),
+        Misconception(
+            "the normalisers counted too", lambda n, d, c: 4 * n * d**2 + 4 * n * c * d + 2 * n * d,
+            "Normalisers are left out here, as sums, softmaxes and masks are. A chunk has four products.",
         ),
     ],
 )  # fmt: skip

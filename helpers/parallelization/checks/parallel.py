@@ -7,9 +7,10 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
-from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
+from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
+from helpers.engine.driving import watch
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, attention
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
 
 from .. import parallel
 
@@ -27,6 +28,50 @@ def _near(mean: float, *shape: int) -> Drawn:
     return Drawn(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
+def _integers(*shape: int) -> Drawn:
+    """Whole numbers from −30 to 30: at d = 4 the scores are exact in float32, and run into the hundreds."""
+    return Drawn(lambda generator: torch.randint(-30, 31, shape, generator=generator).float())
+
+
+def _one_row_of_zeros(*shape: int) -> Drawn:
+    """The same, with a query of zeros among the large ones: its scores are all 0."""
+
+    def make(generator: Generator) -> Tensor:
+        rows = _integers(*shape).make(generator)
+        rows[1] = 0
+        return rows
+
+    return Drawn(make)
+
+
+def _scaled_by_values(q, v) -> Tensor:
+    return q * math.sqrt(q.shape[1] / v.shape[1])
+
+
+def _overflowed(seen: Observation) -> bool:
+    q, k = seen.args[:2]
+    return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[1]) > 89)
+
+
+def clamped(q, k, v, most=50.0) -> Tensor:
+    return torch.softmax((q @ k.mT / math.sqrt(q.shape[1])).clamp(-most, most), dim=-1) @ v
+
+
+def own_powers(q, k, v) -> Tensor:
+    powers = torch.exp(q @ k.mT / math.sqrt(q.shape[1]))
+    return powers @ v / powers.sum(-1, keepdim=True)
+
+
+POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
+VALUES_HINT = "A score is a sum of d products, so its scale is √d, the width of queries and keys. How wide the values are has no part in it."
+CLAMP_HINT = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score: that changes no weight."
+
+
+def as_many_keys_as_queries(q, k, v, i) -> Tensor:
+    scores = torch.stack([q[i] @ k[j] for j in range(len(q))]) / math.sqrt(q.shape[1])
+    return torch.softmax(scores, dim=0) @ v[: len(q)]
+
+
 def powers_that_overflow(q, k, v, i) -> Tensor:
     powers = torch.exp(k @ q[i] / math.sqrt(q.shape[1]))
     return powers @ v / powers.sum()
@@ -38,6 +83,9 @@ one_token = Check(
         sized(n=5, m=7, d=4, d_v=3, i=2, label="token 2 of 5, 7 keys"), sized(n=6, m=6, d=3, d_v=3, i=5, label="the last token of 6"),
         sized(n=4, m=9, d=16, d_v=2, i=0, dtype=torch.float64, label="the first token of 4, 9 keys, in float64"),
         given("large scores", _near(7, 3, 9), _near(7, 5, 9), _near(0, 5, 4), 1),
+        sized(n=8, m=5, d=3, d_v=4, i=6, dtype=torch.float64, label="more tokens than keys, in float64"),
+        given("scores of some hundred", _integers(4, 4), _integers(6, 4), _near(0, 6, 3), 2),
+        sized(n=3, m=1, d=4, d_v=2, i=1, label="a single key"),
     ],
     misconceptions=[
         Misconception(
@@ -80,7 +128,16 @@ one_token = Check(
         Misconception(
             "powers that overflow", powers_that_overflow,
             "e^100 is infinite in float32, and ∞/∞ is NaN. Subtract the largest score first, or use `torch.softmax` on all scores.",
+            _overflowed,
         ),
+        Misconception(
+            "as many keys as there are tokens", as_many_keys_as_queries,
+            "There are m keys and values, and n queries: m may be smaller or larger than n. Loop over the keys.",
+            raises="IndexError",
+        ),
+        Misconception("clamped scores", lambda q, k, v, i: clamped(q[i : i + 1], k, v)[0], CLAMP_HINT),
+        Misconception("scaled by the width of the values", lambda q, k, v, i: _weights(_scaled_by_values(q, v)[i], k) @ v, VALUES_HINT),
+        in_single_precision(parallel.attention_one_token),
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
@@ -104,6 +161,12 @@ def softmax_over_everything(q, k, v) -> Tensor:
     return torch.softmax(scores.flatten(), dim=0).view(scores.shape) @ v
 
 
+def one_maximum_for_all(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[1])
+    powers = torch.exp(scores - scores.max())
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
 LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 tokens at least 60
 
 attention_all_tokens = Check(
@@ -112,6 +175,9 @@ attention_all_tokens = Check(
         sized(n=5, m=7, d=4, d_v=3, dtype=torch.float64), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
         sized(n=12, m=18, d=9, d_v=4, scale=4.0, max_operations=LOOP_FREE, label="large scores"),
         sized(n=64, m=48, d=3, d_v=2, max_operations=LOOP_FREE, label=f"64 tokens in {LOOP_FREE} operations"),
+        given("one query of zeros among large ones", _one_row_of_zeros(5, 4), _integers(7, 4), _near(0, 7, 3)),
+        sized(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
+        sized(n=1, m=6, d=3, d_v=5, label="a single token"),
     ],
     misconceptions=[
         Misconception(
@@ -144,6 +210,32 @@ attention_all_tokens = Check(
             "values weighted by scores", lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[1])) @ v,
             "Scores can be negative and don't sum to 1. The softmax makes weights of them.",
         ),
+        Misconception(
+            "one maximum for the whole table", one_maximum_for_all,
+            "In a row whose scores all lie far below the largest of the table every power becomes 0, and 0/0 is NaN. Each row has a maximum of its "
+            "own: `amax(dim=1, keepdim=True)`.",
+        ),
+        Misconception("powers that overflow", own_powers, POWERS_HINT, _overflowed),
+        Misconception("clamped scores", clamped, CLAMP_HINT),
+        Misconception(
+            "scaled by the width of the values", lambda q, k, v: attention(_scaled_by_values(q, v), k, v), VALUES_HINT
+        ),
+        Misconception(
+            "the weights scaled instead of the scores",
+            lambda q, k, v: torch.softmax(q @ k.mT, dim=-1) / math.sqrt(q.shape[1]) @ v,
+            "The division by √d comes before the softmax, so that the scores get smaller. After it the weights no longer sum to 1.",
+        ),
+        Misconception(
+            "later keys hidden",
+            lambda q, k, v: attention(q, k, v, mask=torch.ones(len(q), len(k), dtype=torch.bool).tril()),
+            "Here every token looks at all m keys. Hiding the later ones is a causal mask, and comes in unit 03.",
+        ),
+        Misconception(
+            "keys reshaped instead of transposed",
+            lambda q, k, v: torch.softmax(q @ k.reshape(k.shape[1], len(k)) / math.sqrt(q.shape[1]), dim=-1) @ v,
+            "`reshape(d, m)` cuts the same row of numbers into other pieces, and mixes the keys. `k.T` turns rows into columns.",
+        ),
+        in_single_precision(parallel.attention_all_tokens),
     ],
     behaviours=[
         Behaviour(
@@ -170,6 +262,9 @@ attention_chunk = Check(
         sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
         sized(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
         sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="6 rows of 64 alone"),
+        given("scores of some hundred", _integers(8, 4), _integers(5, 4), _near(0, 5, 3), 3, 6),
+        sized(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
+        sized(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
     ],
     misconceptions=[
         Misconception(
@@ -205,23 +300,120 @@ attention_chunk = Check(
             "no scale", lambda q, k, v, start, stop: torch.softmax(q[start:stop] @ k.mT, dim=-1) @ v,
             "The scores are divided by √d before the softmax, in a chunk as in the whole.",
         ),
+        Misconception(
+            "powers that overflow", lambda q, k, v, start, stop: own_powers(q[start:stop], k, v), POWERS_HINT, _overflowed
+        ),
+        Misconception(
+            "scaled by the number of rows",
+            lambda q, k, v, start, stop: attention(q[start:stop], k, v, scale=1 / math.sqrt(stop - start)),
+            "The scale is √d, the width of queries and keys. How many rows a chunk has must not change its result.",
+        ),
+        Misconception(
+            "scaled by the width of the values",
+            lambda q, k, v, start, stop: attention(_scaled_by_values(q, v)[start:stop], k, v), VALUES_HINT,
+        ),
+        in_single_precision(parallel.attention_chunk),
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
 
 
-def _worker(n: int, m: int) -> Drawn:
+def _worker(n: int, m: int, dtype: torch.dtype) -> Drawn:
     """A worker with tokens of its own: task(start, stop) is that part of its output."""
 
     def make(generator: Generator) -> Callable:
-        q, k, v = (torch.randn(rows, 4, generator=generator) for rows in (n, m, m))
+        q, k, v = (torch.randn(rows, 4, generator=generator).to(dtype) for rows in (n, m, m))
         return lambda start, stop: attention(q[start:stop], k, v)
 
     return Drawn(make)
 
 
-def handing_out(n: int, size: int, order: list[int], label: str) -> Case:
-    return given(label, _worker(n, n + 3), n, size, order)
+def handing_out(n: int, size: int, order: list[int], label: str, dtype: torch.dtype = torch.float32) -> Case:
+    return given(label, _worker(n, n + 3, dtype), n, size, list(order))
+
+
+def with_calls_counted(answer, task, n, size, order) -> Tensor:
+    """What the answer returns for a worker who writes beside each row, in a last column, in which of his calls it was made:
+    1, 2, …, or 0 where more rows were asked for than there are."""
+    calls = 0
+
+    def worker(start, stop):
+        nonlocal calls
+        calls += 1
+        rows = task(start, stop)
+        return torch.cat([rows, torch.full_like(rows[:, :1], calls if stop <= n else 0)], dim=1)
+
+    seen = watch(answer, worker, n, size, list(order))
+    if seen.modified:
+        order.clear()  # so that it shows outside too
+    return seen.output
+
+
+def _turns(n, size, order) -> list[int]:
+    """The call in which each row is to be made."""
+    return [order.index(row // size) + 1 for row in range(n)]
+
+
+def _in_turn(seen: Observation) -> bool:
+    return seen.output[:, -1].tolist() == _turns(*seen.args[1:])
+
+
+def _stops_beyond(seen: Observation) -> bool:
+    return bool((seen.output[:, -1] == 0).any())
+
+
+def _in_the_order_of_the_rows(seen: Observation) -> bool:
+    turns = seen.output[:, -1]
+    return bool((turns.diff() >= 0).all() and turns[0] == 1)
+
+
+def _calls_more(seen: Observation) -> bool:
+    return not _stops_beyond(seen) and bool(seen.output[:, -1].max() > len(seen.args[3]))
+
+
+def order_ignored(task, n, size, order) -> Tensor:
+    return torch.cat([task(start, min(start + size, n)) for start in range(0, n, size)])
+
+
+def stop_beyond_the_end(task, n, size, order) -> Tensor:
+    rows = {chunk: task(chunk * size, (chunk + 1) * size) for chunk in order}
+    return torch.cat([rows[chunk] for chunk in sorted(rows)])
+
+
+def one_call_more(task, n, size, order) -> Tensor:
+    output = task(0, 1).repeat(n, 1)
+    for chunk in order:
+        start, stop = chunk * size, min((chunk + 1) * size, n)
+        output[start:stop] = task(start, stop)
+    return output
+
+
+def picked_by_the_order(task, n, size, order) -> Tensor:
+    results = [task(chunk * size, min((chunk + 1) * size, n)) for chunk in order]
+    return torch.cat([results[chunk] for chunk in order])
+
+
+def one_place_too_many(task, n, size, order) -> Tensor:
+    places = [None] * (n // size + 1)
+    for chunk in order:
+        places[chunk] = task(chunk * size, min((chunk + 1) * size, n))
+    return torch.cat(places)
+
+
+def last_chunk_moved_back(task, n, size, order) -> Tensor:
+    parts = {}
+    for chunk in order:
+        stop = min((chunk + 1) * size, n)
+        parts[chunk] = task(stop - size, stop)[chunk * size - stop :]
+    return torch.cat([parts[chunk] for chunk in sorted(parts)])
+
+
+def buffer_in_float32(task, n, size, order) -> Tensor:
+    return parallel.chunked_attention(task, n, size, order).float()
+
+
+def _lost_its_dtype(seen: Observation) -> bool:
+    return seen.output.dtype != seen.args[0](0, 1).dtype
 
 
 def in_the_order_of_computing(task, n, size, order) -> Tensor:
@@ -250,6 +442,23 @@ joined_chunks = Check(
         handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
         handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
         handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
+        handing_out(5, 8, [0], "one chunk, larger than n"),
+        handing_out(7, 2, [3, 1, 0, 2], "7 rows in chunks of 2, in float64", torch.float64),
+    ],
+    drive=with_calls_counted,
+    view=lambda output: output[:, :-1],  # in which call a row was made stands in the last column
+    properties=[
+        Property(
+            "the dtype of the workers' rows", lambda output, task, *_: output.dtype == task(0, 1).dtype,
+            "The rows come in float64, and your output has another dtype: make it of the rows, or with `rows.new_empty(…)`.",
+        )
+    ],
+    behaviours=[
+        Behaviour(
+            "each chunk once, in the given order", _in_turn,
+            "The rows are right, but `task` was not called once for each chunk, in the given order, with a stop of at most n. (Here the workers "
+            "write in a last column in which call a row was made.)",
+        )
     ],
     misconceptions=[
         Misconception(
@@ -282,6 +491,37 @@ joined_chunks = Check(
         Misconception(
             "the number of chunks taken for their size", size_for_count,
             "`size` is the number of rows in a chunk; how many chunks that makes can be seen from `order`.",
+        ),
+        Misconception(
+            "the stop beyond the end", stop_beyond_the_end,
+            "The last chunk may be short, and it stops at n: min(n, (c + 1)·size). Rows beyond that don't exist.",
+            cost=_stops_beyond,
+        ),
+        Misconception(
+            "a call more than there are chunks", one_call_more,
+            "Every call of `task` is work for somebody. Each chunk is asked for once, and nothing else is: the width can be seen from the first "
+            "result.",
+            cost=_calls_more,
+        ),
+        Misconception(
+            "the given order ignored", order_ignored,
+            "`order` says which chunk is computed first: call `task` for its chunks one after the other, then put the results where they belong.",
+            cost=_in_the_order_of_the_rows,
+        ),
+        Misconception(
+            "picked by the order instead of its inverse", picked_by_the_order,
+            "results[i] is the chunk that was computed as the i-th, `order[i]`, and not chunk i. Keep each result under its chunk's number.",
+        ),
+        Misconception(
+            "a place too many", one_place_too_many,
+            "Where n is a multiple of size there are n/size chunks, and n // size + 1 places leave one empty. There are ⌈n / size⌉, as many as in "
+            "`order`.",
+            raises="TypeError",
+        ),
+        Misconception(
+            "the dtype lost on the way", buffer_in_float32,
+            "The rows come in float64. `torch.zeros(…)` is float32; `rows.new_empty(…)` takes the dtype from the rows.",
+            _lost_its_dtype,
         ),
     ],
 )  # fmt: skip

@@ -15,6 +15,7 @@ from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
+from helpers.engine.slips import in_single_precision
 
 from .. import recurrence
 
@@ -53,6 +54,51 @@ def last_state_only(x, w_x, w_h, bias) -> Tensor:
     return _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias))[:, -1]
 
 
+def _step(w_x, w_h, bias) -> Callable:
+    return lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + bias)
+
+
+def first_state_without_bias(x, w_x, w_h, bias) -> Tensor:
+    state, states = torch.tanh(x[:, 0] @ w_x), []
+    for t in range(x.shape[1]):
+        state = torch.tanh(x[:, t] @ w_x + state @ w_h + bias) if t else state
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
+def state_from_sentence_to_sentence(x, w_x, w_h, bias) -> Tensor:
+    return _states(x.flatten(0, 1)[None], len(bias), _step(w_x, w_h, bias)).view(*x.shape[:2], -1)
+
+
+def one_buffer_for_all(x, w_x, w_h, bias) -> Tensor:
+    states = _states(x, len(bias), _step(w_x, w_h, bias))
+    return states[:, -1:].repeat(1, x.shape[1], 1)
+
+
+def reshaped_for_swapped(x, w_x, w_h, bias) -> Tensor:
+    return _states(x, len(bias), _step(w_x, w_h, bias)).transpose(0, 1).reshape(*x.shape[:2], -1)
+
+
+def state_as_wide_as_a_token(x, w_x, w_h, bias) -> Tensor:
+    state, states = torch.zeros_like(x[:, 0]), []
+    for t in range(x.shape[1]):
+        state = torch.tanh(x[:, t] @ w_x + state @ w_h + bias)
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
+def _by_powers(z) -> Tensor:
+    return (torch.exp(2 * z) - 1) / (torch.exp(2 * z) + 1)
+
+
+def tanh_by_powers(x, w_x, w_h, bias) -> Tensor:
+    return _states(x, len(bias), lambda x_t, h: _by_powers(x_t @ w_x + h @ w_h + bias))
+
+
+def _overflowed(seen: Observation) -> bool:
+    return bool(seen.output.isnan().any()) and seen.args[0].abs().max() > 10
+
+
 def _like_pytorch(states, *inputs) -> bool:
     return agree(states, recurrence.pytorch_rnn(*inputs), tolerance(inputs))
 
@@ -64,6 +110,7 @@ rnn_encoder = Check(
         sized(b=3, n=4, d_in=4, d=4, scale=0.5, label="as wide as its inputs"),
         sized(b=3, n=1, d_in=2, d=5, label="one token"),
         sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
+        sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, label="large inputs, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -127,6 +174,36 @@ rnn_encoder = Check(
             "`.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
             "what it does to later states.",
         ),
+        Misconception(
+            "the first state without its bias", first_state_without_bias,
+            "h_0 = 0 takes away h_0 W_h and nothing else: the bias is in the first step as in all others.",
+        ),
+        Misconception(
+            "a state that goes on into the next sentence", state_from_sentence_to_sentence,
+            "The sentences of a batch have nothing to do with each other: each starts from h_0 = 0. Make the zero state anew for each, or walk "
+            "through all of them at once.",
+        ),
+        Misconception(
+            "the last state in every place", one_buffer_for_all,
+            "One tensor stands in your list n times, and you change it in place: in the end all n are the last state. Make a new tensor in every "
+            "step.",
+        ),
+        Misconception(
+            "reshaped where axes should be swapped", reshaped_for_swapped,
+            "Stacked along a new first axis the states are (n, b, d). A reshape only cuts the same row of numbers into other pieces; "
+            "`transpose(0, 1)` swaps the axes, and `torch.stack(states, dim=1)` puts the new one where it belongs.",
+        ),
+        Misconception(
+            "a zero state as wide as a token", state_as_wide_as_a_token,
+            "A token has d_in entries and a state has d, as many as the bias: `x.new_zeros(b, d)`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "tanh from powers that overflow", tanh_by_powers,
+            "For large z the power e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
+            _overflowed,
+        ),
+        in_single_precision(recurrence.rnn_encoder),
     ],
     properties=[Property("equal to `nn.RNN` with the same weights", _like_pytorch)],
     forbids=["rnn", "gru", "lstm"],
@@ -139,11 +216,22 @@ def _pair(a, b) -> Tensor:
     return torch.stack([a, b], dim=-1)
 
 
+def _combined(first, second, axis) -> Tensor:
+    (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
+    return torch.stack([a1 * a2, a2 * b1 + b2], dim=axis)
+
+
+def unbound_along_the_first_axis(first, second) -> Tensor:
+    (a1, b1), (a2, b2) = first.unbind(), second.unbind()
+    return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
+
+
 combine = Check(
     reference=recurrence.combine,
     cases=[
         sized(k=(), label="one pair of steps"), sized(k=(5,)), sized(k=(3, 4), dtype=torch.float64),
         given("double, then add 1", torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])),
+        sized(k=(4,), dtype=torch.float64, label="k = 4, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -184,6 +272,17 @@ combine = Check(
             "everything added", lambda first, second: first + second,
             "That would be right for a running sum (all a = 1) if the factors were left alone. Here every step also multiplies.",
         ),
+        Misconception(
+            "the pair put at axis 1", lambda first, second: _combined(first, second, 1),
+            "The pair (a, b) is the *last* axis, `dim=-1`. Axis 1 is the last only for a plain list of pairs.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "taken apart along the first axis", unbound_along_the_first_axis,
+            "`unbind()` takes the first axis apart. The pair (a, b) is the last: `unbind(-1)`.",
+            raises="ValueError",
+        ),
+        in_single_precision(recurrence.combine),
     ],
 )  # fmt: skip
 
@@ -192,6 +291,10 @@ def _counting(operator) -> Callable:
     """The operator on all columns but the last; in the last, its nesting depth."""
 
     def counted(first: Tensor, second: Tensor) -> Tensor:
+        if first.shape != second.shape:
+            raise ValueError(
+                f"the operator takes two tensors of one shape, and got {tuple(first.shape)} and {tuple(second.shape)}."
+            )
         depth = torch.maximum(first[..., -1:], second[..., -1:]) + 1
         return torch.cat([operator(first[..., :-1], second[..., :-1]), depth], dim=-1)
 
@@ -309,6 +412,43 @@ def scan_from_the_end(operator, elements) -> Tensor:
     return rows.flip(0)
 
 
+def scan_all(operator, elements) -> Tensor:
+    return _rounds(operator, elements, _powers(len(elements)))
+
+
+def _first_powers(count: int) -> list[int]:
+    return [2**power for power in range(count)]
+
+
+def zeros_for_missing_neighbours(operator, elements) -> Tensor:
+    for reach in _powers(len(elements)):
+        left = torch.zeros_like(elements)
+        left[reach:] = elements[:-reach]
+        elements = operator(left, elements)
+    return elements
+
+
+def scan_with_combine(operator, elements) -> Tensor:
+    return scan_all(lambda a, b: _pair(a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]), elements)
+
+
+def halves_with_one_row(operator, elements) -> Tensor:
+    if len(elements) == 1:
+        return elements
+    left, right = (halves_with_one_row(operator, half) for half in elements.tensor_split([len(elements) // 2]))
+    return torch.cat([left, operator(left[-1:], right)])
+
+
+def pairs_of_even_rows(operator, elements) -> Tensor:
+    if len(elements) == 1:
+        return elements
+    pairs = pairs_of_even_rows(operator, operator(elements[0::2], elements[1::2]))
+    rows = elements.clone()
+    rows[1::2] = pairs
+    rows[2::2] = operator(pairs[:-1], elements[2::2])
+    return rows
+
+
 def total_everywhere(operator, elements) -> Tensor:
     rows = _rounds(operator, elements, _powers(len(elements)))
     return rows[-1:].expand_as(rows).clone()
@@ -327,6 +467,7 @@ scan = Check(
     cases=[
         scan_case("linear steps", affine_step, 2, 8), as_float64(scan_case("sums", plain_sum, 1, 5)), scan_case("linear steps", affine_step, 2, 13),
         scan_case("2×2 matrices", matrix_product, 4, 40), scan_case("linear steps", affine_step, 2, 200),
+        scan_case("linear steps", affine_step, 2, 1), scan_case("linear steps", affine_step, 2, 2), scan_case("linear steps", affine_step, 2, 11),
     ],
     view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
     behaviours=[
@@ -377,6 +518,40 @@ scan = Check(
             "values read that this round has changed", scan_that_reads_new_values,
             "All pairs of a round are combined at once, from the values before the round. In a loop in place, row i reads row i − reach when "
             "it already has its new value.",
+        ),
+        Misconception(
+            "⌊log2 n⌋ rounds", lambda operator, elements: _rounds(operator, elements, _first_powers(int(math.log2(len(elements))))),
+            "Rounded down, the rounds don't suffice unless n is a power of 2. Go on while the reach is smaller than n: ⌈log2 n⌉ rounds.",
+        ),
+        Misconception(
+            "log2 n rounded to the nearest", lambda operator, elements: _rounds(operator, elements, _first_powers(round(math.log2(len(elements))))),
+            "For n = 5 or 40 the nearest is one too few. Go on while the reach is smaller than n: ⌈log2 n⌉ rounds.",
+        ),
+        Misconception(
+            "zeros for the neighbours that are missing", zeros_for_missing_neighbours,
+            "The first `reach` rows have nobody so far to their left: they are done, and are passed on as they are. Zeros change nothing in a "
+            "sum, but they wipe out a step or a matrix.",
+        ),
+        Misconception(
+            "combine in place of the operator", scan_with_combine,
+            "The scan is for any operator: call the `operator` that was handed over. `combine` is only one of them.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "one row against many", halves_with_one_row,
+            "The operator takes two tensors of one shape. Repeat the last row of the left half as often as the right half has rows: "
+            "`left[-1:].expand_as(right)`.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "pairs for even numbers of rows alone", pairs_of_even_rows,
+            "With an odd number of rows the last one has no partner: `elements[0::2]` is one longer than `elements[1::2]`. Set it aside before you "
+            "pair the others.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "exclusive, with the first row kept", lambda operator, elements: torch.cat([elements[:1], scan_all(operator, elements)[:-1]]),
+            "Row i takes element i in: row 1 is elements 0 and 1 combined. Yours are one row late.",
         ),
     ],
 )  # fmt: skip

@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 
 from helpers.engine.cases import given, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.driving import call
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.slips import EXACT
 
 from .. import schedules
@@ -46,6 +45,10 @@ stacked_rnn_steps = Check(
                       "Layer 2 reads the states of layer 1, so at every token it comes one step later."),
         Misconception("the longer of the two sides", lambda n, layers: max(n, layers),
                       "A path can go right and up. It can't do both in one step."),
+        Misconception("2n − L, which fits the picture", lambda n, layers: 2 * n - layers,
+                      "It gives 7 for n = 5 and L = 3, by chance. With one layer it must be n, and it has to grow with L, not to fall."),
+        Misconception("twice the longer side", lambda n, layers: 2 * max(n, layers) - 1,
+                      "That is right for as many layers as tokens alone. A path goes n − 1 times to the right and L − 1 times up."),
     ],
 )  # fmt: skip
 
@@ -64,6 +67,10 @@ encoder_steps = Check(
                       "That is the stacked RNN, where arrows also go to the right. Here they go up only."),
         Misconception("the arrows counted instead of the steps", lambda n, layers: layers - 1,
                       "L layers have L − 1 arrows between them. Count the layers: each takes a step."),
+        Misconception("one step for a single token", lambda n, layers: layers if n > 1 else 1,
+                      "A single token goes up through all layers too, one after the other: L steps, whatever n is."),
+        Misconception("the shorter of the two sides", lambda n, layers: min(n, layers),
+                      "A text shorter than the stack doesn't make the stack shorter: every token goes up through all L layers."),
     ],
 )  # fmt: skip
 
@@ -83,6 +90,10 @@ decoder_steps = Check(
                       "Token t may look at t tokens, but it does so side by side: a pass costs L steps, however many tokens it reads."),
         Misconception("passes and layers added", lambda n, layers: n + layers,
                       "Each of the n tokens goes up L layers, and none starts before the last has arrived: multiply."),
+        Misconception("1 + 2 + … + n", lambda n, layers: n * (n + 1) // 2,
+                      "It gives 15 for n = 5, by chance. Each new token takes one pass up through the L layers, however many came before it."),
+        Misconception("the first token for nothing", lambda n, layers: max(n - 1, 1) * layers,
+                      "The first token that is written takes a pass too: it comes from the start token, through all L layers."),
     ],
 )  # fmt: skip
 
@@ -90,13 +101,31 @@ critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encode
 
 # --------------------------------------------------------------------------------------------- the step of every cell
 
-GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6))
+GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6), sized(layers=2, n=300))
+
+WHOLE_NUMBERS = Property(
+    "whole numbers",
+    lambda table, *_: not table.is_floating_point(),
+    "The numbers are right, but the table holds floats: a step is a whole number. `torch.ones(…)` and `torch.zeros(…)` make floats unless "
+    "you give `dtype=torch.long`.",
+)
 
 
-def as_numbers(answer, layers: int, n: int):
-    """A step is as right as 3.0 as it is as 3."""
-    steps = call(answer, layers, n)
-    return steps.double() if isinstance(steps, Tensor) else steps
+def as_floats(schedule) -> Misconception:
+    return Misconception(
+        "a table of floats",
+        lambda layers, n: schedule(layers, n).float(),
+        "A step is a whole number, and the table is `Int[Tensor, …]`.",
+        lambda seen: seen.output.is_floating_point(),
+    )
+
+
+def in_eight_bits(schedule) -> Misconception:
+    return Misconception(
+        "whole numbers of 8 bits",
+        lambda layers, n: schedule(layers, n).to(torch.uint8),
+        "A byte ends at 255, and then begins again at 0. Long texts have more steps: leave it at the 64 bits of `torch.arange`.",
+    )
 
 
 def wavefront(layers, n) -> Tensor:
@@ -119,15 +148,25 @@ def row_after_row(layers, n) -> Tensor:
     return torch.arange(1, layers * n + 1).view(layers, n)
 
 
+def rows_that_are_one(layers, n) -> Tensor:
+    steps = [[0] * n] * layers
+    for layer in range(layers):
+        for token in range(n):
+            steps[layer][token] = 1 + max(
+                steps[layer - 1][token] if layer else 0, steps[layer][token - 1] if token else 0
+            )
+    return torch.tensor(steps)
+
+
 rnn_schedule = Check(
     reference=schedules.rnn_schedule,
-    drive=as_numbers,
     cases=GRIDS,
+    properties=[WHOLE_NUMBERS],
     within=EXACT,
     misconceptions=[
         Misconception("layer after layer", row_after_row,
                       "You let layer 2 wait until layer 1 has read the whole text. It needs only the state of layer 1 at its own token: it can "
-                      "start in step 2."),
+                      "start in step 2. (In a loop, an index t − 1 of −1 is the last token, not nobody.)"),
         Misconception("token after token", column_after_column,
                       "You let token 2 wait until token 1 is through all layers. Layer 1 needs only its own last state: it can go on in step 2."),
         Misconception("steps counted from 0", lambda layers, n: wavefront(layers, n) - 1,
@@ -143,13 +182,20 @@ rnn_schedule = Check(
                       "the cell at layer 2, token 2 is in step 3."),
         Misconception("no two cells in one step, bottom row last", lambda layers, n: row_after_row(layers, n).flip(0),
                       "Layer 1 is row 0, and it comes first. And cells that don't read each other can share a step."),
+        Misconception("the last layer in row 0", lambda layers, n: wavefront(layers, n).flip(0),
+                      "Row 0 of the table is the first layer, although the pictures draw it at the bottom: don't turn the table round."),
+        Misconception("rows that are one and the same list", rows_that_are_one,
+                      "`[[0] * n] * layers` holds one row several times: what you write into one layer stands in all of them. "
+                      "`[[0] * n for _ in range(layers)]` makes a row for each."),
+        as_floats(schedules.rnn_schedule),
+        in_eight_bits(schedules.rnn_schedule),
     ],
 )  # fmt: skip
 
 transformer_schedule = Check(
     reference=schedules.transformer_schedule,
-    drive=as_numbers,
     cases=GRIDS,
+    properties=[WHOLE_NUMBERS],
     within=EXACT,
     misconceptions=[
         Misconception("cells of different layers in one step", lambda layers, n: torch.ones(layers, n, dtype=torch.long),
@@ -164,6 +210,9 @@ transformer_schedule = Check(
                       "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
         Misconception("the top layer first", lambda layers, n: rows_in_order(layers, n).flip(0),
                       "Row 0 is the first layer, which reads the tokens: it has step 1."),
+        Misconception("one column for all tokens", lambda layers, n: rows_in_order(layers, 1),
+                      "The table has a column for every token, even where all columns are alike: `.expand(layers, n)`."),
+        as_floats(schedules.transformer_schedule),
         Misconception("tokens and layers swapped", lambda layers, n: rows_in_order(layers, n).mT.contiguous(),
                       "Rows are layers and columns are tokens: the result is (layers, n)."),
     ],
@@ -171,8 +220,8 @@ transformer_schedule = Check(
 
 writing_schedule = Check(
     reference=schedules.writing_schedule,
-    drive=as_numbers,
     cases=GRIDS,
+    properties=[WHOLE_NUMBERS],
     within=EXACT,
     misconceptions=[
         Misconception("writing taken for reading", rows_in_order,
@@ -186,6 +235,12 @@ writing_schedule = Check(
                       "Each token goes up through the layers one by one: L steps for a token."),
         Misconception("steps counted from 0", lambda layers, n: column_after_column(layers, n) - 1,
                       "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
+        Misconception("n steps from token to token", lambda layers, n: torch.arange(layers)[:, None] + n * torch.arange(n) + 1,
+                      "From one token to the next it takes as many steps as there are layers. With as many tokens as layers one doesn't notice."),
+        Misconception("the last layer in row 0", lambda layers, n: column_after_column(layers, n).flip(0),
+                      "Row 0 of the table is the first layer, although the pictures draw it at the bottom: don't turn the table round."),
+        as_floats(schedules.writing_schedule),
+        in_eight_bits(schedules.writing_schedule),
     ],
 )  # fmt: skip
 
@@ -225,6 +280,25 @@ pipeline_steps = Check(
         Misconception("micro-batches and layers swapped",
                       lambda layers, micro_batches: (micro_batches + layers - 1, (micro_batches - 1) / (micro_batches + layers - 1)),
                       "The steps are the same either way, the bubble is not: it is the other devices that a device waits for, L − 1 of them."),
+        Misconception("twice the longer side",
+                      lambda layers, micro_batches: (2 * max(layers, micro_batches) - 1, 1 - micro_batches / (2 * max(layers, micro_batches) - 1)),
+                      "That is right for M = L alone. The last micro-batch starts in step M and takes L steps."),
+        Misconception("one corner of the bubble",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) / 2 / (micro_batches + layers - 1)),
+                      "Devices wait for work at the start (fill) and have run out of it at the end (drain): both corners are idle."),
+        Misconception("nothing idle with one micro-batch",
+                      lambda layers, micro_batches: (layers, 0.0) if micro_batches == 1 else
+                      (micro_batches + layers - 1, (layers - 1) / (micro_batches + layers - 1)),
+                      "With one micro-batch one device works at a time and the others wait: (L − 1)/L of all device time is idle."),
+        Misconception("the way back counted too",
+                      lambda layers, micro_batches: (2 * (micro_batches + layers - 1), (layers - 1) / (micro_batches + layers - 1)),
+                      "Only the way through the layers is asked for: a forward pass, in which each layer takes one step."),
+        Misconception("a fraction cut off by //",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) // (micro_batches + layers - 1)),
+                      "`//` cuts off the fraction, and what is left of a number below 1 is 0. Divide with `/`."),
+        Misconception("a rounded fraction",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, round((layers - 1) / (micro_batches + layers - 1), 2)),
+                      "Return the fraction as it comes out, with all its digits. Two places are for reading."),
     ],
 )  # fmt: skip
 
@@ -242,6 +316,8 @@ forward_passes = Check(
                       "Where is the whole text known from the start, in training or in writing?"),
         Misconception("the last token left out", lambda: (1, 127),
                       "Every one of the 128 new tokens comes out of a pass, the first and the last too."),
+        Misconception("a pass for each token before it", lambda: (1, 8256),
+                      "A pass runs on all tokens that are known at once. A new token takes one pass, not one for each token before it."),
         Misconception("tokens counted instead of passes", lambda: (128, 8256),
                       "A pass is one run of the whole model, however many tokens it reads: it counts as 1."),
         Misconception("one more pass to stop", lambda: (1, 129),

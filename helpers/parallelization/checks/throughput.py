@@ -39,6 +39,14 @@ matmul_gflops = Check(
             "That counts the numbers that go in. Each number of the first matrix is used n times, each of the second m times.",
         ),
         Misconception(
+            "square matrices taken for granted", lambda m, k, n, seconds: 2 * m * m * n / seconds / 1e9,
+            "Each of the m·n outputs is a sum of k products, and k need not be m.",
+        ),
+        Misconception(
+            "square matrices taken for granted, k = n", lambda m, k, n, seconds: 2 * m * n * n / seconds / 1e9,
+            "Each of the m·n outputs is a sum of k products, and k need not be n.",
+        ),
+        Misconception(
             "2³⁰ for a giga", lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
             "Speeds are counted in powers of ten: 10⁹. Powers of two are for bytes of memory.",
         ),
