@@ -47,7 +47,7 @@ def overflowed(seen: Observation) -> bool:
     return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[-1]) > 89)
 
 
-def integers(*shape: int, most: int = 30) -> Drawn:
+def integers(*shape: int, most: int = 20) -> Drawn:
     """Whole numbers from −most to most: at d = 4 the scores are exact in float32, and run into the hundreds."""
     return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
 

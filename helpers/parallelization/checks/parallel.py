@@ -29,8 +29,8 @@ def _near(mean: float, *shape: int) -> Drawn:
 
 
 def _integers(*shape: int) -> Drawn:
-    """Whole numbers from −30 to 30: at d = 4 the scores are exact in float32, and run into the hundreds."""
-    return Drawn(lambda generator: torch.randint(-30, 31, shape, generator=generator).float())
+    """Whole numbers from −24 to 24: at d = 4 the scores are exact in float32, and run into the hundreds."""
+    return Drawn(lambda generator: torch.randint(-24, 25, shape, generator=generator).float())
 
 
 def _one_row_of_zeros(*shape: int) -> Drawn:
