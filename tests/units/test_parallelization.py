@@ -81,7 +81,7 @@ def numbers_in_python(q, k, v):
         powers = [math.exp(score - max(scores)) for score in scores]
         columns = zip(*v.tolist(), strict=True)
         outputs.append([sum(p * x for p, x in zip(powers, column, strict=True)) / sum(powers) for column in columns])
-    return torch.tensor(outputs)
+    return torch.tensor(outputs, dtype=q.dtype)
 
 
 def test_a_loop_that_leaves_pytorch_is_found_too():
