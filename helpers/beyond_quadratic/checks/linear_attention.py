@@ -460,7 +460,8 @@ def token_after_token(q, k, v, c) -> Tensor:
 
 
 def _token_by_token(seen: Observation) -> bool:
-    return sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
+    long_chunks_alone = seen.args[3] >= 20  # a short chunk takes as many operations as its tokens would
+    return long_chunks_alone and sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
 MOST_PER_CHUNK = 120  # operations: right answers take 20 to 70, and a loop over the 25 tokens of a chunk at least 125
