@@ -68,7 +68,7 @@ def online_with_numbers(x, block):
             m_i = m_new
         tops.append(m_i)
         sums.append(l_i)
-    return torch.tensor(tops).view(x.shape[:-1]), torch.tensor(sums).view(x.shape[:-1])
+    return torch.tensor(tops, dtype=x.dtype).view(x.shape[:-1]), torch.tensor(sums, dtype=x.dtype).view(x.shape[:-1])
 
 
 online_softmax = {
