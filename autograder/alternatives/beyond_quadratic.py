@@ -202,7 +202,8 @@ def gathered_by_einsum(q, k, v, keys, allowed):
 def gathered_by_powers(q, k, v, keys, allowed):
     taken = k.index_select(-2, keys.flatten()).unflatten(-2, keys.shape)
     scores = (q[..., None, :] * taken).sum(-1) / math.sqrt(q.shape[-1])
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * allowed
+    scores = scores.masked_fill(~allowed, -torch.inf)
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp_min(-1e30))  # of the allowed ones; none: all are 0
     weights = powers / powers.sum(-1, keepdim=True).clamp_min(1e-30)
     return (weights[..., None] * v.index_select(-2, keys.flatten()).unflatten(-2, keys.shape)).sum(-2)
 

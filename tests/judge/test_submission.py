@@ -14,6 +14,7 @@ from autograder.judge.kernels import Kernels
 from autograder.judge.plain import clean_html, cleaned
 from autograder.judge.proxies import observation
 from autograder.proofs.hostile import solved_by_a_student
+from helpers.engine.mime import MIME
 
 UNIT = "02_small"
 LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
@@ -57,7 +58,7 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
     shown = cell(notebook, "softmax_test").outputs[0]
-    assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", outputs.MIME}
+    assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
 
 
 def test_the_released_notebook_gets_nothing(kernels, course):
