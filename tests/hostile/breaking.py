@@ -129,7 +129,7 @@ NOTEBOOKS = [
     Hostile("odd_characters", "NUL, lone surrogates and 100 000 characters on a line", (early("x = '\\ud800\\x00' + '\u202e" + "y" * 100_000 + "'\nprint(x)"),)),
     Hostile("asks_for_input", "input()", (early("name = input('who? ')"),), says="input()"),
     Hostile("asks_for_password", "getpass()", (early("import getpass\ngetpass.getpass()"),)),
-    Hostile("removes_home", "!rm -rf ~ and of all it can reach", (early("!rm -rf ~ /work /root /home {PACKAGES} {COURSE} / --no-preserve-root 2>/dev/null | tail -1"),)),
+    Hostile("removes_home", "!rm -rf ~ and of all it can reach", (early("!rm -rf ~ /root /home {PACKAGES} {COURSE} / --no-preserve-root 2>/dev/null | tail -1"),)),
     Hostile("writes_module", "a torch.py of its own in the working folder", (early("%%writefile torch.py\nraise SystemExit"), late("import importlib; importlib.invalidate_caches()"))),
     Hostile("javascript", "%%javascript", (early("%%javascript\nalert('LEAK')"),)),
     Hostile("script_in_html", "a script in HTML output, in SVG and in an error", (early(f"""

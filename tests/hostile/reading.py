@@ -78,7 +78,7 @@ for path in glob.glob("/proc/[0-9]*/cmdline"):
     text = open(path).read()
     if "CANARY" in text or "pytest" in text or "nbgrader" in text: print("LEAK", text)
 for pid in glob.glob("/proc/[0-9]*/root"):
-    try: print("LEAK", os.listdir(pid + "/work/main/solutions")) if os.listdir(pid + "/work/main/solutions") else None
+    try: print("LEAK", os.listdir(pid + "{PACKAGES}/solutions")) if os.listdir(pid + "{PACKAGES}/solutions") else None
     except OSError as error: print(error)""",
     ),
     read(
@@ -165,7 +165,7 @@ for number in range(3, 128):
     try: target = os.readlink(f"/proc/self/fd/{number}")
     except OSError: continue
     if target.startswith("/") and not target.startswith(("/tmp", "/dev", "/proc")): print("LEAK", target)
-    for way in ("../../../../../../work/main/solutions", "../../../../etc/shadow"):
+    for way in ("../../../../../..{PACKAGES}/solutions", "../../../../etc/shadow"):
         try: print("LEAK", os.open(way, os.O_RDONLY, dir_fd=number))
         except OSError: pass""",
     ),
