@@ -30,6 +30,7 @@ matmul_io = {
     "numel of three tensors": elements_of_tensors,
     "factored": lambda n, m, k: n * (m + k) + m * k,
     "as a tensor": lambda n, m, k: torch.tensor([n * m, m * k, n * k]).sum(),
+    "pairs of sizes": lambda n, m, k: sum(a * c for a, c in combinations((n, m, k), 2)),
 }
 
 
@@ -101,11 +102,56 @@ def decode_written_out(b, n, d, h, d_ff):
     return rows
 
 
+def table_of_a_class(b, n, d, h, d_ff):
+    class Cost(tuple):
+        def __add__(self, other):
+            return Cost((self[0] + other[0], self[1] + other[1]))
+
+        def __rmul__(self, times):
+            return Cost((times * self[0], times * self[1]))
+
+    def product(n, m, k):
+        return Cost((2 * n * m * k, n * m + m * k + n * k))
+
+    rows = {
+        "qkv": 3 * product(b * n, d, d), "scores": b * h * product(n, d // h, n), "softmax": Cost((0, 2 * b * h * n * n)),
+        "weighted_sum": b * h * product(n, n, d // h), "output": product(b * n, d, d),
+        "ffn": product(b * n, d, d_ff) + product(b * n, d_ff, d),
+    }  # fmt: skip
+    return {**{row: tuple(cost) for row, cost in rows.items()}, "total": tuple(sum(rows.values(), start=Cost((0, 0))))}
+
+
+def table_in_closed_form(b, n, d, h, d_ff):
+    bnd, pairs = b * n * d, b * h * n**2
+    return dict(
+        total=(bnd * (8 * d + 4 * n + 4 * d_ff), 14 * bnd + 4 * d**2 + 4 * pairs + 2 * d_ff * (b * n + d)),
+        ffn=(4 * bnd * d_ff, 2 * bnd + 2 * d_ff * (d + b * n)), output=(2 * bnd * d, 2 * bnd + d**2),
+        weighted_sum=(2 * bnd * n, 2 * bnd + pairs), softmax=(0, 2 * pairs), scores=(2 * bnd * n, 2 * bnd + pairs),
+        qkv=(6 * bnd * d, 6 * bnd + 3 * d**2),
+    )  # fmt: skip
+
+
 training_table = {
     "from a list of products": training_by_products,
     "written out, lists and floats": training_written_out,
+    "a class that adds up": table_of_a_class,
+    "closed formulas, the total too": table_in_closed_form,
 }
-decode_table = {"from a list of products": decode_by_products, "written out, one row more": decode_written_out}
+
+
+def decoding_from_training(b, n, d, h, d_ff):
+    rows, each, w = dict(table_of_a_class(b, 1, d, h, d_ff)), b * h, d // h
+    del rows["total"]
+    rows |= {"scores": (2 * each * w * n, each * (w + w * n + n)), "softmax": (0, each * (n + n))}
+    rows["weighted_sum"] = (2 * each * n * w, each * (n + n * w + w))
+    return {**rows, "total": tuple(map(sum, zip(*rows.values())))}
+
+
+decode_table = {
+    "from a list of products": decode_by_products,
+    "written out, one row more": decode_written_out,
+    "the table of a layer that reads one token": decoding_from_training,
+}
 
 
 def crossover_by_search(d, d_ff):
@@ -115,9 +161,16 @@ def crossover_by_search(d, d_ff):
     return n
 
 
+def crossover_from_a_table(d, d_ff):
+    rows = {row: flops for row, (flops, _) in table_in_closed_form(1, 1, d, 1, d_ff).items()}
+    quadratic = rows["scores"] + rows["weighted_sum"]
+    return (rows["total"] - quadratic) / quadratic
+
+
 crossover = {
     "by search": crossover_by_search,
     "one side divided by the other": lambda d, d_ff: (8 * d**2 + 4 * d * d_ff) / (4 * d),
+    "read off a table at one token": crossover_from_a_table,
 }
 
 
@@ -164,12 +217,19 @@ def roofline_by_ridge(flops, elements, dtype, peak, bandwidth):
     return intensity * bandwidth, "memory"
 
 
+def roofline_in_fractions(flops, elements, dtype, peak, bandwidth):
+    slope = Fraction(flops) * Fraction(bandwidth) / (Fraction(elements) * dtype.itemsize)
+    ceiling, limit = min((Fraction(peak), "compute"), (slope, "memory"), key=lambda pair: pair[0])
+    return float(ceiling), limit
+
+
 roofline = {
     "the longer of two times": roofline_by_time,
     "left or right of the ridge": roofline_by_ridge,
     "a list": lambda flops, elements, dtype, peak, bandwidth: list(
         roofline_by_ridge(flops, elements, dtype, peak, bandwidth)
     ),
+    "exact fractions": roofline_in_fractions,
 }
 
 
@@ -195,12 +255,19 @@ def context_by_bisection(memory, b, h, layers, dtype):
     return low
 
 
+def context_divided_step_by_step(memory, b, h, layers, dtype):
+    for factor in (b, h, layers, dtype.itemsize):
+        memory //= factor
+    return math.isqrt(memory)
+
+
 longest_context = {
     "by bisection": context_by_bisection,
     "a root, rounded down": lambda memory, b, h, layers, dtype: int(
         (memory / (b * h * layers * dtype.itemsize)) ** 0.5
     ),
     "math.floor": lambda memory, b, h, layers, dtype: math.floor(math.sqrt(memory / (b * h * layers * dtype.itemsize))),
+    "divided step by step": context_divided_step_by_step,
 }
 
 
@@ -224,6 +291,7 @@ def pairs_of_a_mask(n, w, g, d):
 global_tokens_cost = {
     "query by query": pairs_of_a_mask,
     "multiplied out": lambda n, w, g, d: 4 * d * n * w + 8 * d * n * g + 4 * d * g * g,
+    "all pairs but the hidden ones": lambda n, w, g, d: 4 * d * ((n + g) ** 2 - n * (n - w)),
 }
 
 
@@ -249,78 +317,14 @@ def flops_layer_by_layer(b, n, layers, d, d_ff, vocabulary):
     return forward + 2 * forward
 
 
+def flops_per_token(b, n, layers, d, d_ff, vocabulary):
+    return b * n * (layers * (24 * d * d + 12 * d * d_ff + 12 * n * d) + 6 * d * vocabulary)
+
+
 model_flops = {
     "layer by layer, then backward": flops_layer_by_layer,
     "for each token": lambda b, n, layers, d, d_ff, vocabulary: (
         b * n * (6 * (layers * (4 * d * d + 2 * d * d_ff) + d * vocabulary) + 12.0 * layers * n * d)
     ),
+    "per token": flops_per_token,
 }
-
-
-def table_of_a_class(b, n, d, h, d_ff):
-    class Cost(tuple):
-        def __add__(self, other):
-            return Cost((self[0] + other[0], self[1] + other[1]))
-
-        def __rmul__(self, times):
-            return Cost((times * self[0], times * self[1]))
-
-    def product(n, m, k):
-        return Cost((2 * n * m * k, n * m + m * k + n * k))
-
-    rows = {
-        "qkv": 3 * product(b * n, d, d), "scores": b * h * product(n, d // h, n), "softmax": Cost((0, 2 * b * h * n * n)),
-        "weighted_sum": b * h * product(n, n, d // h), "output": product(b * n, d, d),
-        "ffn": product(b * n, d, d_ff) + product(b * n, d_ff, d),
-    }  # fmt: skip
-    return {**{row: tuple(cost) for row, cost in rows.items()}, "total": tuple(sum(rows.values(), start=Cost((0, 0))))}
-
-
-def table_in_closed_form(b, n, d, h, d_ff):
-    bnd, pairs = b * n * d, b * h * n**2
-    return dict(
-        total=(bnd * (8 * d + 4 * n + 4 * d_ff), 14 * bnd + 4 * d**2 + 4 * pairs + 2 * d_ff * (b * n + d)),
-        ffn=(4 * bnd * d_ff, 2 * bnd + 2 * d_ff * (d + b * n)), output=(2 * bnd * d, 2 * bnd + d**2),
-        weighted_sum=(2 * bnd * n, 2 * bnd + pairs), softmax=(0, 2 * pairs), scores=(2 * bnd * n, 2 * bnd + pairs),
-        qkv=(6 * bnd * d, 6 * bnd + 3 * d**2),
-    )  # fmt: skip
-
-
-def decoding_from_training(b, n, d, h, d_ff):
-    rows, each, w = dict(table_of_a_class(b, 1, d, h, d_ff)), b * h, d // h
-    del rows["total"]
-    rows |= {"scores": (2 * each * w * n, each * (w + w * n + n)), "softmax": (0, each * (n + n))}
-    rows["weighted_sum"] = (2 * each * n * w, each * (n + n * w + w))
-    return {**rows, "total": tuple(map(sum, zip(*rows.values())))}
-
-
-def crossover_from_a_table(d, d_ff):
-    rows = {row: flops for row, (flops, _) in table_in_closed_form(1, 1, d, 1, d_ff).items()}
-    quadratic = rows["scores"] + rows["weighted_sum"]
-    return (rows["total"] - quadratic) / quadratic
-
-
-def roofline_in_fractions(flops, elements, dtype, peak, bandwidth):
-    slope = Fraction(flops) * Fraction(bandwidth) / (Fraction(elements) * dtype.itemsize)
-    ceiling, limit = min((Fraction(peak), "compute"), (slope, "memory"), key=lambda pair: pair[0])
-    return float(ceiling), limit
-
-
-def context_divided_step_by_step(memory, b, h, layers, dtype):
-    for factor in (b, h, layers, dtype.itemsize):
-        memory //= factor
-    return math.isqrt(memory)
-
-
-def flops_per_token(b, n, layers, d, d_ff, vocabulary):
-    return b * n * (layers * (24 * d * d + 12 * d * d_ff + 12 * n * d) + 6 * d * vocabulary)
-
-
-matmul_io["pairs of sizes"] = lambda n, m, k: sum(a * c for a, c in combinations((n, m, k), 2))
-training_table |= {"a class that adds up": table_of_a_class, "closed formulas, the total too": table_in_closed_form}
-decode_table["the table of a layer that reads one token"] = decoding_from_training
-crossover["read off a table at one token"] = crossover_from_a_table
-roofline["exact fractions"] = roofline_in_fractions
-longest_context["divided step by step"] = context_divided_step_by_step
-global_tokens_cost["all pairs but the hidden ones"] = lambda n, w, g, d: 4 * d * ((n + g) ** 2 - n * (n - w))
-model_flops["per token"] = flops_per_token

@@ -95,11 +95,22 @@ class HandwrittenNormEncoderLayer(TorchEncoderLayer):
         return self.normalised(self._ff_block(x) + x, self.norm2)
 
 
+class ResidualList(TorchEncoderLayer):
+    """x-transformers: the stream is called `residual`, and each block is a pair of (function, norm)."""
+
+    def forward(self, x, mask=None):
+        for block, norm in ((lambda t: self._sa_block(t, mask), self.norm1), (self._ff_block, self.norm2)):
+            out, residual = block(x), x
+            x = norm(torch.add(out, residual))
+        return x
+
+
 EncoderLayer = {
     "a sublayer wrapper (Annotated Transformer)": AnnotatedEncoderLayer,
     "blocks and three dropouts (PyTorch)": TorchEncoderLayer,
     "residual = x (fairseq)": FairseqEncoderLayer,
     "norms by formula": HandwrittenNormEncoderLayer,
+    "pairs of block and norm (x-transformers)": ResidualList,
 }
 
 
@@ -175,16 +186,31 @@ class RowByRowFeedForward(TorchDecoderLayer):
         return self.norm3(x + self.dropouts[2](fed))
 
 
+class DecoderWithFlatNames(TorchDecoderLayer):
+    """Everything in one line for each sublayer; the ReLU as a maximum."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        a = self.norm1(self.dropouts[0](self.self_attn(x, x, mask)) + x)
+        c = self.norm2(self.dropouts[1](self.cross_attn(a, memory, memory_mask)) + a)
+        return self.norm3(self.dropouts[2](self.linear2(torch.maximum(self.linear1(c), torch.zeros(())))) + c)
+
+
 DecoderLayer = {
     "a loop over sublayers (Annotated Transformer)": AnnotatedDecoderLayer,
     "four dropouts (nn.Transformer)": TorchDecoderLayer,
     "residual, dropout, norm (Hugging Face)": HuggingFaceDecoderLayer,
     "the feed-forward network token by token": RowByRowFeedForward,
+    "one line a sublayer": DecoderWithFlatNames,
 }
 
 # --------------------------------------------------------------------------------------------------------------- model
 
-which_connects_where = {"a capital letter": lambda: "B", "in a list": lambda: ["b"], "with a dot": lambda: " b. "}
+which_connects_where = {
+    "a capital letter": lambda: "B",
+    "in a list": lambda: ["b"],
+    "with a dot": lambda: " b. ",
+    "a tuple": lambda: ("b",),
+}
 
 
 class AnnotatedModel(nn.Module):
@@ -443,11 +469,24 @@ def greedy_unfinished_flags(encode, step, source, longest):
     return ids[:, 1:]
 
 
+def greedy_with_a_while_and_a_set(encode, step, source, longest):
+    memory, cache, columns, open_rows = encode(source), None, [], set(range(len(source)))
+    newest = torch.full((len(source), 1), START)
+    while open_rows and len(columns) < longest:
+        logits, cache = step(newest, memory, cache)
+        column = torch.tensor([int(logits[row].argmax()) if row in open_rows else PAD for row in range(len(source))])
+        open_rows -= {row for row in open_rows if column[row] == END}
+        columns.append(column)
+        newest = column.unsqueeze(1)
+    return torch.stack(columns, dim=1)
+
+
 greedy_decode = {
     "a buffer that is filled": greedy_with_a_buffer,
     "lists of tokens": greedy_with_lists,
     "by recursion": greedy_by_recursion,
     "flags that multiply (Hugging Face)": greedy_unfinished_flags,
+    "a set of open rows": greedy_with_a_while_and_a_set,
 }
 
 
@@ -519,11 +558,30 @@ def beam_of_probabilities(next_log_probs, k, longest, alpha=0.6):
     )
 
 
+def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
+    """A hypothesis is a dict that knows its score, as in OpenNMT and Hugging Face."""
+    live, done = [{"tokens": [START], "sum": 0.0}], []
+    while live and len(live[0]["tokens"]) <= longest:
+        rows = next_log_probs(torch.tensor([one["tokens"] for one in live]))
+        every = [
+            {"tokens": [*one["tokens"], t], "sum": one["sum"] + row[t].item()}
+            for one, row in zip(live, rows)
+            for t in range(len(row))
+        ]
+        live = sorted(every, key=lambda one: -one["sum"])[: k - len(done)]
+        done.extend(one for one in live if one["tokens"][-1] == END)
+        live = [one for one in live if one["tokens"][-1] != END]
+    worth = lambda one: one["sum"] * (6 / (4 + len(one["tokens"]))) ** alpha  # noqa: E731
+    best = max(done + live, key=worth)
+    return torch.tensor(best["tokens"][1:]), worth(best)
+
+
 beam_search = {
     "sorted lists": beam_by_sorting,
     "a heap": beam_with_a_heap,
     "tensors gathered by parents (fairseq)": beam_with_tensors,
     "products of probabilities": beam_of_probabilities,
+    "hypotheses as dicts (OpenNMT)": beam_of_objects,
 }
 
 # --------------------------------------------------------------------------------------------------------------- costs
@@ -554,31 +612,6 @@ def cost_as_lists(n, m, d):
     return {row: [s, w] for row, s, w in zip(rows, scores, weights)}
 
 
-enc_dec_cost = {"product by product": cost_by_products, "lists": cost_as_lists}
-enc_dec_cost_terms = {"capital letters": lambda: "CEBFD", "separated by commas": lambda: "c, e, b, f, d"}
-
-# ------------------------------------------------------------------------------------------------------ and some more
-
-
-class ResidualList(TorchEncoderLayer):
-    """x-transformers: the stream is called `residual`, and each block is a pair of (function, norm)."""
-
-    def forward(self, x, mask=None):
-        for block, norm in ((lambda t: self._sa_block(t, mask), self.norm1), (self._ff_block, self.norm2)):
-            out, residual = block(x), x
-            x = norm(torch.add(out, residual))
-        return x
-
-
-class DecoderWithFlatNames(TorchDecoderLayer):
-    """Everything in one line for each sublayer; the ReLU as a maximum."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        a = self.norm1(self.dropouts[0](self.self_attn(x, x, mask)) + x)
-        c = self.norm2(self.dropouts[1](self.cross_attn(a, memory, memory_mask)) + a)
-        return self.norm3(self.dropouts[2](self.linear2(torch.maximum(self.linear1(c), torch.zeros(())))) + c)
-
-
 def cost_counted(n, m, d):
     """Products of tensors without memory, counted by PyTorch."""
     from torch.utils.flop_counter import FlopCounterMode
@@ -597,40 +630,13 @@ def cost_counted(n, m, d):
             "cross_attention": attention(n, m), "decoder_feed_forward": feed(n)}  # fmt: skip
 
 
-def greedy_with_a_while_and_a_set(encode, step, source, longest):
-    memory, cache, columns, open_rows = encode(source), None, [], set(range(len(source)))
-    newest = torch.full((len(source), 1), START)
-    while open_rows and len(columns) < longest:
-        logits, cache = step(newest, memory, cache)
-        column = torch.tensor([int(logits[row].argmax()) if row in open_rows else PAD for row in range(len(source))])
-        open_rows -= {row for row in open_rows if column[row] == END}
-        columns.append(column)
-        newest = column.unsqueeze(1)
-    return torch.stack(columns, dim=1)
-
-
-def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
-    """A hypothesis is a dict that knows its score, as in OpenNMT and Hugging Face."""
-    live, done = [{"tokens": [START], "sum": 0.0}], []
-    while live and len(live[0]["tokens"]) <= longest:
-        rows = next_log_probs(torch.tensor([one["tokens"] for one in live]))
-        every = [
-            {"tokens": [*one["tokens"], t], "sum": one["sum"] + row[t].item()}
-            for one, row in zip(live, rows)
-            for t in range(len(row))
-        ]
-        live = sorted(every, key=lambda one: -one["sum"])[: k - len(done)]
-        done.extend(one for one in live if one["tokens"][-1] == END)
-        live = [one for one in live if one["tokens"][-1] != END]
-    worth = lambda one: one["sum"] * (6 / (4 + len(one["tokens"]))) ** alpha  # noqa: E731
-    best = max(done + live, key=worth)
-    return torch.tensor(best["tokens"][1:]), worth(best)
-
-
-EncoderLayer["pairs of block and norm (x-transformers)"] = ResidualList
-DecoderLayer["one line a sublayer"] = DecoderWithFlatNames
-which_connects_where["a tuple"] = lambda: ("b",)
-enc_dec_cost["counted by PyTorch"] = cost_counted
-enc_dec_cost_terms["a list"] = lambda: ["c", "e", "b", "f", "d"]
-greedy_decode["a set of open rows"] = greedy_with_a_while_and_a_set
-beam_search["hypotheses as dicts (OpenNMT)"] = beam_of_objects
+enc_dec_cost = {
+    "product by product": cost_by_products,
+    "lists": cost_as_lists,
+    "counted by PyTorch": cost_counted,
+}
+enc_dec_cost_terms = {
+    "capital letters": lambda: "CEBFD",
+    "separated by commas": lambda: "c, e, b, f, d",
+    "a list": lambda: ["c", "e", "b", "f", "d"],
+}

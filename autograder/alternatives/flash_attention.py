@@ -71,12 +71,33 @@ def online_with_numbers(x, block):
     return torch.tensor(tops, dtype=x.dtype).view(x.shape[:-1]), torch.tensor(sums, dtype=x.dtype).view(x.shape[:-1])
 
 
+def _pair_of_a_block(piece):
+    top = piece.amax(-1)
+    shift = torch.where(torch.isneginf(top), torch.zeros_like(top), top)
+    return (top, (piece - shift[..., None]).exp_().sum(-1))
+
+
+def online_with_two_factors(x, block):
+    n = x.shape[-1]
+    top, total = _pair_of_a_block(x[..., :block])
+    position = block
+    while position < n:
+        t, s = _pair_of_a_block(x[..., position : position + block])
+        larger = torch.maximum(top, t)
+        shift = torch.where(torch.isneginf(larger), torch.zeros_like(larger), larger)
+        total = total * (top - shift).exp() + s * (t - shift).exp()
+        top = larger
+        position += block
+    return (top, total)
+
+
 online_softmax = {
     "slices, from the lowest finite number": online_by_slices,
     "the old maximum as one more score": online_beside_the_block,
     "blocks apart, merged at the end": online_in_parts,
     "in place, float64": online_in_place,
     "Python numbers": online_with_numbers,
+    "each block's own pair, then two factors": online_with_two_factors,
 }
 
 
@@ -109,11 +130,28 @@ def merge_by_difference(out_a, lse_a, out_b, lse_b):
     return (out / (1 + small[..., None])).to(out_a), (high + torch.log1p(small)).to(lse_a)
 
 
+def merged_by_sigmoids(out_a, lse_a, out_b, lse_b):
+    gap = torch.nan_to_num(lse_a - lse_b, nan=0.0, posinf=math.inf, neginf=-math.inf)
+    share_a = torch.sigmoid(gap).unsqueeze(-1)
+    share_b = torch.sigmoid(-gap).unsqueeze(-1)
+    return (share_a * out_a + share_b * out_b, torch.logaddexp(lse_a, lse_b))
+
+
+def merged_by_one_softmax(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_a, lse_b])
+    seen = torch.isfinite(both).any(dim=0)
+    weights = torch.softmax(torch.where(seen, both, torch.zeros_like(both)), dim=0)
+    outs = torch.stack([out_a, out_b])
+    return (torch.einsum("p...n,p...nd->...nd", weights, outs), both.logsumexp(dim=0))
+
+
 merge_partials = {
     "a sigmoid of the difference": merge_by_sigmoid,
     "a softmax of the two logsumexps": merge_by_softmax,
     "sums against the larger one": merge_by_sums,
     "the larger part weighs 1": merge_by_difference,
+    "sigmoid of the difference": merged_by_sigmoids,
+    "stack, softmax and einsum": merged_by_one_softmax,
 }
 
 
@@ -237,12 +275,38 @@ def forward_with_ones(q, k, v, causal=False, block_q=64, block_k=64):
     return out, lse
 
 
+def forward_in_place_keys_outside(q, k, v, causal=False, block_q=64, block_k=64):
+    n, m = (q.size(-2), k.size(-2))
+    top = q.new_full(q.shape[:-1], -math.inf)
+    total = torch.zeros_like(top)
+    result = q.new_zeros(q.shape[:-1] + v.shape[-1:])
+    for j in range(0, m, block_k):
+        kj, vj = (k[..., j : j + block_k, :], v[..., j : j + block_k, :])
+        first = max(0, j - (m - n)) // block_q * block_q if causal else 0
+        for i in range(first, n, block_q):
+            here = slice(i, min(n, i + block_q))
+            scores = torch.matmul(q[..., here, :], kj.transpose(-1, -2)).div_(math.sqrt(q.size(-1)))
+            if causal:
+                hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu_(i + m - n - j + 1)
+                scores.masked_fill_(hidden, -math.inf)
+            new = torch.maximum(top[..., here], scores.amax(-1))
+            shift = torch.where(new.isneginf(), 0.0, new)
+            scores.sub_(shift.unsqueeze(-1)).exp_()
+            factor = (top[..., here] - shift).exp()
+            total[..., here] = total[..., here] * factor + scores.sum(-1)
+            result[..., here, :] = result[..., here, :] * factor.unsqueeze(-1) + scores @ vj
+            top[..., here] = new
+    result /= total.clamp_min(torch.finfo(q.dtype).tiny).unsqueeze(-1)
+    return (result, top + total.log())
+
+
 flash_attention_forward = {
     "from the lowest finite number": forward_from_lowest,
     "keys outside, queries inside, in place": forward_keys_outside,
     "a softmax per tile, merged by logsumexp": forward_merging_tiles,
     "keys in halves, recursively": forward_by_halves,
     "a column of ones, float64": forward_with_ones,
+    "keys in the outer loop, state of all rows in place": forward_in_place_keys_outside,
 }
 
 
@@ -271,12 +335,30 @@ def tiles_by_rows(n, m, block_q, block_k):
     return int(((reach + block_k - 1) // block_k).sum())
 
 
+def tiles_by_their_corners(n, m, block_q, block_k):
+    lower_left = ((min(i + block_q, n) - 1, j) for i in range(0, n, block_q) for j in range(0, m, block_k))
+    return sum((key <= query + (m - n) for query, key in lower_left))
+
+
+def tiles_column_by_column(n, m, block_q, block_k):
+    rows_of_tiles = -(-n // block_q)
+    total = 0
+    for j in range(0, m, block_k):
+        first_query = j - (m - n)
+        if first_query >= n:
+            break
+        total += rows_of_tiles - max(first_query, 0) // block_q
+    return total
+
+
 causal_tiles = {
     "the mask, cut up; break": (tiles_by_mask, forward_from_lowest),
     "bottom left corners; continue": (tiles_by_corner, forward_keys_outside),
     "column by column; merged tiles": (tiles_by_columns, forward_merging_tiles),
     "row by row, as a tensor; keys cut off": (tiles_by_rows, forward_with_ones),
     "corners; halves": (tiles_by_corner, forward_by_halves),
+    "corner of every tile in one sum": (tiles_by_their_corners, flash.flash_attention_forward),
+    "columns of tiles, floor division of negatives": (tiles_column_by_column, flash.flash_attention_forward),
 }
 
 
@@ -455,10 +537,26 @@ def decoding_in_even_parts(q, k, v, splits):
     return (share * outs).sum(-2, keepdim=True) / (share * sums).sum(-2, keepdim=True)
 
 
+def decoding_by_one_softmax(q, k, v, splits):
+    m, d = k.shape[-2:]
+    size = -(-m // splits)
+    place = torch.arange(splits * size, device=q.device)
+    index = place.clamp(max=m - 1)
+    parts_k = k[..., index, :].reshape(*k.shape[:-2], splits, size, d)
+    parts_v = v[..., index, :].reshape(*v.shape[:-2], splits, size, v.shape[-1])
+    s = torch.einsum("...qd,...psd->...pqs", q * d ** (-0.5), parts_k)
+    s = torch.where((place < m).reshape(splits, 1, size), s, -math.inf)
+    lse = s.logsumexp(dim=-1, keepdim=True)
+    p = torch.exp(s - torch.where(torch.isneginf(lse), 0.0, lse))
+    share = lse.softmax(dim=-3)
+    return torch.einsum("...pqx,...pqs,...psc->...qc", share, p, parts_v)
+
+
 flash_decoding = {
     "padded parts, einsum": decoding_by_einsum,
     "interleaved keys, float64": decoding_interleaved,
     "even parts, gathered": decoding_in_even_parts,
+    "logsumexp and one softmax over parts": decoding_by_one_softmax,
 }
 
 # ---------------------------------------------------------------- kernels in Triton
@@ -905,6 +1003,29 @@ def tiled_with_divmod(n, d, on_chip, itemsize):
     return itemsize * (2 * n * d + n + (full + (rest > 0)) * 2 * n * d)
 
 
+def standard_traffic_as_a_table(n, d, itemsize):
+    thin, square = (n * d, n**2)
+    steps = [
+        {"reads": [thin, thin], "writes": [square]},
+        {"reads": [square], "writes": [square]},
+        {"reads": [square, thin], "writes": [thin]},
+    ]
+    return itemsize * sum(sum(step["reads"]) + sum(step["writes"]) for step in steps)
+
+
+def tiled_traffic_walked(n, d, on_chip, itemsize):
+    rows = on_chip // itemsize // d // 4
+    moved = 0
+    start = 0
+    while start < n:
+        here = min(rows, n - start)
+        moved += here * d
+        moved += 2 * n * d
+        moved += here * d + here
+        start += rows
+    return moved * itemsize
+
+
 hbm_traffic = {
     "tensor by tensor, tile by tile": (standard_tensor_by_tensor, tiled_walked_through),
     "factored, rounded up by a minus": (lambda n, d, itemsize: 4 * n * (n + d) * itemsize, tiled_rounded_by_minus),
@@ -912,6 +1033,7 @@ hbm_traffic = {
         lambda n, d, itemsize: 4 * n * n * itemsize + 4 * n * d * itemsize,
         tiled_with_divmod,
     ),
+    "walk simulated, table of journeys": (standard_traffic_as_a_table, tiled_traffic_walked),
 }
 
 
@@ -987,148 +1109,23 @@ def rotate_by_a_recursive_matrix(q, k, signs):
     return torch.matmul(q, turn), torch.matmul(k, turn)
 
 
-incoherent_rotation = {
-    "Kronecker products, signs on the diagonal of a matrix": (hadamard_by_kron, rotate_by_kron),
-    "bits, float64": (hadamard_by_bits, rotate_one_by_one),
-    "in place, fast transform": (hadamard_in_place, rotate_by_butterflies),
-    "rows in Walsh's order, both at once": (hadamard_in_walsh_order, rotate_in_walsh_order),
-    "recursive, the minus in another corner": (hadamard_recursive, rotate_by_a_recursive_matrix),
-}
-
-# ------------------------------------------------------------------------------------------ of readers, who had the notebook alone
-
-
-def standard_traffic_5(n, d, itemsize):
-    thin, square = (n * d, n**2)
-    steps = [
-        {"reads": [thin, thin], "writes": [square]},
-        {"reads": [square], "writes": [square]},
-        {"reads": [square, thin], "writes": [thin]},
-    ]
-    return itemsize * sum(sum(step["reads"]) + sum(step["writes"]) for step in steps)
-
-
-def tiled_traffic_5(n, d, on_chip, itemsize):
-    rows = on_chip // itemsize // d // 4
-    moved = 0
-    start = 0
-    while start < n:
-        here = min(rows, n - start)
-        moved += here * d
-        moved += 2 * n * d
-        moved += here * d + here
-        start += rows
-    return moved * itemsize
-
-
-def _pair_13(piece):
-    top = piece.amax(-1)
-    shift = torch.where(torch.isneginf(top), torch.zeros_like(top), top)
-    return (top, (piece - shift[..., None]).exp_().sum(-1))
-
-
-def online_softmax_13(x, block):
-    n = x.shape[-1]
-    top, total = _pair_13(x[..., :block])
-    position = block
-    while position < n:
-        t, s = _pair_13(x[..., position : position + block])
-        larger = torch.maximum(top, t)
-        shift = torch.where(torch.isneginf(larger), torch.zeros_like(larger), larger)
-        total = total * (top - shift).exp() + s * (t - shift).exp()
-        top = larger
-        position += block
-    return (top, total)
-
-
-def merge_partials_19(out_a, lse_a, out_b, lse_b):
-    gap = torch.nan_to_num(lse_a - lse_b, nan=0.0, posinf=math.inf, neginf=-math.inf)
-    share_a = torch.sigmoid(gap).unsqueeze(-1)
-    share_b = torch.sigmoid(-gap).unsqueeze(-1)
-    return (share_a * out_a + share_b * out_b, torch.logaddexp(lse_a, lse_b))
-
-
-def merge_partials_20(out_a, lse_a, out_b, lse_b):
-    both = torch.stack([lse_a, lse_b])
-    seen = torch.isfinite(both).any(dim=0)
-    weights = torch.softmax(torch.where(seen, both, torch.zeros_like(both)), dim=0)
-    outs = torch.stack([out_a, out_b])
-    return (torch.einsum("p...n,p...nd->...nd", weights, outs), both.logsumexp(dim=0))
-
-
-def flash_attention_forward_31(q, k, v, causal=False, block_q=64, block_k=64):
-    n, m = (q.size(-2), k.size(-2))
-    top = q.new_full(q.shape[:-1], -math.inf)
-    total = torch.zeros_like(top)
-    result = q.new_zeros(q.shape[:-1] + v.shape[-1:])
-    for j in range(0, m, block_k):
-        kj, vj = (k[..., j : j + block_k, :], v[..., j : j + block_k, :])
-        first = max(0, j - (m - n)) // block_q * block_q if causal else 0
-        for i in range(first, n, block_q):
-            here = slice(i, min(n, i + block_q))
-            scores = torch.matmul(q[..., here, :], kj.transpose(-1, -2)).div_(math.sqrt(q.size(-1)))
-            if causal:
-                hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu_(i + m - n - j + 1)
-                scores.masked_fill_(hidden, -math.inf)
-            new = torch.maximum(top[..., here], scores.amax(-1))
-            shift = torch.where(new.isneginf(), 0.0, new)
-            scores.sub_(shift.unsqueeze(-1)).exp_()
-            factor = (top[..., here] - shift).exp()
-            total[..., here] = total[..., here] * factor + scores.sum(-1)
-            result[..., here, :] = result[..., here, :] * factor.unsqueeze(-1) + scores @ vj
-            top[..., here] = new
-    result /= total.clamp_min(torch.finfo(q.dtype).tiny).unsqueeze(-1)
-    return (result, top + total.log())
-
-
-def causal_tiles_37(n, m, block_q, block_k):
-    lower_left = ((min(i + block_q, n) - 1, j) for i in range(0, n, block_q) for j in range(0, m, block_k))
-    return sum((key <= query + (m - n) for query, key in lower_left))
-
-
-def causal_tiles_38(n, m, block_q, block_k):
-    rows_of_tiles = -(-n // block_q)
-    total = 0
-    for j in range(0, m, block_k):
-        first_query = j - (m - n)
-        if first_query >= n:
-            break
-        total += rows_of_tiles - max(first_query, 0) // block_q
-    return total
-
-
-def flash_decoding_75(q, k, v, splits):
-    m, d = k.shape[-2:]
-    size = -(-m // splits)
-    place = torch.arange(splits * size, device=q.device)
-    index = place.clamp(max=m - 1)
-    parts_k = k[..., index, :].reshape(*k.shape[:-2], splits, size, d)
-    parts_v = v[..., index, :].reshape(*v.shape[:-2], splits, size, v.shape[-1])
-    s = torch.einsum("...qd,...psd->...pqs", q * d ** (-0.5), parts_k)
-    s = torch.where((place < m).reshape(splits, 1, size), s, -math.inf)
-    lse = s.logsumexp(dim=-1, keepdim=True)
-    p = torch.exp(s - torch.where(torch.isneginf(lse), 0.0, lse))
-    share = lse.softmax(dim=-3)
-    return torch.einsum("...pqx,...pqs,...psc->...qc", share, p, parts_v)
-
-
-def hadamard_81(d):
+def hadamard_from_bits(d):
     return torch.tensor([[(-1.0) ** bin(i & j).count("1") for j in range(d)] for i in range(d)]) / d**0.5
 
 
-def rotate_81(q, k, signs):
-    turn = (signs[:, None] * hadamard_81(signs.numel()).to(device=q.device, dtype=torch.float64)).to(q.dtype)
+def rotated_by_signed_matrix(q, k, signs):
+    turn = (signs[:, None] * hadamard_from_bits(signs.numel()).to(device=q.device, dtype=torch.float64)).to(q.dtype)
     return tuple(torch.einsum("...i,ij->...j", x, turn) for x in (q, k))
 
 
-def hadamard_82(d):
+def hadamard_by_kron_and_recursion(d):
     if d == 1:
         return torch.ones(1, 1)
     two = torch.tensor([[1.0, 1.0], [1.0, -1.0]]) * 2 ** (-0.5)
-    return torch.kron(two, hadamard_82(d // 2))
+    return torch.kron(two, hadamard_by_kron_and_recursion(d // 2))
 
 
-def _butterflies_82(x):
+def _butterflies_in_turn(x):
     d = x.shape[-1]
     width = 1
     while width < d:
@@ -1139,20 +1136,16 @@ def _butterflies_82(x):
     return x / math.sqrt(d)
 
 
-def rotate_82(q, k, signs):
-    return (_butterflies_82(q * signs), _butterflies_82(k * signs))
+def rotated_by_butterflies_in_turn(q, k, signs):
+    return (_butterflies_in_turn(q * signs), _butterflies_in_turn(k * signs))
 
 
-hbm_traffic |= {"walk simulated, table of journeys": (standard_traffic_5, tiled_traffic_5)}
-online_softmax |= {"each block's own pair, then two factors": online_softmax_13}
-merge_partials |= {"sigmoid of the difference": merge_partials_19, "stack, softmax and einsum": merge_partials_20}
-flash_attention_forward |= {"keys in the outer loop, state of all rows in place": flash_attention_forward_31}
-causal_tiles |= {
-    "corner of every tile in one sum": (causal_tiles_37, flash.flash_attention_forward),
-    "columns of tiles, floor division of negatives": (causal_tiles_38, flash.flash_attention_forward),
-}
-flash_decoding |= {"logsumexp and one softmax over parts": flash_decoding_75}
-incoherent_rotation |= {
-    "entries from bits, signs folded into the matrix": (hadamard_81, rotate_81),
-    "recursion with kron, fast butterflies": (hadamard_82, rotate_82),
+incoherent_rotation = {
+    "Kronecker products, signs on the diagonal of a matrix": (hadamard_by_kron, rotate_by_kron),
+    "bits, float64": (hadamard_by_bits, rotate_one_by_one),
+    "in place, fast transform": (hadamard_in_place, rotate_by_butterflies),
+    "rows in Walsh's order, both at once": (hadamard_in_walsh_order, rotate_in_walsh_order),
+    "recursive, the minus in another corner": (hadamard_recursive, rotate_by_a_recursive_matrix),
+    "entries from bits, signs folded into the matrix": (hadamard_from_bits, rotated_by_signed_matrix),
+    "recursion with kron, fast butterflies": (hadamard_by_kron_and_recursion, rotated_by_butterflies_in_turn),
 }

@@ -18,11 +18,15 @@ def projections_by_loop(n, layers):
     return layers * repeated
 
 
+def projections_as_a_binomial(n, layers):
+    return layers * math.comb(n, 2)
+
+
 redundant_projections = {
     "a sum over the steps": projections_by_loop,
     "pairs of tokens": lambda n, layers: layers * math.comb(n, 2),
+    "binomial coefficient": projections_as_a_binomial,
 }
-
 what_to_store = {"a capital letter": lambda: "C", "in a list": lambda: ["c"]}
 new_operations = {
     "separated by commas": lambda: "d, g, b, f, a, e, c",
@@ -56,10 +60,16 @@ def bytes_of_tensors(layers, h, h_kv, d, n, b, size):
     return layers * (key.numel() + key.numel()) * size
 
 
+def bytes_as_a_product(layers, h, h_kv, d, n, b, size):
+    everything = math.prod([2, layers, b, n, d, size])
+    return everything * h_kv // h
+
+
 cache_bytes = {
     "counted in tensors without memory": bytes_of_tensors,
     "per token first": lambda layers, h, h_kv, d, n, b, size: (2 * layers * h_kv * d // h * size) * n * b,
     "rounded at the end": lambda layers, h, h_kv, d, n, b, size: round(2.0 * layers * d * (h_kv / h) * n * b * size),
+    "product of a list, divided last": bytes_as_a_product,
 }
 
 # -------------------------------------------------------------------------------------------------------------- KVCache
@@ -117,10 +127,26 @@ class CacheByIndex(torch.nn.Module):
         return self.keys[:, :, : self.length], self.values[:, :, : self.length]
 
 
+class BothInOneTensor:
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
+        self._room = torch.empty(2, b, h, capacity, d_h, dtype=dtype)
+        self.length = 0
+
+    def append(self, k, v):
+        n = k.size(-2)
+        if n > self._room.size(3) - self.length:
+            raise ValueError(f"room for {self._room.size(3) - self.length} tokens, but {n} came")
+        for half, new in zip(self._room, (k, v)):
+            half.narrow(2, self.length, n).copy_(new)
+        self.length += n
+        return tuple(self._room.narrow(3, 0, self.length).unbind())
+
+
 KVCache = {
     "one tensor for both": CacheInOneTensor,
     "the token axis first, row by row": CacheTokensFirst,
     "a module with buffers, by index": CacheByIndex,
+    "one tensor for both, torch.empty, narrow and copy_": BothInOneTensor,
 }
 
 # ----------------------------------------------------------------------------------------------------------- decode_step
@@ -182,11 +208,40 @@ def step_head_by_head(x, keys, values, w_q, w_k, w_v, w_o):
     return torch.cat(heads, dim=-1) @ w_o, keys, values
 
 
+def step_with_one_joint_projection(x, keys, values, w_q, w_k, w_v, w_o):
+    d, (_, h, m, d_h) = (x.shape[-1], keys.shape)
+    weights = torch.stack([w_q, w_k, w_v]).view(3, d, h, d_h)
+    q, k, v = torch.einsum("bnd,tdhe->tbhne", x, weights)
+    where = m + torch.arange(x.shape[1])
+    keys = torch.cat([keys, rotary_embedding(k, where)], dim=-2)
+    values = torch.cat([values, v], dim=-2)
+    scores = torch.einsum("bhie,bhje->bhij", rotary_embedding(q / d_h**0.5, where), keys)
+    future = torch.arange(keys.shape[-2]) > where.unsqueeze(1)
+    scores.masked_fill_(future, -torch.inf)
+    scores = scores - scores.logsumexp(dim=-1, keepdim=True)
+    return (torch.einsum("bhij,bhje,hed->bid", scores.exp(), values, w_o.view(h, d_h, d)), keys, values)
+
+
+def step_token_after_token(x, keys, values, w_q, w_k, w_v, w_o):
+    h, d_h = (keys.shape[1], keys.shape[3])
+    outputs = []
+    for token in x.split(1, dim=1):
+        q, k, v = [(token @ w).unflatten(-1, (h, d_h)).movedim(2, 1) for w in (w_q, w_k, w_v)]
+        here = torch.tensor([keys.shape[2]])
+        keys = torch.cat([keys, rotary_embedding(k, here)], dim=2)
+        values = torch.cat([values, v], dim=2)
+        weights = torch.softmax(rotary_embedding(q, here) @ keys.mT * d_h ** (-0.5), dim=-1)
+        outputs.append((weights @ values).movedim(1, 2).flatten(2) @ w_o)
+    return (torch.cat(outputs, dim=1), keys, values)
+
+
 decode_step = {
     "with PyTorch's operator and a mask": step_by_sdpa,
     "token by token, einsum": step_token_by_token,
     "one projection, room made beforehand": step_into_room,
     "heads one by one": step_head_by_head,
+    "einsum with one joint projection": step_with_one_joint_projection,
+    "one token after the other, no mask": step_token_after_token,
 }
 
 # ------------------------------------------------------------------------------------------------------- generate_cached
@@ -228,12 +283,36 @@ def generate_by_recursion(model, prompt, n, start=0, cache=None):
     return torch.hstack([token, *rest])
 
 
+def generated_into_a_room(model, prompt, n):
+    b, p = prompt.shape
+    written = prompt.new_empty(b, n)
+    tokens, cache = (prompt, None)
+    for i in range(n):
+        logits, cache = model(tokens, 0 if i == 0 else p + i - 1, cache)
+        written[:, i] = torch.max(logits.select(1, -1), dim=-1).indices
+        tokens = written.narrow(1, i, 1).clone()
+    return written
+
+
 generate_cached = {
     "one loop, reading what is new": generate_in_one_loop,
     "into a tensor made beforehand": generate_into_room,
     "until there are enough, by topk": generate_until_there_are_enough,
     "recursion": generate_by_recursion,
+    "preallocated result, torch.max": generated_into_a_room,
 }
+
+
+def change_as_infinity_norm(layer, x, new):
+    return torch.dist(layer(torch.vstack((x, new)))[: x.size(0)], layer(x), p=math.inf)
+
+
+def larger_of_up_and_down(layer, x, new):
+    *old, _ = layer(torch.cat((x, new)))
+    change = torch.stack(old).sub(layer(x))
+    low, high = change.aminmax()
+    return torch.maximum(high, -low)
+
 
 bidirectional_cannot_cache = {
     "by slices, as a number": lambda layer, x, new: torch.max(
@@ -245,6 +324,8 @@ bidirectional_cannot_cache = {
     "the norm": lambda layer, x, new: torch.linalg.vector_norm(
         layer(torch.cat([x, new]))[: x.shape[0]] - layer(x), ord=math.inf
     ),
+    "infinity norm": change_as_infinity_norm,
+    "larger of up and down": larger_of_up_and_down,
 }
 
 # --------------------------------------------------------------------------------------------------------- mqa_gqa_cache
@@ -276,10 +357,21 @@ def groups_by_loop(q, k, v, keys, values):
     return torch.stack(heads, 1), keys, values
 
 
+def step_with_groups_as_an_axis(q, k, v, keys, values):
+    m, n, h_kv = (keys.shape[2], q.shape[2], k.shape[1])
+    keys, values = (torch.cat(pair, dim=2) for pair in ((keys, k), (values, v)))
+    grouped = q.unflatten(1, (h_kv, -1))
+    scores = torch.einsum("bkgie,bkje->bkgij", grouped, keys).div(q.shape[-1] ** 0.5)
+    hidden = torch.ones(n, m + n, dtype=torch.bool).triu(m + 1)
+    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
+    return (torch.einsum("bkgij,bkje->bkgie", weights, values).flatten(1, 2), keys, values)
+
+
 mqa_gqa_cache = {
     "groups as an axis of their own": groups_as_an_axis,
     "with PyTorch's operator": groups_by_sdpa,
     "a loop over the query heads": groups_by_loop,
+    "groups as an axis, einsum, nothing repeated": step_with_groups_as_an_axis,
 }
 
 # --------------------------------------------------------------------------------------------------------- sliding_cache
@@ -341,10 +433,54 @@ class SlidingByRolling:
         return torch.stack(outs, dim=2)
 
 
+class RingTokenByToken:
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = (window, 0)
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def _one(self, q, k, v):
+        slot = self.length % self.window
+        self.keys.select(2, slot).copy_(k)
+        self.values.select(2, slot).copy_(v)
+        self.length += 1
+        filled = min(self.length, self.window)
+        scores = torch.einsum("bhd,bhsd->bhs", q, self.keys[:, :, :filled]) / math.sqrt(q.shape[-1])
+        return torch.einsum("bhs,bhsd->bhd", scores.softmax(-1), self.values[:, :, :filled])
+
+    def attend(self, q, k, v):
+        return torch.stack([self._one(*t) for t in zip(q.unbind(2), k.unbind(2), v.unbind(2))], dim=2)
+
+
+class RingByAge:
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = (window, 0)
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        w, t, n = (self.window, self.length, q.shape[2])
+        slots = torch.arange(w)
+        stored = t - 1 - (t - 1 - slots) % w
+        new = torch.arange(t, t + n)
+        number = torch.cat([stored, new])
+        ok = (number >= 0) & (number <= new[:, None]) & (number > new[:, None] - w)
+        scores = q @ torch.cat([self.keys, k], dim=2).mT / q.shape[-1] ** 0.5
+        weights = scores.masked_fill(~ok, -math.inf).softmax(dim=-1)
+        result = weights @ torch.cat([self.values, v], dim=2)
+        keep = min(n, w)
+        self.keys.index_copy_(2, new[n - keep :] % w, k[:, :, n - keep :])
+        self.values.index_copy_(2, new[n - keep :] % w, v[:, :, n - keep :])
+        self.length = t + n
+        return result
+
+
 sliding_cache = {
     "token by token, slots in any order": SlidingTokenByToken,
     "the end of old and new kept": SlidingByCutting,
     "everything moved on by one": SlidingByRolling,
+    "one token at a time": RingTokenByToken,
+    "ages of the slots, without sorting the ring": RingByAge,
 }
 
 # ------------------------------------------------------------------------------------------------------- quantized_cache
@@ -487,179 +623,7 @@ class PagesWithoutCounters:
         self.free_pages = len(self.pool) - len(set(self.used()))
 
 
-paged_cache = {"a list of free pages": PagesWithAFreeList, "users read off the tables": PagesWithoutCounters}
-
-# ---------------------------------------------------------------------------------------------------------- ragged_batch
-
-
-def pad_by_lists(prompts):
-    longest = max(map(len, prompts))
-    tokens = torch.tensor([[7] * (longest - len(prompt)) + prompt.tolist() for prompt in prompts])
-    lengths = torch.tensor([[len(prompt)] for prompt in prompts])
-    return tokens, torch.arange(longest) >= longest - lengths
-
-
-def pad_by_sequence(prompts):
-    flipped = torch.nn.utils.rnn.pad_sequence([prompt.flip(0) for prompt in prompts], batch_first=True)
-    real = torch.nn.utils.rnn.pad_sequence(
-        [torch.ones(len(prompt), dtype=torch.bool) for prompt in prompts], batch_first=True
-    )
-    return flipped.flip(1), real.flip(1)
-
-
-def rows_by_loops(real, n):
-    b, m = real.shape
-    positions, mask = torch.zeros(b, n, dtype=torch.long), torch.zeros(b, n, m, dtype=torch.bool)
-    for row in range(b):
-        for place in range(n):
-            token = m - n + place
-            positions[row, place] = max(0, int(real[row, : token + 1].sum()) - 1)
-            mask[row, place, : token + 1] = real[row, : token + 1]
-    return positions, mask
-
-
-def rows_by_padding(real, n):
-    m = real.shape[1]
-    padding = (~real).sum(dim=1, keepdim=True)
-    token = torch.arange(m - n, m)
-    key = torch.arange(m)
-    return token - padding, (key <= token[:, None]) & (key >= padding[:, :, None])
-
-
-ragged_batch = {
-    "lists; loops over rows and tokens": (pad_by_lists, rows_by_loops),
-    "pad_sequence; the width of the padding": (pad_by_sequence, rows_by_padding),
-}
-
-# ------------------------------------------------------------------------------------------ of readers, who had the notebook alone
-
-
-def redundant_projections_73(n, layers):
-    return layers * math.comb(n, 2)
-
-
-class KVCache74:
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
-        self._room = torch.empty(2, b, h, capacity, d_h, dtype=dtype)
-        self.length = 0
-
-    def append(self, k, v):
-        n = k.size(-2)
-        if n > self._room.size(3) - self.length:
-            raise ValueError(f"room for {self._room.size(3) - self.length} tokens, but {n} came")
-        for half, new in zip(self._room, (k, v)):
-            half.narrow(2, self.length, n).copy_(new)
-        self.length += n
-        return tuple(self._room.narrow(3, 0, self.length).unbind())
-
-
-def decode_step_76(x, keys, values, w_q, w_k, w_v, w_o):
-    d, (_, h, m, d_h) = (x.shape[-1], keys.shape)
-    weights = torch.stack([w_q, w_k, w_v]).view(3, d, h, d_h)
-    q, k, v = torch.einsum("bnd,tdhe->tbhne", x, weights)
-    where = m + torch.arange(x.shape[1])
-    keys = torch.cat([keys, rotary_embedding(k, where)], dim=-2)
-    values = torch.cat([values, v], dim=-2)
-    scores = torch.einsum("bhie,bhje->bhij", rotary_embedding(q / d_h**0.5, where), keys)
-    future = torch.arange(keys.shape[-2]) > where.unsqueeze(1)
-    scores.masked_fill_(future, -torch.inf)
-    scores = scores - scores.logsumexp(dim=-1, keepdim=True)
-    return (torch.einsum("bhij,bhje,hed->bid", scores.exp(), values, w_o.view(h, d_h, d)), keys, values)
-
-
-def decode_step_77(x, keys, values, w_q, w_k, w_v, w_o):
-    h, d_h = (keys.shape[1], keys.shape[3])
-    outputs = []
-    for token in x.split(1, dim=1):
-        q, k, v = [(token @ w).unflatten(-1, (h, d_h)).movedim(2, 1) for w in (w_q, w_k, w_v)]
-        here = torch.tensor([keys.shape[2]])
-        keys = torch.cat([keys, rotary_embedding(k, here)], dim=2)
-        values = torch.cat([values, v], dim=2)
-        weights = torch.softmax(rotary_embedding(q, here) @ keys.mT * d_h ** (-0.5), dim=-1)
-        outputs.append((weights @ values).movedim(1, 2).flatten(2) @ w_o)
-    return (torch.cat(outputs, dim=1), keys, values)
-
-
-def generate_cached_79(model, prompt, n):
-    b, p = prompt.shape
-    written = prompt.new_empty(b, n)
-    tokens, cache = (prompt, None)
-    for i in range(n):
-        logits, cache = model(tokens, 0 if i == 0 else p + i - 1, cache)
-        written[:, i] = torch.max(logits.select(1, -1), dim=-1).indices
-        tokens = written.narrow(1, i, 1).clone()
-    return written
-
-
-def change_of_old_outputs_80(layer, x, new):
-    return torch.dist(layer(torch.vstack((x, new)))[: x.size(0)], layer(x), p=math.inf)
-
-
-def change_of_old_outputs_81(layer, x, new):
-    *old, _ = layer(torch.cat((x, new)))
-    change = torch.stack(old).sub(layer(x))
-    low, high = change.aminmax()
-    return torch.maximum(high, -low)
-
-
-def cache_bytes_83(layers, h, h_kv, d, n, b, size):
-    everything = math.prod([2, layers, b, n, d, size])
-    return everything * h_kv // h
-
-
-def grouped_decode_step_84(q, k, v, keys, values):
-    m, n, h_kv = (keys.shape[2], q.shape[2], k.shape[1])
-    keys, values = (torch.cat(pair, dim=2) for pair in ((keys, k), (values, v)))
-    grouped = q.unflatten(1, (h_kv, -1))
-    scores = torch.einsum("bkgie,bkje->bkgij", grouped, keys).div(q.shape[-1] ** 0.5)
-    hidden = torch.ones(n, m + n, dtype=torch.bool).triu(m + 1)
-    weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
-    return (torch.einsum("bkgij,bkje->bkgie", weights, values).flatten(1, 2), keys, values)
-
-
-class SlidingCache86:
-    def __init__(self, b, h, window, d_h, dtype=torch.float32):
-        self.window, self.length = (window, 0)
-        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
-        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
-
-    def _one(self, q, k, v):
-        slot = self.length % self.window
-        self.keys.select(2, slot).copy_(k)
-        self.values.select(2, slot).copy_(v)
-        self.length += 1
-        filled = min(self.length, self.window)
-        scores = torch.einsum("bhd,bhsd->bhs", q, self.keys[:, :, :filled]) / math.sqrt(q.shape[-1])
-        return torch.einsum("bhs,bhsd->bhd", scores.softmax(-1), self.values[:, :, :filled])
-
-    def attend(self, q, k, v):
-        return torch.stack([self._one(*t) for t in zip(q.unbind(2), k.unbind(2), v.unbind(2))], dim=2)
-
-
-class SlidingCache87:
-    def __init__(self, b, h, window, d_h, dtype=torch.float32):
-        self.window, self.length = (window, 0)
-        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
-        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
-
-    def attend(self, q, k, v):
-        w, t, n = (self.window, self.length, q.shape[2])
-        slots = torch.arange(w)
-        stored = t - 1 - (t - 1 - slots) % w
-        new = torch.arange(t, t + n)
-        number = torch.cat([stored, new])
-        ok = (number >= 0) & (number <= new[:, None]) & (number > new[:, None] - w)
-        scores = q @ torch.cat([self.keys, k], dim=2).mT / q.shape[-1] ** 0.5
-        weights = scores.masked_fill(~ok, -math.inf).softmax(dim=-1)
-        result = weights @ torch.cat([self.values, v], dim=2)
-        keep = min(n, w)
-        self.keys.index_copy_(2, new[n - keep :] % w, k[:, :, n - keep :])
-        self.values.index_copy_(2, new[n - keep :] % w, v[:, :, n - keep :])
-        self.length = t + n
-        return result
-
-
-class PagedCache90:
+class PagesInSlices:
     def __init__(self, pages, page_size, d, dtype=torch.float32):
         self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
         self.users = [0] * pages
@@ -712,7 +676,7 @@ class PagedCache90:
             self.users[page] -= 1
 
 
-class PagedCache91:
+class PagesRowByRow:
     def __init__(self, pages, page_size, d, dtype=torch.float32):
         self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
         self.users = [0] * pages
@@ -760,33 +724,66 @@ class PagedCache91:
         self.users = [u - (p in gone) for p, u in enumerate(self.users)]
 
 
-def pad_left_93(prompts):
+paged_cache = {
+    "a list of free pages": PagesWithAFreeList,
+    "users read off the tables": PagesWithoutCounters,
+    "page by page in slices": PagesInSlices,
+    "row by row, highest free page first": PagesRowByRow,
+}
+
+# ---------------------------------------------------------------------------------------------------------- ragged_batch
+
+
+def pad_by_lists(prompts):
+    longest = max(map(len, prompts))
+    tokens = torch.tensor([[7] * (longest - len(prompt)) + prompt.tolist() for prompt in prompts])
+    lengths = torch.tensor([[len(prompt)] for prompt in prompts])
+    return tokens, torch.arange(longest) >= longest - lengths
+
+
+def pad_by_sequence(prompts):
+    flipped = torch.nn.utils.rnn.pad_sequence([prompt.flip(0) for prompt in prompts], batch_first=True)
+    real = torch.nn.utils.rnn.pad_sequence(
+        [torch.ones(len(prompt), dtype=torch.bool) for prompt in prompts], batch_first=True
+    )
+    return flipped.flip(1), real.flip(1)
+
+
+def rows_by_loops(real, n):
+    b, m = real.shape
+    positions, mask = torch.zeros(b, n, dtype=torch.long), torch.zeros(b, n, m, dtype=torch.bool)
+    for row in range(b):
+        for place in range(n):
+            token = m - n + place
+            positions[row, place] = max(0, int(real[row, : token + 1].sum()) - 1)
+            mask[row, place, : token + 1] = real[row, : token + 1]
+    return positions, mask
+
+
+def rows_by_padding(real, n):
+    m = real.shape[1]
+    padding = (~real).sum(dim=1, keepdim=True)
+    token = torch.arange(m - n, m)
+    key = torch.arange(m)
+    return token - padding, (key <= token[:, None]) & (key >= padding[:, :, None])
+
+
+def padded_as_lists(prompts):
     m = max(p.numel() for p in prompts)
     rows = [[0] * (m - p.numel()) + p.tolist() for p in prompts]
     real = [[False] * (m - p.numel()) + [True] * p.numel() for p in prompts]
     return (torch.tensor(rows, dtype=prompts[0].dtype), torch.tensor(real))
 
 
-def positions_and_mask_93(real, n):
+def corner_of_the_whole_square(real, n):
     b, m = real.shape
     square = real.unsqueeze(1).expand(b, m, m).tril()
     seen = square.sum(dim=-1) - 1
     return (seen[:, m - n :], square[:, m - n :])
 
 
-redundant_projections |= {"binomial coefficient": redundant_projections_73}
-KVCache |= {"one tensor for both, torch.empty, narrow and copy_": KVCache74}
-decode_step |= {
-    "einsum with one joint projection": decode_step_76,
-    "one token after the other, no mask": decode_step_77,
+ragged_batch = {
+    "lists; loops over rows and tokens": (pad_by_lists, rows_by_loops),
+    "pad_sequence; the width of the padding": (pad_by_sequence, rows_by_padding),
+    "lists, triangle of the whole square cut at the end": (padded_as_lists, corner_of_the_whole_square),
 }
-generate_cached |= {"preallocated result, torch.max": generate_cached_79}
-bidirectional_cannot_cache |= {
-    "infinity norm": change_of_old_outputs_80,
-    "larger of up and down": change_of_old_outputs_81,
-}
-cache_bytes |= {"product of a list, divided last": cache_bytes_83}
-mqa_gqa_cache |= {"groups as an axis, einsum, nothing repeated": grouped_decode_step_84}
-sliding_cache |= {"one token at a time": SlidingCache86, "ages of the slots, without sorting the ring": SlidingCache87}
-paged_cache |= {"page by page in slices": PagedCache90, "row by row, highest free page first": PagedCache91}
-ragged_batch |= {"lists, triangle of the whole square cut at the end": (pad_left_93, positions_and_mask_93)}

@@ -12,6 +12,7 @@ split_heads = {
     "copied head by head": lambda x, h: torch.cat(
         [x[:, None, :, i * (x.shape[-1] // h) : (i + 1) * (x.shape[-1] // h)] for i in range(h)], dim=1
     ),
+    "view and swapaxes": lambda x, h: x.view(*x.shape[:2], h, x.shape[2] // h).swapaxes(-2, -3),
 }
 
 
@@ -53,9 +54,8 @@ def loop_over_batch_and_heads(x, memory, w_q, w_k, w_v, w_o, mask):
         heads = []
         for q, k, v in zip(w_q, w_k, w_v):
             scores = ((tokens @ q) @ (others @ k).T / math.sqrt(q.shape[1])).masked_fill(~mask, -torch.inf)
-            powers = torch.exp(
-                scores - scores.amax(1, keepdim=True)
-            )  # each row its own: one for all rows would underflow
+            # Each row takes its own maximum: with one for all rows some would underflow.
+            powers = torch.exp(scores - scores.amax(1, keepdim=True))
             heads.append(powers / powers.sum(1, keepdim=True) @ (others @ v))
         rows.append(torch.cat(heads, dim=1) @ w_o)
     return torch.stack(rows)
@@ -70,11 +70,35 @@ def loop_in_float64(x, memory, w_q, w_k, w_v, w_o, mask):
     return torch.cat(heads, dim=-1) @ w_o.double()
 
 
+def loop_by_einsum_with_an_additive_mask(x, memory, w_q, w_k, w_v, w_o, mask):
+    hide = torch.zeros(mask.shape, dtype=x.dtype).masked_fill_(~mask, -math.inf)
+    found = []
+    for i in range(len(w_q)):
+        q = torch.einsum("bnd,de->bne", x, w_q[i]) * w_q.shape[-1] ** -0.5
+        k, v = (torch.einsum("bmd,de->bme", memory, w[i]) for w in (w_k, w_v))
+        found.append(torch.einsum("bnm,bme->bne", (torch.einsum("bne,bme->bnm", q, k) + hide).softmax(dim=-1), v))
+    return torch.einsum("bnf,fd->bnd", torch.cat(found, dim=2), w_o)
+
+
+def one_head_by_exponentials(x, memory, w_q, w_k, w_v, mask):
+    scores = torch.matmul(x @ w_q, (memory @ w_k).mT).div(math.sqrt(w_q.size(1)))
+    scores = torch.where(mask, scores, -torch.inf)
+    powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+    return (powers / powers.sum(dim=-1, keepdim=True)) @ (memory @ w_v)
+
+
+def loop_as_sum_over_blocks(x, memory, w_q, w_k, w_v, w_o, mask):
+    blocks = w_o.chunk(len(w_q), dim=0)
+    return sum(one_head_by_exponentials(x, memory, *w, mask) @ block for *w, block in zip(w_q, w_k, w_v, blocks))
+
+
 multi_head_loop = {
     "a sum of heads": loop_as_sum,
     "no loop: einsum": loop_replaced_by_einsum,
     "a loop over the batch too": loop_over_batch_and_heads,
     "in float64": loop_in_float64,
+    "einsum and an additive mask": loop_by_einsum_with_an_additive_mask,
+    "a sum over blocks of W_O, softmax by hand": loop_as_sum_over_blocks,
 }
 
 
@@ -159,11 +183,45 @@ class FoldedLayer(nn.Module):
         return self.w_o(torch.cat(heads, dim=-1))
 
 
+class LayerOnSplitAxes(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.heads = h
+        for name in ("w_q", "w_k", "w_v", "w_o"):
+            setattr(self, name, nn.Linear(d, d))
+
+    def forward(self, x, memory=None, mask=None):
+        memory = x if memory is None else memory
+        q, k, v = (
+            w(t).unflatten(-1, (self.heads, -1)) for w, t in ((self.w_q, x), (self.w_k, memory), (self.w_v, memory))
+        )
+        scores = torch.einsum("bnhe,bmhe->bhnm", q, k) / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = torch.where(mask[..., None, :, :], scores, -math.inf)
+        return self.w_o(torch.einsum("bhnm,bmhe->bnhe", scores.softmax(dim=-1), v).flatten(-2))
+
+
+class LayerThatCountsAxes(nn.Module):
+    def __init__(self, d, h):
+        super().__init__()
+        self.h = h
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x, memory=None, mask=None):
+        source = x if memory is None else memory
+        if mask is not None and mask.dim() == 3:
+            mask = mask[:, None]
+        q, k, v = (torch.stack(t.chunk(self.h, -1), 1) for t in (self.w_q(x), self.w_k(source), self.w_v(source)))
+        return self.w_o(torch.cat(F.scaled_dot_product_attention(q, k, v, mask).unbind(1), -1))
+
+
 MultiHeadAttention = {
     "PyTorch's fused attention": FusedLayer,
     "einsum without a transpose": EinsumLayer,
     "a loop over slices": LoopLayer,
     "heads folded into the batch": FoldedLayer,
+    "einsum on split axes": LayerOnSplitAxes,
+    "fused, the mask by its number of axes": LayerThatCountsAxes,
 }
 
 
@@ -374,80 +432,15 @@ def bias_in_float64(n, h):
     return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
 
 
-alibi_bias = {
-    "three loops": bias_by_loops,
-    "an outer product and a causal mask": bias_by_outer_product,
-    "logspace and cumsum, in float64": bias_in_float64,
-}
-
-
-def loop_by_einsum_with_an_additive_mask(x, memory, w_q, w_k, w_v, w_o, mask):
-    hide = torch.zeros(mask.shape, dtype=x.dtype).masked_fill_(~mask, -math.inf)
-    found = []
-    for i in range(len(w_q)):
-        q = torch.einsum("bnd,de->bne", x, w_q[i]) * w_q.shape[-1] ** -0.5
-        k, v = (torch.einsum("bmd,de->bme", memory, w[i]) for w in (w_k, w_v))
-        found.append(torch.einsum("bnm,bme->bne", (torch.einsum("bne,bme->bnm", q, k) + hide).softmax(dim=-1), v))
-    return torch.einsum("bnf,fd->bnd", torch.cat(found, dim=2), w_o)
-
-
-def one_head_by_exponentials(x, memory, w_q, w_k, w_v, mask):
-    scores = torch.matmul(x @ w_q, (memory @ w_k).mT).div(math.sqrt(w_q.size(1)))
-    scores = torch.where(mask, scores, -torch.inf)
-    powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
-    return (powers / powers.sum(dim=-1, keepdim=True)) @ (memory @ w_v)
-
-
-def loop_as_sum_over_blocks(x, memory, w_q, w_k, w_v, w_o, mask):
-    blocks = w_o.chunk(len(w_q), dim=0)
-    return sum(one_head_by_exponentials(x, memory, *w, mask) @ block for *w, block in zip(w_q, w_k, w_v, blocks))
-
-
-class LayerOnSplitAxes(nn.Module):
-    def __init__(self, d, h):
-        super().__init__()
-        self.heads = h
-        for name in ("w_q", "w_k", "w_v", "w_o"):
-            setattr(self, name, nn.Linear(d, d))
-
-    def forward(self, x, memory=None, mask=None):
-        memory = x if memory is None else memory
-        q, k, v = (
-            w(t).unflatten(-1, (self.heads, -1)) for w, t in ((self.w_q, x), (self.w_k, memory), (self.w_v, memory))
-        )
-        scores = torch.einsum("bnhe,bmhe->bhnm", q, k) / q.size(-1) ** 0.5
-        if mask is not None:
-            scores = torch.where(mask[..., None, :, :], scores, -math.inf)
-        return self.w_o(torch.einsum("bhnm,bmhe->bnhe", scores.softmax(dim=-1), v).flatten(-2))
-
-
-class LayerThatCountsAxes(nn.Module):
-    def __init__(self, d, h):
-        super().__init__()
-        self.h = h
-        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d) for _ in range(4))
-
-    def forward(self, x, memory=None, mask=None):
-        source = x if memory is None else memory
-        if mask is not None and mask.dim() == 3:
-            mask = mask[:, None]
-        q, k, v = (torch.stack(t.chunk(self.h, -1), 1) for t in (self.w_q(x), self.w_k(source), self.w_v(source)))
-        return self.w_o(torch.cat(F.scaled_dot_product_attention(q, k, v, mask).unbind(1), -1))
-
-
 def bias_by_running_product(n, h):
     slopes = torch.full((h,), 2.0 ** (-8.0 / h), dtype=torch.float64).cumprod(0).float()
     distance = torch.ones(n, n).tril(-1).flip(1).cumsum(1).flip(1)
     return torch.full((n, n), -torch.inf).triu(1) - slopes.reshape(-1, 1, 1) * distance
 
 
-split_heads["view and swapaxes"] = lambda x, h: x.view(*x.shape[:2], h, x.shape[2] // h).swapaxes(-2, -3)
-multi_head_loop |= {
-    "einsum and an additive mask": loop_by_einsum_with_an_additive_mask,
-    "a sum over blocks of W_O, softmax by hand": loop_as_sum_over_blocks,
+alibi_bias = {
+    "three loops": bias_by_loops,
+    "an outer product and a causal mask": bias_by_outer_product,
+    "logspace and cumsum, in float64": bias_in_float64,
+    "slopes by a running product": bias_by_running_product,
 }
-MultiHeadAttention |= {
-    "einsum on split axes": LayerOnSplitAxes,
-    "fused, the mask by its number of axes": LayerThatCountsAxes,
-}
-alibi_bias["slopes by a running product"] = bias_by_running_product

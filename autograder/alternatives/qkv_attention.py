@@ -25,9 +25,8 @@ def softmax_by_rows(x, dim):
 
 def softmax_of_differences(x, dim):
     moved = x.movedim(dim, -1)
-    ratios = torch.exp(
-        moved.unsqueeze(-2) - moved.unsqueeze(-1)
-    )  # [..., i, j] = e^(x_j − x_i), infinite where the share is 0
+    # [..., i, j] = e^(x_j − x_i), infinite where the share is 0
+    ratios = torch.exp(moved.unsqueeze(-2) - moved.unsqueeze(-1))
     return ratios.sum(-1).reciprocal().movedim(-1, dim)
 
 
