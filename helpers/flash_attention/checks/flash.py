@@ -1,6 +1,7 @@
 """Checks of the tiled forward pass. Values force every rescale; the largest tensor and the FLOPs show whether it is tiled at all."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -129,6 +130,13 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
     out = torch.cat([out for out, _ in parts], dim=-2)
     return _as_wide_as_q(q, out, block_q) if slip == "as wide as q" else out, torch.cat(
         [lse for _, lse in parts], dim=-1
+    )
+
+
+def tiled(slip: str) -> Callable:
+    """An answer that is right but for this slip of `tiled_with_slip`."""
+    return lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(
+        q, k, v, causal, block_q, block_k, slip
     )
 
 
@@ -275,30 +283,25 @@ flash_attention_forward = Check(
     ],
     misconceptions=[
         Misconception(
-            "no rescale of the accumulator",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "acc not rescaled"),
+            "no rescale of the accumulator", tiled("acc not rescaled"),
             "When the maximum grows, the sum shrinks by e^(m_old − m_new). The accumulator is made of the same exponentials and shrinks with it.",
         ),
         Misconception(
-            "no rescale of the sum",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "sum not rescaled"),
+            "no rescale of the sum", tiled("sum not rescaled"),
             "The accumulator follows the new maximum, and the sum that it will be divided by does not. Both take the same factor.",
         ),
         Misconception(
-            "no rescale at all",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "nothing rescaled"),
+            "no rescale at all", tiled("nothing rescaled"),
             "What was summed up against the old maximum can't be added to terms against the new one. Sum and accumulator are multiplied by "
             "e^(m_old − m_new) first.",
         ),
         Misconception(
-            "rescaled by the wrong factor",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "inverse"),
+            "rescaled by the wrong factor", tiled("inverse"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · 0 "
             "is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse that must not be there.)",
         ),
         Misconception(
-            "rescaled by the wrong factor from the second tile on",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "inverse later"),
+            "rescaled by the wrong factor from the second tile on", tiled("inverse later"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. (Line 10 of algorithm 1 in the paper of "
             "FlashAttention-2 prints an inverse that must not be there.)",
         ),
@@ -312,14 +315,12 @@ flash_attention_forward = Check(
             "A tile that holds most of the attention must count more. The running sum knows how much.",
         ),
         Misconception(
-            "divided by the sum at every tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "divided at every tile"),
+            "divided by the sum at every tile", tiled("divided at every tile"),
             "The accumulator is a numerator. If it is divided in the loop, the next tile is added to something that is normalised already. "
             "Divide once, after the last tile.",
         ),
         Misconception(
-            "never normalised",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "not normalised"),
+            "never normalised", tiled("not normalised"),
             "After the last tile the accumulator holds Σ e^(s − m) v. Divided by l = Σ e^(s − m) it becomes the output.",
         ),
         Misconception(
@@ -327,19 +328,16 @@ flash_attention_forward = Check(
             "Maximum, sum and accumulator are started anew at every tile of keys. They are started once for a tile of queries.",
         ),
         Misconception(
-            "state carried over to the next queries",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "state kept"),
+            "state carried over to the next queries", tiled("state kept"),
             "Other queries, other rows: maximum, sum and accumulator start afresh with every tile of queries.",
             raises="RuntimeError",
         ),
         Misconception(
-            "one maximum for a whole tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one maximum"),
+            "one maximum for a whole tile", tiled("one maximum"),
             "Every row has a maximum of its own. Against that of another row its exponentials may all be 0, as if it had seen nothing.",
         ),
         Misconception(
-            "no maximum subtracted",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "no maximum"),
+            "no maximum subtracted", tiled("no maximum"),
             "e^500 is infinite and e^−120 is 0, as if nothing had been seen. Subtract the running maximum of the row before the exponential.",
         ),
         Misconception(
@@ -348,71 +346,58 @@ flash_attention_forward = Check(
             "the dtype of q: `q.new_empty(…)`, or `dtype=q.dtype`.",
         ),
         Misconception(
-            "an output as wide as the queries",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "as wide as q"),
+            "an output as wide as the queries", tiled("as wide as q"),
             "The output is a mixture of values: its width is d_v, which need not be d.",
             raises="RuntimeError",
         ),
         Misconception(
-            "positions for a full tile of queries",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "positions of a full tile"),
+            "positions for a full tile of queries", tiled("positions of a full tile"),
             "The last tile of queries may be short. It has as many positions as rows, and not block_q.",
             raises="RuntimeError",
         ),
         Misconception(
-            "only the tile of the first query's position masked",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one tile masked"),
+            "only the tile of the first query's position masked", tiled("one tile masked"),
             "The diagonal may cross several tiles of keys. Every tile that reaches beyond the position of one of its queries needs the mask.",
         ),
         Misconception(
-            "scaled by the width of the values",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled by d_v"),
+            "scaled by the width of the values", tiled("scaled by d_v"),
             "A score is a dot product of a query and a key, with d terms: divide by √d. The width of the values has no part in it.",
         ),
         Misconception(
-            "initial maximum 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "from 0"),
+            "initial maximum 0", tiled("from 0"),
             "Where all scores are far below 0, a maximum of 0 makes every exponential 0, as if nothing had been seen. Start below every number.",
         ),
         Misconception(
-            "causal mask aligned per tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "aligned per tile"),
+            "causal mask aligned per tile", tiled("aligned per tile"),
             "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence: where does the tile's first row stand, "
             "and where its first column?",
         ),
         Misconception(
-            "causal mask from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "from the top left"),
+            "causal mask from the top left", tiled("from the top left"),
             "The n queries are the last n of the m positions, so query i stands at position i + m − n.",
         ),
         Misconception(
-            "a causal mask that hides the token itself",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "without itself"),
+            "a causal mask that hides the token itself", tiled("without itself"),
             "A token sees itself: hidden is j > i, and not j = i.",
         ),
         Misconception(
-            "a causal mask that shows the next token",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "one ahead"),
+            "a causal mask that shows the next token", tiled("one ahead"),
             "The diagonal is one too far to the right: the last key that query i may see is the one at its own position.",
         ),
         Misconception(
-            "a causal mask turned round",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "turned round"),
+            "a causal mask turned round", tiled("turned round"),
             "You hide the past and show the future. Hidden are the keys *after* the query.",
         ),
         Misconception(
-            "causal ignored",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "not causal"),
+            "causal ignored", tiled("not causal"),
             "With causal=True a query sees no key after its own position: set these scores to −∞ before the maximum is taken.",
         ),
         Misconception(
-            "hidden scores set to 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zero scores"),
+            "hidden scores set to 0", tiled("zero scores"),
             "A score of 0 is no small score: e^0 = 1. Hidden scores are −∞.",
         ),
         Misconception(
-            "a large negative number in place of −∞",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "a large negative number"),
+            "a large negative number in place of −∞", tiled("a large negative number"),
             "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values of them. With −∞ its sum is 0, and "
             "its output is set to 0.",
         ),
@@ -421,63 +406,51 @@ flash_attention_forward = Check(
             "A hidden score may be far above all visible ones, and then their exponentials are all 0. Hide first, then take the maximum.",
         ),
         Misconception(
-            "tiles skipped too early",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "skipped too early"),
+            "tiles skipped too early", tiled("skipped too early"),
             "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
         ),
         Misconception(
-            "−∞ minus −∞",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "−∞ − −∞"),
+            "−∞ minus −∞", tiled("−∞ − −∞"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
         ),
         Misconception(
-            "0 divided by 0",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zero over zero"),
+            "0 divided by 0", tiled("zero over zero"),
             "A row that sees nothing has l = 0 and an accumulator of 0. Its output is 0, so divide by something else there.",
         ),
         Misconception(
-            "the last short tile lost",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "short tile lost"),
+            "the last short tile lost", tiled("short tile lost"),
             "m need not be a multiple of block_k. The last tile of keys is shorter, and it counts.",
         ),
         Misconception(
-            "the last tile filled up with zeros",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "zeros"),
+            "the last tile filled up with zeros", tiled("zeros"),
             "A key of zeros has score 0, and e^0 = 1 takes a share. Scores beyond the last key must be −∞, or not be there.",
         ),
         Misconception(
-            "no scale",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "no scale"),
+            "no scale", tiled("no scale"),
             "The scores are divided by √d, in every tile.",
         ),
         Misconception(
-            "scaled twice",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled twice"),
+            "scaled twice", tiled("scaled twice"),
             "The queries and the scores were both divided by √d. Once is right.",
         ),
         Misconception(
-            "scaled by the width of a tile",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "scaled by the tile"),
+            "scaled by the width of a tile", tiled("scaled by the tile"),
             "A dot product has d terms, however wide the tile is: divide by √d.",
         ),
         Misconception(
-            "log l alone as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "log l"),
+            "log l alone as logsumexp", tiled("log l"),
             "The output is right. l is a sum against the maximum, so the maximum has to come back in: lse = m + log l.",
         ),
         Misconception(
-            "m + l as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m + l"),
+            "m + l as logsumexp", tiled("m + l"),
             "The output is right. The logsumexp is m + log l: you have left out the logarithm.",
         ),
         Misconception(
-            "m − log l as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m − log l"),
+            "m − log l as logsumexp", tiled("m − log l"),
             "The output is right. log(l e^m) = m + log l: the logarithm is added.",
         ),
         Misconception(
-            "the maximum as logsumexp",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "m"),
+            "the maximum as logsumexp", tiled("m"),
             "The output is right. The backward pass needs maximum and sum in one number, lse = m + log l.",
         ),
         Misconception(
@@ -640,8 +613,7 @@ skipped_tiles = Check(
             lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=square_made,
         ),
         Misconception(
-            "tiles skipped too early",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k, "skipped too early"),
+            "tiles skipped too early", tiled("skipped too early"),
             "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
         ),
         Misconception(

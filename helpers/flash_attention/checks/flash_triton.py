@@ -5,6 +5,7 @@ has a process of its own. Answers are compared with attention in float64 by PyTo
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -312,6 +313,11 @@ def _forward(q, k, v, causal, tiles=(16, 16), slip="", scale=None, strides=None)
     return out, lse
 
 
+def _forward_with(slip: str) -> Callable:
+    """A launcher whose kernel has this slip."""
+    return lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, slip)
+
+
 def forward_without_kernel(q, k, v, causal, *tiles) -> tuple[Tensor, Tensor]:
     n, m = q.shape[2], k.shape[2]
     scores = (q[..., :, None, :] * k[..., None, :, :]).sum(-1).double() / math.sqrt(q.shape[-1])
@@ -359,49 +365,49 @@ triton_forward = KernelCheck(
     ],
     misconceptions=[
         Misconception(
-            "the accumulator not rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "acc not rescaled"),
+            "the accumulator not rescaled", _forward_with("acc not rescaled"),
             "What is in the accumulator was weighted with the old maximum. When the maximum rises, old parts shrink by exp(m_old − m_new).",
         ),
         Misconception(
-            "the sum not rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "sum not rescaled"),
+            "the sum not rescaled", _forward_with("sum not rescaled"),
             "The running sum holds powers against the old maximum. It shrinks by the same factor as the accumulator.",
         ),
         Misconception(
-            "nothing rescaled", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no rescale"),
+            "nothing rescaled", _forward_with("no rescale"),
             "Each tile has its own maximum so far, and powers against different maxima can't be added. Sum and accumulator are brought "
             "to the new one first.",
         ),
         Misconception(
-            "rescaled by the inverse", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "inverse"),
+            "rescaled by the inverse", _forward_with("inverse"),
             "The old parts were too large by exp(m_new − m_old) ≥ 1, so they are multiplied by exp(m_old − m_new). The first time that is "
             "exp(−∞) = 0.",
         ),
         Misconception(
-            "rescaled after adding", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "rescaled too late"),
+            "rescaled after adding", _forward_with("rescaled too late"),
             "Only what was there before is rescaled. The new tile's part is weighted with the new maximum already.",
         ),
         Misconception(
-            "the maximum of the tile alone", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "maximum of the tile"),
+            "the maximum of the tile alone", _forward_with("maximum of the tile"),
             "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
         ),
         Misconception(
-            "powers against the old maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "old maximum"),
+            "powers against the old maximum", _forward_with("old maximum"),
             "The tile's own scores may be larger than all before. Take the new maximum first, then the powers: exp(S − m_new).",
         ),
         Misconception(
-            "a running maximum that starts at 0", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "maximum 0"),
+            "a running maximum that starts at 0", _forward_with("maximum 0"),
             "If all scores are far below 0, all powers against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
         ),
         Misconception(
-            "powers without a maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no maximum"),
+            "powers without a maximum", _forward_with("no maximum"),
             "exp(89) is more than float32 can hold. Subtract the running maximum, and no power is larger than 1.",
         ),
         Misconception(
-            "normalised tile by tile", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "normalised per tile"),
+            "normalised tile by tile", _forward_with("normalised per tile"),
             "A row has one softmax over all keys. Divide once, after the loop, by the sum over all tiles.",
         ),
         Misconception(
-            "never normalised", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "not normalised"),
+            "never normalised", _forward_with("not normalised"),
             "The accumulator holds powers times values. The weights sum to 1 only after a division by the running sum.",
         ),
         Misconception(
@@ -413,19 +419,19 @@ triton_forward = KernelCheck(
             "The variance of a dot product grows with d, so its size grows with √d: divide by √d.",
         ),
         Misconception(
-            "missing keys with score 0", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "tail counts"),
+            "missing keys with score 0", _forward_with("tail counts"),
             "Keys beyond the end are loaded as zeros, so their scores are 0, and exp(0 − m) takes part in the sum. Give them −∞.",
         ),
         Misconception(
-            "the last keys left out", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "whole tiles"),
+            "the last keys left out", _forward_with("whole tiles"),
             "m need not be a multiple of the tile. The loop must run on to the last, ragged tile.",
         ),
         Misconception(
-            "one tile of keys", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "first tile"),
+            "one tile of keys", _forward_with("first tile"),
             "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
         ),
-        Misconception("tiles read without a mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
-        Misconception("tiles written without a mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
+        Misconception("tiles read without a mask", _forward_with("unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
+        Misconception("tiles written without a mask", _forward_with("stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception(
             "strides taken for granted",
             lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=tuple(_dense_strides(x) for x in (q, k, v))), CONTIGUOUS,
@@ -448,68 +454,68 @@ triton_forward = KernelCheck(
             raises="UnmaskedRead",
         ),
         Misconception(
-            "tiles one row apart", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "no tile size"),
+            "tiles one row apart", _forward_with("no tile size"),
             "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
         ),
         Misconception(
-            "rows counted in tiles of keys", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "rows in tiles of keys"),
+            "rows counted in tiles of keys", _forward_with("rows in tiles of keys"),
             "A program owns BLOCK_Q queries, so its rows start at tile · BLOCK_Q. BLOCK_K is right only where the two are equal.",
         ),
         Misconception(
-            "one head for all", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "one head"),
+            "one head for all", _forward_with("one head"),
             "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
         ),
         Misconception(
-            "keys in the place of values", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "keys for values"),
+            "keys in the place of values", _forward_with("keys for values"),
             "Keys make the scores. What is mixed with the weights are the values.",
         ),
         Misconception(
-            "no causal mask", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "not causal"),
+            "no causal mask", _forward_with("not causal"),
             "With causal=True no query sees a later key. Where does your kernel use CAUSAL?",
         ),
         Misconception(
-            "a causal mask counted from each tile", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "per tile"),
+            "a causal mask counted from each tile", _forward_with("per tile"),
             "Positions are counted through the whole sequence. Compare rows with keys, both with the offsets of their tiles.",
         ),
         Misconception(
-            "a causal mask at the wrong corner", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "wrong corner"),
+            "a causal mask at the wrong corner", _forward_with("wrong corner"),
             "The n queries are the last n of m positions: query i stands at i + (m − n), and that is the last key it sees.",
         ),
         Misconception(
-            "the own token hidden", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "strict"),
+            "the own token hidden", _forward_with("strict"),
             "A token sees itself too: the key at the query's own position counts.",
         ),
         Misconception(
-            "a causal mask turned round", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "backwards"),
+            "a causal mask turned round", _forward_with("backwards"),
             "Your queries see the future and not the past. Allowed are keys that stand no later than the query.",
         ),
         Misconception(
-            "the diagonal tile skipped", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "diagonal"),
+            "the diagonal tile skipped", _forward_with("diagonal"),
             "The tile on the diagonal is half visible. The loop ends after it: at the key that the tile's last query sees.",
         ),
         Misconception(
-            "a large number for −∞", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "finite"),
+            "a large number for −∞", _forward_with("finite"),
             "In a row that sees nothing all scores are the same large number, and the softmax of that is an average of what must not be "
             "seen. With −∞ such a row is 0.",
         ),
         Misconception(
-            "NaN for a row that sees nothing", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "empty rows"),
+            "NaN for a row that sees nothing", _forward_with("empty rows"),
             "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
         ),
         Misconception(
-            "logsumexp without the maximum", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse without maximum"),
+            "logsumexp without the maximum", _forward_with("lse without maximum"),
             "The running sum holds powers against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
         ),
         Misconception(
-            "logsumexp in base 2", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse base 2"),
+            "logsumexp in base 2", _forward_with("lse base 2"),
             "The logsumexp is asked for in natural logarithms. If your powers are of 2, multiply by ln 2 at the end.",
         ),
         Misconception(
-            "logsumexp without the logarithm", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "lse without log"),
+            "logsumexp without the logarithm", _forward_with("lse without log"),
             "It is m + log ℓ: the sum ℓ comes in as its logarithm.",
         ),
         Misconception(
-            "weights of another dtype than the values", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, "weights in float32"),
+            "weights of another dtype than the values", _forward_with("weights in float32"),
             "The weights are float32, and the values may be float16. Both operands of `tl.dot` need one dtype: cast the weights.",
             raises="AssertionError",
         ),
@@ -676,6 +682,11 @@ def _backward(
     return dq, dk, dv
 
 
+def _backward_with(slip: str) -> Callable:
+    """A launcher whose kernels have this slip."""
+    return lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, slip)
+
+
 def D_forgotten(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
     return _backward(q, k, v, out, lse, grad_out, causal, delta=torch.zeros_like(lse))
 
@@ -721,9 +732,8 @@ def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low:
                 )
             )
         out, lse = attention(q.double(), k.double(), v.double(), causal)
-        grad_out = (0.003 if low else 1) * torch.randn(q.shape, generator=generator).to(
-            dtype
-        )  # large keys make large rounding errors
+        # Large keys make large rounding errors.
+        grad_out = (0.003 if low else 1) * torch.randn(q.shape, generator=generator).to(dtype)
         return q, k, v, out.to(dtype), lse.float(), grad_out, causal
 
     return Case(forward.label, draw)
@@ -746,11 +756,11 @@ triton_backward = KernelCheck(
             "The weights of a row sum to 1: if one grows, others shrink. That is the D in dS = P ∘ (dP − D), with D = rowsum(dO ∘ O).",
         ),
         Misconception(
-            "D forgotten in dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK without D"),
+            "D forgotten in dK", _backward_with("dK without D"),
             "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
         ),
         Misconception(
-            "D forgotten in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ without D"),
+            "D forgotten in dQ", _backward_with("dQ without D"),
             "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
         ),
         Misconception(
@@ -762,17 +772,15 @@ triton_backward = KernelCheck(
             "D is the row sum of dO ∘ O, the gradient of the output times the output itself.",
         ),
         Misconception(
-            "D along the keys in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "D along the keys"),
+            "D along the keys in dQ", _backward_with("D along the keys"),
             "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
         ),
         Misconception(
-            "D along the keys in dK",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "D along the keys in dK"),
+            "D along the keys in dK", _backward_with("D along the keys in dK"),
             "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
         ),
         Misconception(
-            "keys beyond the end not hidden",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "missing keys"),
+            "keys beyond the end not hidden", _backward_with("missing keys"),
             "A key that isn't there is loaded as zeros and has score 0. If the logsumexp is far below 0, its weight exp(0 − L) is infinite, and ∞ · 0 "
             "is NaN. It needs `keys < m`.",
         ),
@@ -781,90 +789,78 @@ triton_backward = KernelCheck(
             "D is the sum over the columns of dO ∘ O: a dot product, not a mean.",
         ),
         Misconception(
-            "no scale in dQ", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ without scale"),
+            "no scale in dQ", _backward_with("dQ without scale"),
             "S = scale · Q Kᵀ, so the scale comes back in both gradients: dQ = scale · dS K.",
         ),
         Misconception(
-            "no scale in dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK without scale"),
+            "no scale in dK", _backward_with("dK without scale"),
             "S = scale · Q Kᵀ, so the scale comes back in both gradients: dK = scale · dSᵀ Q.",
         ),
         Misconception(
-            "no scale in dQ and dK", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "no scale"),
+            "no scale in dQ and dK", _backward_with("no scale"),
             "S = scale · Q Kᵀ: by the chain rule dQ and dK get the scale as a factor. (dV does not.)",
         ),
         Misconception(
-            "no scale where P is made again",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "P without scale"),
+            "no scale where P is made again", _backward_with("P without scale"),
             "The logsumexp is of the scaled scores. P = exp(scale · Q Kᵀ − L), or it is not the P of the forward pass.",
         ),
         Misconception(
-            "P without the logsumexp",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "P without lse"),
+            "P without the logsumexp", _backward_with("P without lse"),
             "exp(S) is not normalised yet. The logsumexp of each row was kept for this: P = exp(S − L).",
         ),
         Misconception(
-            "dS without P",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dS without P"),
+            "dS without P", _backward_with("dS without P"),
             "A weight that is almost 0 can hardly change: the derivative of the softmax has P as a factor.",
         ),
         Misconception(
-            "dK from dS, not from its transpose",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dK not transposed"),
+            "dK from dS, not from its transpose", _backward_with("dK not transposed"),
             "dS has a row a query and dK a row a key: dK = dSᵀ Q. Square tiles hide the mistake, so look at the axes.",
         ),
         Misconception(
-            "dV from P, not from its transpose",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dV of P not transposed"),
+            "dV from P, not from its transpose", _backward_with("dV of P not transposed"),
             "P has a row a query and dV a row a key: dV = Pᵀ dO. Square tiles hide the mistake, so look at the axes.",
         ),
         Misconception(
-            "dQ from the transpose of dS",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ transposed"),
+            "dQ from the transpose of dS", _backward_with("dQ transposed"),
             "dQ has a row a query, as dS has: dQ = dS K, without a transpose.",
         ),
         Misconception(
-            "dQ from the values",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dQ from values"),
+            "dQ from the values", _backward_with("dQ from values"),
             "Queries met the keys, not the values: S = Q Kᵀ, so dQ = dS K.",
         ),
         Misconception(
-            "dV from the scores",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "dV of scores"),
+            "dV from the scores", _backward_with("dV of scores"),
             "The output mixes the values with weights, not with scores: dV = Pᵀ dO.",
         ),
         Misconception(
-            "no causal mask", lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "not causal"),
+            "no causal mask", _backward_with("not causal"),
             "P is made again, so it must be masked again: a pair that was hidden on the way forward has weight 0.",
         ),
         Misconception(
-            "a causal mask at the wrong corner",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "wrong corner"),
+            "a causal mask at the wrong corner", _backward_with("wrong corner"),
             "The n queries are the last n of m positions: query i stands at i + (m − n), on the way back too.",
         ),
         Misconception(
-            "NaN for a row that saw nothing",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "empty rows"),
+            "NaN for a row that saw nothing", _backward_with("empty rows"),
             "Its logsumexp is −∞, and −∞ − (−∞) is NaN. Such a row has weights 0, and gives and gets no gradient.",
         ),
         Misconception(
-            "queries before the key's tile left out",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "from the own tile"),
+            "queries before the key's tile left out", _backward_with("from the own tile"),
             "Which queries see a key depends on positions, not on numbers of tiles: without a causal mask all do, with one those from "
             "j − (m − n) on.",
         ),
         Misconception(
-            "the last queries left out",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "whole tiles"),
+            "the last queries left out", _backward_with("whole tiles"),
             "n need not be a multiple of the tile. The loop over queries must run on to the last, ragged tile.",
         ),
         Misconception(
             "tiles read without a mask",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "unmasked"), UNMASKED_READ,
+            _backward_with("unmasked"), UNMASKED_READ,
             raises="UnmaskedRead",
         ),
         Misconception(
             "tiles written without a mask",
-            lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, "stores unmasked"), UNMASKED_WRITE,
+            _backward_with("stores unmasked"), UNMASKED_WRITE,
             raises="UnmaskedWrite",
         ),
         Misconception("strides of dO taken for granted", grad_strides_of_out, CONTIGUOUS),
