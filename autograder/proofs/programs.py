@@ -34,12 +34,8 @@ class Program:
         """The answers, made anew, with one statement replaced. given: names that the source may use beside its own."""
         lines = "\n\n".join(source if i == changed else statement for i, statement in enumerate(self.statements))
         module, name = types.ModuleType("__main__"), f"<{self.style}>"
-        linecache.cache[name] = (
-            len(lines),
-            None,
-            lines.splitlines(keepends=True),
-            name,
-        )  # Triton looks for its kernels there
+        # Triton looks for the source of its kernels there.
+        linecache.cache[name] = (len(lines), None, lines.splitlines(keepends=True), name)
         module.__dict__.update(given)
         exec(compile(lines, name, "exec"), module.__dict__)
         return tuple(eval(wanted, module.__dict__) for wanted in self.wanted)

@@ -22,13 +22,12 @@ from typing import Any
 
 import torch
 from torch import Generator
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from autograder.course.exercises import Exercise, companion, exercises
 from autograder.course.paths import Course
 from autograder.proofs.mutants import AGAIN, Mutant, mutants
 from autograder.proofs.programs import MODEL, Program, programs
-from helpers.engine.check import call_key
 from helpers.engine.guard import CERTAIN
 
 POINTS = 8.0
@@ -211,8 +210,6 @@ def _work(exercise: Exercise, tasks: list[Task], seed: int, target: int) -> None
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY,) * 2)
         signal.signal(signal.SIGPROF, _expire)
-        for part in _parts(exercise):
-            _remember_the_reference(part)
         for task in tasks:
             os.write(target, json.dumps(_tried(exercise, task, seed)).encode() + b"\n")
         status = 0
@@ -263,21 +260,6 @@ def _parts(exercise: Exercise) -> Iterator[Any]:
     yield from getattr(exercise.check, "parts", {"": exercise.check}).values()
 
 
-def _remember_the_reference(check: Any) -> None:
-    """The reference meets the same inputs with every mutant: it is watched once."""
-    known, watch = {}, check.observe
-
-    def observe(answer: Callable, args: tuple, gradient: bool = False) -> Any:
-        key = call_key(answer, args, gradient) if answer is check.reference else None
-        if key is None:
-            return watch(answer, args, gradient)
-        if key not in known:
-            known[key] = watch(answer, args, gradient)
-        return known[key]
-
-    check.observe = observe
-
-
 def _size() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
@@ -293,7 +275,7 @@ def _refuted(check: Any, name: str, answer: Callable, cases: Any, seed: int) -> 
         return ""
     for number, case in enumerate((*check.cases, *cases)):
         args = case.draw(check.reference, Generator().manual_seed(seed + 7_919 * (number + 1)))
-        mine, other = (check.observe(one, args, case.gradient) for one in (answer, wrong.function))
+        mine, other = (check.recall(one, args, case.gradient) for one in (answer, wrong.function))
         if not (_agree(check, mine, other) or _marked(check, wrong, mine, args, case)):
             return case.label
     return ""
@@ -316,5 +298,5 @@ def _marked(check: Any, wrong: Any, mine: Any, args: tuple, case: Any) -> bool:
         return True
     if right and not any(not rule.of(mine) for rule in check.properties):
         return bool(wrong.recognise)
-    seen = check.observe(check.reference, tree_map(lambda leaf: leaf, args), case.gradient)
+    seen = check.recall(check.reference, args, case.gradient)
     return bool(wrong.recognise and wrong.recognise(mine) and not wrong.recognise(seen))

@@ -151,7 +151,7 @@ class Check:
 
     def _once(self, what: Any, args: tuple, gradient: bool, find: Callable[[], Any]) -> Any:
         """What `find()` gives, found once for the same inputs: a proof of the check meets them hundreds of times."""
-        key = call_key(what, args, gradient)
+        key = _call_key(what, args, gradient)
         if key is None:
             return find()
         if key not in self.known:
@@ -227,7 +227,7 @@ def _generators(seed: int | None, count: int) -> list[Generator]:
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
 
 
-def call_key(what: Any, args: tuple, gradient: bool) -> tuple | None:
+def _call_key(what: Any, args: tuple, gradient: bool) -> tuple | None:
     """The same for the same function (or word) and inputs; None for inputs that can't be told apart by their values."""
     leaves, structure = tree_flatten(args)
     if not all(isinstance(leaf, (Tensor, int, float, str, NoneType, FunctionType, torch.dtype)) for leaf in leaves):
