@@ -3,7 +3,6 @@
 import re
 
 PRODUCT = "2·n·m·k doesn't depend on the order of the three"
-EXACT = "the division is exact, and 6.0 is as right as 6"
 GROWTH = "a growth: factors and bases of logarithms don't change it"
 
 arithmetic_intensity = {

@@ -136,7 +136,6 @@ def _was_lost(future: Any) -> bool:
 
 
 def _outcome(future: Any) -> Any:
-
     if future.status == "finished":
         return future.result()
     error = future.exception()

@@ -155,9 +155,7 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     """When it was handed in, as timestamp.txt says, or "" and a note."""
     if TIMESTAMP not in kinds:
         return "", []
-    from nbgrader.utils import (
-        parse_utc,
-    )  # here, for nbgrader takes a second to import, and `attn mark` needs none of it
+    from nbgrader.utils import parse_utc  # takes a second to import, and `attn mark` needs none of it
 
     try:
         if kinds[TIMESTAMP]:

@@ -19,9 +19,8 @@ class Kernel:
     def __init__(self, sock: socket.socket, leash: socket.socket, keeper: subprocess.Popen | None = None):
         self.sock, self.wire, self.leash, self.keeper = sock, Wire(sock, OUTPUTS), leash, keeper
         self.reports: list[dict] = []
-        self.lost: Callable[[], Kernel | None] = lambda: (
-            None
-        )  # starts another, if the process that was to fork it is gone
+        # Starts another, if the process that was to fork it is gone.
+        self.lost: Callable[[], Kernel | None] = lambda: None
 
     def tell(self, message: dict, *descriptors: int) -> None:
         self.wire.send(Packer().frame(message), 30)

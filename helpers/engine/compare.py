@@ -153,10 +153,10 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
         return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(
             got, expected
         )
-    if not (got.is_complex() or _kind_of_numbers(got, expected)):
-        return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     if got.is_complex():
         return "Your output is complex, and real numbers are expected."
+    if not _kind_of_numbers(got, expected):
+        return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     return _not_finite(got, expected) or _value_difference(got, expected, within)
 
 

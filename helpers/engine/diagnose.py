@@ -53,10 +53,9 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
-    every, trials = (
-        trials,
-        failed if check.quiz else trials,
-    )  # the questions of a quiz have nothing to do with one another
+    one_passed = any(trial.passed for trial in trials)
+    if check.quiz:  # its questions have nothing to do with one another
+        trials = failed
     same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
     same = [
         wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
@@ -65,7 +64,7 @@ def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: l
     same = [wrong for wrong in same if _mark(wrong)] or same
     if len(same) == 1:
         return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
-    return _by_mark(check, failed) or _by_guard(check, failed, any(trial.passed for trial in every))
+    return _by_mark(check, failed) or _by_guard(check, failed, one_passed)
 
 
 def _still_the_same(

@@ -177,11 +177,8 @@ hadamard = Check(
 
 
 def _twice(rotate, q, k, signs):
-    flipped = (
-        q * signs,
-        k * signs,
-        torch.ones_like(signs),
-    )  # made first: whoever changes q in place is told so, and nothing else
+    # Made first: whoever changes q in place is told so, and nothing else.
+    flipped = q * signs, k * signs, torch.ones_like(signs)
     return rotate(q, k, signs), rotate(*flipped)
 
 
