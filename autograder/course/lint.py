@@ -28,10 +28,8 @@ Read = Callable[[Path], NotebookNode]
 
 def lint(course: Course, units: list[str]) -> list[str]:
     """The problems of the units, in the order in which they stand in the sources."""
-    syllabus, read = (
-        course.syllabus(),
-        cache(build.solution_notebook),
-    )  # a text that speaks of another unit's section reads it
+    syllabus = course.syllabus()
+    read = cache(build.solution_notebook)  # a text that speaks of another unit's section reads it
     problems = []
     for unit in units:
         source = course.source(unit).relative_to(course.root)

@@ -27,8 +27,6 @@ from autograder.errors import CourseError
 
 ON_A_PAGE = ("notebook", "score", "max_score", "late_penalty")
 """What a feedback page says above the notebook."""
-PAGE_SETTINGS = {"BaseConverter", "CSSHTMLHeaderPreprocessor", "Exporter", "FeedbackExporter", "GetGrades", "HTMLExporter",
-                 "NbConvertBase", "TemplateExporter"}  # fmt: skip
 
 
 class StepFailed(CourseError):
@@ -83,12 +81,6 @@ def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
         resources = converter.init_single_notebook_resources(str(path))
         notebook, resources = GetGrades(parent=converter).preprocess(notebooks.read(path), resources)
     return notebooks.to_text(notebook), {name: resources["nbgrader"][name] for name in ON_A_PAGE}
-
-
-def has_own_pages(course: Course) -> bool:
-    """Whether nbgrader_config.py says more about feedback than which exporter makes it; then nbgrader makes the pages."""
-    config = settings(course)
-    return bool(PAGE_SETTINGS & set(config)) or set(config.GenerateFeedback) != {"exporter_class"}
 
 
 def sanitise(course: Course, student: str, unit: str) -> NotebookNode:

@@ -28,7 +28,7 @@ shift_targets = {
 copy_without_mask = {
     re.compile(r"\.squeeze\(-1\) → "): "a mask (b, n) picks from (b, n, 1) as from (b, n)",
     re.compile(
-        r"^-1 → (0|-2)   in: .*squeeze\((0|-2)\)$"
+        r"^-1 → -2   in: .*squeeze\(-2\)$"
     ): "the same: where there is no axis of size 1, `squeeze` does nothing",
 }
 mask_zoo = {

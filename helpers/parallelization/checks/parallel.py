@@ -400,14 +400,6 @@ def one_place_too_many(task, n, size, order) -> Tensor:
     return torch.cat(places)
 
 
-def last_chunk_moved_back(task, n, size, order) -> Tensor:
-    parts = {}
-    for chunk in order:
-        stop = min((chunk + 1) * size, n)
-        parts[chunk] = task(stop - size, stop)[chunk * size - stop :]
-    return torch.cat([parts[chunk] for chunk in sorted(parts)])
-
-
 def buffer_in_float32(task, n, size, order) -> Tensor:
     return parallel.chunked_attention(task, n, size, order).float()
 
