@@ -1,5 +1,7 @@
 """One submission, two kernels: scores, values and calls over the border, and what is said when something is missing."""
 
+import time
+
 import pytest
 import torch
 from nbformat.v4 import new_code_cell
@@ -52,6 +54,13 @@ def asked(kernels, notebook, answer: str, question: str) -> str:
     notebook.cells = notebook.cells[: notebook.cells.index(test) + 1]
     judged(notebook, UNIT, LIMITS, kernels)
     return next((output.data["text/plain"] for output in test.outputs if "data" in output), str(test.outputs))
+
+
+def test_kernels_that_are_slow_to_start_cost_a_submission_none_of_its_time(monkeypatch, kernels, notebook):
+    ready = kernels.ready
+    monkeypatch.setattr(kernels, "ready", lambda kernel: time.sleep(15) or ready(kernel))
+    judged(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=15), kernels)
+    assert scores(notebook) == [2, 3, 1]
 
 
 def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, notebook):

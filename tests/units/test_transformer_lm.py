@@ -237,6 +237,7 @@ def unsolved(*_, **__):
 
 def test_pictures_draw(monkeypatch, capsys):
     monkeypatch.setattr(plt, "show", lambda: plt.gcf().canvas.draw())
+    monkeypatch.setattr(training_plots, "_TRAINED", {})  # whatever this process has trained before
     plots.position_maps(positions.binary_positions, positions.sinusoidal_positions)
     plots.clocks(positions.sinusoidal_positions)
     plots.rotary_scores(positions.rotary_embedding)

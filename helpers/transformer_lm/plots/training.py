@@ -85,10 +85,6 @@ class _Live:
             self.handle.update(figure)
 
 
-def _model(trained: bool) -> nn.Module | None:
-    return _TRAINED.get("model") if trained else _untrained()
-
-
 @cache
 def _untrained() -> nn.Module:
     return story_model(0).eval()
