@@ -66,4 +66,6 @@ def _rooms() -> dict[str, str]:
 
 @cache
 def _syllabus() -> dict[str, dict]:
-    return tomllib.loads((PACKAGES / "solutions" / SYLLABUS).read_text(encoding="utf-8"))
+    """As the course has it; where only the wheel is installed, as the wheel brought it along."""
+    places = PACKAGES / "solutions" / SYLLABUS, PACKAGES / "autograder" / SYLLABUS
+    return tomllib.loads(next(filter(Path.is_file, places)).read_text(encoding="utf-8"))

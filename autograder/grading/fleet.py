@@ -3,6 +3,8 @@
 Workers never see the gradebook or the store: text goes in, text comes back. A task whose worker is ended from outside is tried
 again; one that takes two workers with it is set apart."""
 
+import shutil
+import signal
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +16,7 @@ from autograder.grading.store import grader_version
 from autograder.judge.sandbox.namespaces import SandboxError
 
 SECONDS_TO_ANSWER = 60
+SECONDS_IN_A_QUEUE = 24 * 3600  # in which SLURM lets the first job wait
 LOOPBACK = "127.0.0.1:0"
 SETTINGS = {
     "distributed.admin.log-format": "%(message)s",
@@ -61,7 +64,8 @@ class Fleet(Here):
 
     def _start(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> Any:
         client = self.stack.enter_context(_client(workers, scheduler, dashboard))
-        _check_workers(client, elsewhere=scheduler is not None)
+        wait = SECONDS_IN_A_QUEUE if scheduler == "slurm" else SECONDS_TO_ANSWER
+        _check_workers(client, wait, elsewhere=scheduler is not None)
         function, *arguments = warm_up
         self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
         return client
@@ -113,6 +117,8 @@ def fleet(
     if scheduler is None and workers <= 1:
         yield Here()
         return
+    if scheduler == "slurm":
+        _find_slurm()
     found = Fleet(workers, scheduler, dashboard, warm_up)
     try:
         yield found
@@ -167,11 +173,7 @@ def _cluster(workers: int, scheduler: str | None, dashboard: bool):
     """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm` settings
     describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is taken."""
     if scheduler == "slurm":
-        from dask_jobqueue import SLURMCluster
-
-        cluster = SLURMCluster()
-        cluster.scale(workers)
-        return cluster
+        return _slurm_jobs(workers)
     from distributed import LocalCluster
 
     return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
@@ -179,7 +181,30 @@ def _cluster(workers: int, scheduler: str | None, dashboard: bool):
                         silence_logs="CRITICAL")  # fmt: skip
 
 
-def _check_workers(client, elsewhere: bool) -> None:
+def _find_slurm() -> None:
+    """CourseError where there is no SLURM. Imports dask_jobqueue, which has to happen in the main thread, for it takes Ctrl-C away;
+    here it gets it back."""
+    if not shutil.which("sbatch"):
+        raise CourseError("SLURM's `sbatch` is not found: call `attn grade --scheduler slurm` where you submit jobs.")
+    handler = signal.getsignal(signal.SIGINT)
+    import dask_jobqueue  # noqa: F401
+
+    signal.signal(signal.SIGINT, handler)
+
+
+def _slurm_jobs(workers: int):
+    """A cluster of so many jobs. CourseError where dask's settings don't say what a job is."""
+    from dask_jobqueue import SLURMCluster
+
+    try:
+        cluster = SLURMCluster()
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
+        raise CourseError(f"SLURM jobs can't be made (see autograder/cluster/README.md): {_one_line(error)}") from None
+    cluster.scale(workers)
+    return cluster
+
+
+def _check_workers(client, wait: float, elsewhere: bool) -> None:
     """Asks every worker for its grader before any work goes out: one that can't import it would let the client wait
     for ever, and one elsewhere may have other checks, which give other scores."""
 
@@ -191,7 +216,7 @@ def _check_workers(client, elsewhere: bool) -> None:
         return store.grader_version()
 
     try:
-        client.wait_for_workers(1, timeout=SECONDS_TO_ANSWER)
+        client.wait_for_workers(1, timeout=wait)
         asked = {name: client.submit(their_version, workers=[name], pure=False) for name in client.has_what()}
         found = {name: future.result(timeout=SECONDS_TO_ANSWER) for name, future in asked.items()}
     except Exception as error:

@@ -7,19 +7,22 @@ from typing import Any
 
 from autograder import limited, notebooks
 from autograder.grading import feedback
+from autograder.grading.store import grader_version
 from autograder.judge.exam import Limits
 
 PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
 
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
-    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock}."""
+    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged, see
+    `grader_version`}."""
     from autograder.grading.verdict import judged  # imports torch, which who only hands work out does not need
     from autograder.judge.clock import Clock
 
     clock = Clock()
     notebook = judged(notebooks.parse(text), unit, limits, clock=clock)
-    return {"notebook": notebooks.to_text(notebook), "parts": dict(clock.parts), "cells": dict(clock.cells)}
+    spent = {"parts": dict(clock.parts), "cells": dict(clock.cells)}
+    return {"notebook": notebooks.to_text(notebook), "grader": grader_version(), **spent}
 
 
 def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from autograder import limited
 from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.grading import feedback, grade, intake, record, tasks
-from autograder.grading.store import Store
+from autograder.grading.store import Store, grader_version
 from autograder.scores import scores_table
 from autograder.tables import remarks
 
@@ -84,7 +84,9 @@ def test_an_exception_at_any_step_costs_one_submission(course, monkeypatch, kind
 
 def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatch):
     shutil.rmtree(course.results)
-    monkeypatch.setattr(tasks, "judge_text", lambda text, *_: {"notebook": text, "parts": {}, "cells": {}})
+    monkeypatch.setattr(
+        tasks, "judge_text", lambda text, *_: {"notebook": text, "parts": {}, "cells": {}, "grader": grader_version()}
+    )
     monkeypatch.setattr(Store, "put", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     outcome = _grade(course)
     assert {one.student: reason for one, reason in outcome.failed.items()} == dict.fromkeys(
