@@ -51,6 +51,7 @@ def of_command(*arguments: str) -> set[str]:
         ("autograder.course.build", set()),
         ("autograder.course.exercises", set()),
         ("autograder.course.reach", set()),
+        ("autograder.judge.sandbox.bubblewrap", set()),  # its keeper is a process of its own for every kernel
         ("autograder.grading.intake", {"nbconvert"}),
         ("autograder.grading.mark", {"nbconvert"}),
         ("autograder.grading.door", {"nbgrader", "nbconvert", "sqlalchemy"}),

@@ -13,17 +13,22 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autograder.judge.kernel import Kernel
 from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, environment, own_user, watch
+
+if TYPE_CHECKING:
+    from autograder.judge.kernel import Kernel
 
 PACKAGES = Path(__file__).resolve().parents[3]
 OURS = ("__init__.py", "errors.py", "judge")
 """What a cold kernel imports of this package. None of it is secret."""
 
 
-def start(role: str, walls: Walls, request: dict) -> Kernel:
+def start(role: str, walls: Walls, request: dict) -> "Kernel":
     """A `Kernel` behind `walls`. SandboxError where bubblewrap is not installed."""
+    from autograder.judge.kernel import Kernel  # here, for it imports torch, which the keeper does without
+
     if not shutil.which("bwrap"):
         raise SandboxError("bubblewrap is not installed (Debian: apt install bubblewrap).")
     ours, theirs = socket.socketpair()
