@@ -328,3 +328,50 @@ model_flops = {
     ),
     "per token": flops_per_token,
 }
+
+
+def run_in_seconds(parameters, tokens, devices, peak, mfu):
+    forward = 2 * parameters * tokens
+    flops = forward + 2 * forward
+    seconds = flops / peak / mfu / devices
+    state = {"weight": 2, "gradient": 2, "copy": 4, "mean": 4, "mean square": 4}
+    return dict(
+        flops=flops,
+        days=seconds / 60 / 60 / 24,
+        bytes=parameters * sum(state.values()),
+        chinchilla_tokens=20 * parameters,
+    )
+
+
+def run_in_device_days(parameters, tokens, devices, peak, mfu):
+    table = {"flops": 6.0 * parameters * tokens}
+    device_days = table["flops"] / (24 * 3600 * peak * mfu)
+    table["days"] = device_days / devices
+    table["bytes"], table["chinchilla_tokens"] = 16 * parameters, parameters * 20
+    return table
+
+
+def run_with_tensors(parameters, tokens, devices, peak, mfu):
+    n = torch.tensor(parameters, dtype=torch.float64)
+    flops = 6 * n * tokens
+    rows = {
+        "flops": flops,
+        "days": flops / (devices * peak * mfu) / 86400,
+        "bytes": 16 * n,
+        "chinchilla_tokens": 20 * n,
+    }
+    return {name: row.item() for name, row in rows.items()}
+
+
+def run_with_fractions(parameters, tokens, devices, peak, mfu):
+    flops = 6 * parameters * tokens
+    days = Fraction(flops) / (devices * Fraction(peak) * Fraction(mfu) * 86400)
+    return {"flops": flops, "days": float(days), "bytes": 8 * 2 * parameters, "chinchilla_tokens": 20 * parameters}
+
+
+training_run = {
+    "seconds, then days": run_in_seconds,
+    "device-days": run_in_device_days,
+    "float64 tensors": run_with_tensors,
+    "exact fractions": run_with_fractions,
+}

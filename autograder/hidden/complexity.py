@@ -39,3 +39,10 @@ vit_windows = [sized(side=384, patch=4, window=12, d=128), sized(side=32, patch=
 global_tokens_cost = [sized(n=64, w=9, g=0, d=4), sized(n=10, w=3, g=25, d=6)]
 channel_attention = [sized(n=196, d=768, h=12), sized(n=50, d=10, h=10)]
 model_flops = [sized("one layer, one token", b=1, n=1, layers=1, d=8, d_ff=24, vocabulary=11)]
+training_run = [
+    sized(
+        "405 billion parameters on 16,384 devices",
+        parameters=405 * 10**9, tokens=15_600 * 10**9, devices=16_384, peak=989e12, mfu=0.41,
+    ),
+    given("sizes drawn", _size(2, 9999), _size(2, 9999), _size(2, 99), 1e6, 0.55),
+]  # fmt: skip

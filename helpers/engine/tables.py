@@ -11,11 +11,18 @@ from .trial import Trial
 
 
 class Table(Check):
-    """Compares row by row. A row is a tuple with one entry per column; rows that nobody asked for are ignored."""
+    """Compares row by row. A row is a tuple with one entry per column, or a number where there is one column; rows that nobody
+    asked for are ignored.
 
-    def __init__(self, *args: Any, columns: tuple[str, ...], **settings: Any) -> None:
+    follows: rows that are computed from others, each with a function of the student's rows and the inputs. Where it gives what the
+    student has, such a row earns its share though those others are off, if at least half of the others are right.
+    """
+
+    def __init__(
+        self, *args: Any, columns: tuple[str, ...], follows: dict[str, Callable] | None = None, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self.columns = columns
+        self.columns, self.follows = columns, follows or {}
 
     def difference(self, seen: Observation, expected: dict) -> str:
         """The first row that is off, and how."""
@@ -31,18 +38,50 @@ class Table(Check):
         """What is wrong with one row, in a sentence; "" if nothing is."""
         if not isinstance(seen.output, dict) or row not in seen.output:
             return f"The row {row!r} is missing."
-        got, want = seen.output[row], expected[row]
-        if not isinstance(got, (tuple, list)) or len(got) != len(want):
-            return f"Row {row!r} should hold {len(want)} entries: {', '.join(self.columns)}."
+        got, want = _entries(seen.output[row]), _entries(expected[row])
+        if len(got) != len(want):
+            entries = f"{len(want)} entries: {', '.join(self.columns)}" if len(want) > 1 else "one number"
+            return f"Row {row!r} should hold {entries}."
         for column, mine, right in zip(self.columns, got, want, strict=True):
             if not self.agrees(mine, right, seen.args):
                 return f"Row {row!r}, {column}: {_gap(mine, right)}."
         return ""
 
     def _row_item(self, row: str, trials: list[Trial]) -> Item:
-        notes = [trial.note if trial.seen.error else self._off(row, trial.seen, trial.expected) for trial in trials]
+        notes = [
+            trial.note if trial.seen.error else self._off_alone(row, trial.seen, trial.expected) for trial in trials
+        ]
         note = next(filter(None, notes), "")
         return Item(row.replace("_", " "), not note, note)
+
+    def _off_alone(self, row: str, seen: Observation, expected: dict) -> str:
+        """What is wrong with one row beyond what it takes over from others."""
+        note = self._off(row, seen, expected)
+        return "" if note and self._follows(row, seen, expected) else note
+
+    def _follows(self, row: str, seen: Observation, expected: dict) -> bool:
+        if row not in self.follows or not isinstance(seen.output, dict) or row not in seen.output:
+            return False
+        others = [other for other in expected if other != row]
+        if sum(not self._off(other, seen, expected) for other in others) < len(others) / 2:
+            return False
+        try:
+            own = self.follows[row](seen.output, *seen.args)
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # rows that can't be computed with
+            return False
+        return all(
+            self.agrees(mine, right, seen.args)
+            for mine, right in zip(_entries(seen.output[row]), _entries(own), strict=True)
+        )
+
+
+def column_sums(rows: dict[str, Any], *_: Any) -> tuple:
+    """For `follows`: the total of all rows but "total" itself."""
+    return tuple(map(sum, zip(*(row for name, row in rows.items() if name != "total"), strict=True)))
+
+
+def _entries(row: Any) -> tuple:
+    return tuple(row) if isinstance(row, (tuple, list)) else (row,)
 
 
 def _gap(got: Any, expected: Any) -> str:
@@ -67,6 +106,6 @@ def in_rows(function: Callable, *rows: str) -> Callable[[Observation], bool]:
 
     def same(seen: Observation) -> bool:
         wrong = function(*seen.args)
-        return all(agree(tuple(seen.output[row]), wrong[row], (1e-9, 0.0)) for row in rows)
+        return all(agree(_entries(seen.output[row]), _entries(wrong[row]), (1e-9, 0.0)) for row in rows)
 
     return same

@@ -79,8 +79,8 @@ def what_kind(seen: Observation, expected: Any, right: bool) -> str:
 
 
 def says_nothing(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
-    """Whether an answer, which is wrong somewhere, gives one number everywhere, or always hands back the same one of its inputs,
-    where the right one does not: a case that it gets right is chance."""
+    """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands back the
+    same one of its inputs, where the right one does not: a case that it gets right is chance."""
     if len(outputs) < 2:
         return False
     unknown = all(one is None for one in expected)  # properties decide
@@ -101,9 +101,10 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _values(outputs: Sequence[Any]) -> set:
-    """The different numbers and words in some outputs, three at most: more are not asked for."""
+    """The different numbers in some outputs, or words where there are no numbers, three at most: more are not asked for."""
     found: set = set()
-    for leaf in tree_leaves(list(outputs)):
+    leaves = tree_leaves(list(outputs))
+    for leaf in [leaf for leaf in leaves if not isinstance(leaf, str)] or leaves:
         plain = isinstance(leaf, Tensor) and not leaf.is_complex()
         found |= set(leaf.double().flatten().unique()[:3].tolist()) if plain else {leaf if _plain(leaf) else id(leaf)}
         if len(found) > 2:

@@ -20,11 +20,11 @@
 # - say from which length on attention is the expensive part;
 # - tell from two numbers of a device whether it will compute or wait;
 # - compare seven kinds of layers by how they grow;
-# - work out what it takes to train a language model, before you pay for it.
+# - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about three hours, and
-# 28 points to earn.
+# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about three hours and a half, and
+# 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 try:
@@ -732,8 +732,68 @@ plots.attention_share(model_flops, {
     "GPT-3": (96, 12288, 49152, 50257),
 })
 
+# %% [markdown]
+# ### 7.15 The bill of a training run  ●●○ · 20 min · 3 points
+#
+# A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the number of tokens.
+#
+# - **FLOPs.** The rule of thumb from 7.14: 6 for each parameter and token. At this size attention's own products are a few percent more, and we leave them out.
+# - **Days.** No run keeps its devices busy all the time. **Model FLOPs utilisation** (MFU; Chowdhery et al., 2022, section 4.1) is the share of the peak that goes into the FLOPs above. Large runs report about 0.3 to 0.6.
+# - **Bytes.** Adam in mixed precision keeps five numbers for each parameter: the weight and its gradient in 16 bits, and in float32 the weight once more and Adam's two averages (Rajbhandari et al., 2020, section 3.1). That makes 2 + 2 + 4 + 4 + 4 bytes.
+# - **How much text?** Hoffmann et al. (2022, table 3) asked which model is best for a given number of FLOPs. A short form of their answer: **20 tokens for each parameter**. Their Chinchilla has 70 billion parameters and saw 1.4 trillion tokens.
+#
+# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each (a day has 86,400 seconds; don't round); `bytes` of weights, gradients and Adam's state, on all devices together; `chinchilla_tokens`, the tokens that suit this number of parameters, however many this run sees.
+#
+# **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs: $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation.
+#
+# **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much text, or too little? And by what factor?
+
+# %% nbgrader={"grade": false, "grade_id": "training_run", "locked": false, "schema_version": 3, "solution": true}
+def training_run(parameters: int, tokens: int, devices: int, peak: float, mfu: float) -> dict[str, float]:
+    """Row → number for a run of a decoder LM. peak: FLOP/s of one device; mfu: the share of it that is used.
+
+    Rows: flops, days, bytes, chinchilla_tokens.
+    """
+    ### BEGIN SOLUTION
+    flops = 6 * parameters * tokens
+    seconds = flops / (devices * peak * mfu)
+    return {
+        "flops": flops,
+        "days": seconds / 86_400,
+        "bytes": (2 + 2 + 4 + 4 + 4) * parameters,
+        "chinchilla_tokens": 20 * parameters,
+    }
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: from FLOPs to days</summary>
+#
+# How many FLOPs do all devices together really do in one second? Divide, and you have seconds.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "training_run_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.training_run(training_run, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import complexity as hidden
+check.training_run(training_run, points=3, cases=hidden.training_run)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Four published runs.** Your formula knows two numbers of each. The papers tell the rest.
+
+# %%
+plots.published_runs(training_run)
+
+# %% [markdown]
+# **What you should see.** The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+#
+# **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
+# 2.9 GB a layer, and 275 GB for all 96. The second term is the scores again. Unit 09 gets rid of it.
+#
+# (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against 124 million, for GPT-3 it hardly matters.)
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 7.15 Where is the bottleneck?  ●●○ · 15 min · 1 point
+# ### 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
 # A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$ and runs on one A100 in float16 (312 TFLOP/s, 2039 GB/s). Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
@@ -767,6 +827,6 @@ plots.attention_share(model_flops, {
 # - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
 # - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
 # - $4n^2d$ passes the rest at $n = 2d + d_{ff}$, which is $6d$ for the usual FFN.
-# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer.
+# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with Adam; and about 20 tokens a parameter.
 #
 # **Next:** in unit 08 you build the cache that `decode_table` took for granted, and make it smaller.

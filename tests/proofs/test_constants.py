@@ -61,3 +61,9 @@ def test_an_answer_says_nothing_if_it_is_one_number_or_an_input():
         "the first input",
         "the mean of the inputs",
     }
+
+
+def test_right_words_beside_one_number_say_nothing():
+    numbers, words = [(0.0, "memory"), (0.0, "compute")], [(0.0, "memory"), (5.0, "compute")]
+    assert says_nothing(numbers, words, [(1,), (2,)]) and not says_nothing(words, words, [(1,), (2,)])
+    assert says_nothing(["a", "a"], ["a", "b"], [(1,), (2,)]) and not says_nothing(["a", "b"], ["a", "c"], [(1,), (2,)])

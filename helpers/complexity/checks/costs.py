@@ -5,7 +5,7 @@ import torch
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import EXACT
-from helpers.engine.tables import Table, in_rows
+from helpers.engine.tables import Table, column_sums, in_rows
 
 from .. import costs
 
@@ -353,6 +353,7 @@ ONE_DICT = (
 training_table = Table(
     reference=costs.training_table,
     columns=PARTS,
+    follows={"total": column_sums},
     drive=_kept,
     cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
     within=EXACT,
@@ -571,6 +572,7 @@ def _softmax_read_alone(b, n, d, h, d_ff):
 decode_table = Table(
     reference=costs.decode_table,
     columns=PARTS,
+    follows={"total": column_sums},
     drive=_kept,
     cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
     within=EXACT,
