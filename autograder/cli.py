@@ -207,11 +207,14 @@ def mark(
 def lint(units: Units = None) -> None:
     """Find what would go wrong later: ids, points, markers, checks and hidden cases, against syllabus.toml."""
     from autograder.course.lint import lint as find
+    from autograder.course.origin import ADVICE, repository
 
     course = find_course()
     chosen = course.chosen(units or [])
     _problems(find(course, chosen), "mend the sources")
     out.print(f"{', '.join(chosen)}: nothing to mend.")
+    if not repository(course):
+        out.print(ADVICE, soft_wrap=True)
 
 
 @app.command()
@@ -424,7 +427,7 @@ def doctor() -> None:
     from autograder import tables
     from autograder.doctor import examine
 
-    out.print(tables.findings_table(examine(find_course().root)))
+    out.print(tables.findings_table(examine(find_course())))
 
 
 def _problems(lines: list[str], advice: str) -> None:

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from autograder.cores import cores
+from autograder.course.origin import ADVICE, repository
+from autograder.course.paths import Course
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,11 @@ class Finding:
     advice: str = ""
 
 
-def examine(folder: Path) -> list[Finding]:
-    """The findings about this machine; `folder` is where the course lies."""
-    return [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()] + _resources(
-        folder
-    )
+def examine(course: Course) -> list[Finding]:
+    """The findings about this machine, and about where the course is published."""
+    found = [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()]
+    url = repository(course)
+    return [*found, *_resources(course.root), Finding("repository", url or "not set", "" if url else ADVICE)]
 
 
 def _python() -> Iterator[Finding]:

@@ -4,6 +4,7 @@ The release is nbgrader's own (`generate_assignment` in a throw-away course); bu
 what comes out, so what students get is what nbgrader will grade."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
+from autograder.course.origin import at_home
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
 
@@ -36,7 +38,7 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     made, read = {}, cache(solution_notebook)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(read(course.source(unit)), copy.solved(unit))
+            notebooks.write(at_home(deepcopy(read(course.source(unit))), course, unit), copy.solved(unit))
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}

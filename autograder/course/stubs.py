@@ -112,8 +112,6 @@ UNIT = """\
 # %% [markdown]
 # # {{ unit[:2] }} · {{ title }}
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/{{ unit }}/{{ unit }}.ipynb)
-#
 # TO FILL IN {{ room }}: what this unit asks, and why.
 #
 # **After this unit you can**

@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/00_start_here/00_start_here.ipynb)
-#
 # Five minutes from here to your first green card. This notebook shows how the course works: you write a function, run the cell below it, and a
 # card tells you what is right and what went wrong. Then you warm up with shapes.
 #
@@ -26,11 +24,7 @@
 # it found. You have about half an hour, and 4 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 01 · Parallelization
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/01_parallelization/01_parallelization.ipynb)
-#
 # A modern processor does thousands of multiplications at once, if nobody makes it wait. A recurrent network makes it wait at
 # every token. Attention does more arithmetic, and waits only between layers. That difference is why Transformers could grow.
 #
@@ -27,11 +25,7 @@
 # **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

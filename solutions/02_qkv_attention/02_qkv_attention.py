@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 02 · Queries, keys and values
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/02_qkv_attention/02_qkv_attention.ipynb)
-#
 # Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in
 # the proportion of the answers. Everything else in this course is built from that one step.
 #
@@ -25,11 +23,7 @@
 # that something is. Hints are folded away: open one at a time. You have about three hours, and 30 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 03 · Masking
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/03_masking/03_masking.ipynb)
-#
 # A mask says who may look at whom. It costs one line of code. With it a model learns from all positions of a text at once;
 # without it the same model learns to copy, and its loss tells you that all is well.
 #
@@ -25,11 +23,7 @@
 # column is a key, and colour means *may attend*. You have about three hours, and 24 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

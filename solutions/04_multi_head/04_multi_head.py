@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 04 · Many heads
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/04_multi_head/04_multi_head.ipynb)
-#
 # One head of attention gives every token one look at the others: one set of weights, one mixture. A token often needs two looks. Which word came
 # just before me? How did this sentence begin? Multi-head attention runs several small heads side by side, and this unit shows that they cost
 # nothing extra.
@@ -28,11 +26,7 @@
 # nothing to the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

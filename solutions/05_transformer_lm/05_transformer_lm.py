@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 05 · A Transformer that writes
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/05_transformer_lm/05_transformer_lm.ipynb)
-#
 # You have attention, masks and heads. What is missing for a language model? Positions, because attention alone sees a set. Norms, a small network for each token and the residual
 # stream, because one layer is not enough. A loss, a training loop, and a way to write. At the end of this unit all of it is yours, and a model that you trained tells you stories.
 #
@@ -24,11 +22,7 @@
 # **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 from collections.abc import Callable, Iterable, Sequence

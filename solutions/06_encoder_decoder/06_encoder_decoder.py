@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 06 · Encoder and decoder
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/06_encoder_decoder/06_encoder_decoder.ipynb)
-#
 # A language model goes on with a text. A translator has to do something harder: it reads one sequence and writes *another*, whose words stand in another order and
 # whose length is not known beforehand. The Transformer was invented for this (Vaswani et al., 2017). One stack of layers reads, a second one writes, and between them
 # stands the one kind of attention that a language model doesn't have: cross-attention.
@@ -25,11 +23,7 @@
 # **How to work.** As before: read, predict, write, run the check. You have about four hours, and 24 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

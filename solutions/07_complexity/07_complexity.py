@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 07 · What attention costs
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/07_complexity/07_complexity.ipynb)
-#
 # "Attention is quadratic." True, and often beside the point. At usual lengths most of the arithmetic is elsewhere, and a model that writes
 # text hardly computes at all: it waits for its memory. In this unit you predict with a formula, then count what PyTorch really did, then
 # measure.
@@ -27,11 +25,7 @@
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

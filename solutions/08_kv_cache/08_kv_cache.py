@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 08 · The key/value cache
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/08_kv_cache/08_kv_cache.ipynb)
-#
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
 # reading was done before. What helps is the most used data structure of the field: keep the keys and values. It makes writing
 # cheap, and it makes memory the new limit. The second half of this unit is about that limit.
@@ -25,11 +23,7 @@
 # **How to work.** Predict with a formula, count what torch really does, then measure. You have about four hours, and 28 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 09 · Flash attention
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/09_flash_attention/09_flash_attention.ipynb)
-#
 # Attention makes a table of $n \times n$ scores, uses it once and throws it away. For a long text that table is far larger than
 # everything else in the layer. A GPU computes it faster than it can write it down and read it back. Flash attention
 # (Dao et al., 2022) never writes it down. It computes the same output in a better order.
@@ -34,11 +32,7 @@
 # logsumexp of row $i$ of $S$.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

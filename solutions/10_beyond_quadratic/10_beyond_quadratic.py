@@ -9,8 +9,6 @@
 # %% [markdown]
 # # 10 · Beyond quadratic
 #
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/OWNER/attention-course/blob/main/notebooks/10_beyond_quadratic/10_beyond_quadratic.ipynb)
-#
 # Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100 000 tokens it costs
 # more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets.
 #
@@ -30,11 +28,7 @@
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries. In 10.3 a query has $c$ slots; in 10.5 a chunk has $c$ tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
-try:
-    import helpers
-except ModuleNotFoundError:  # on Colab: fetch the course's helpers, and leave torch and numpy as they are
-    packages = "jaxtyping wadler-lindig git+https://github.com/OWNER/attention-course"
-    get_ipython().run_line_magic("pip", f"install -q --no-deps {packages}")
+import helpers
 
 import math
 

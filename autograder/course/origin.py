@@ -1,0 +1,69 @@
+"""Where the course is published: one setting, `[project.urls] Repository` in pyproject.toml. `attn build` carries it into the
+notebooks: a badge that opens them in Colab, and a setup cell that fetches `helpers` where nobody has installed it."""
+
+import tomllib
+
+from nbformat import NotebookNode
+
+from autograder import notebooks
+from autograder.course.paths import Course
+
+UNSET = "OWNER"  # stands in the address until somebody publishes the course
+ADVICE = (
+    "Nobody can open the notebooks in Colab yet: put the address of your repository into pyproject.toml "
+    "([project.urls] Repository), and run `attn build`."
+)
+MARK = "import helpers\n"
+"""The line of a setup cell in whose place `attn build` writes how `helpers` is found."""
+
+FIND = """\
+try:
+    import helpers
+except ModuleNotFoundError:  # not installed: take it from the course's folder{or_fetch}
+    import os, sys
+
+    folder = next((path for path in (".", "..", "../..") if os.path.isfile(f"{{path}}/helpers/check.py")), None)
+    if folder:
+        sys.path.insert(0, os.path.abspath(folder))
+    else:
+        {otherwise}
+"""
+FETCH = 'get_ipython().run_line_magic("pip", "install -q --no-deps jaxtyping wadler-lindig git+{url}")'
+NOT_HERE = (
+    'raise ModuleNotFoundError("Open this notebook in the folder of the course: `helpers` lies there.") from None'
+)
+
+
+def repository(course: Course) -> str:
+    """The address, without a slash at its end; "" while it is not set."""
+    try:
+        project = tomllib.loads((course.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        url = project["urls"]["Repository"].rstrip("/").removesuffix(".git")
+    except (OSError, KeyError):
+        return ""
+    return "" if UNSET in url else url
+
+
+def at_home(notebook: NotebookNode, course: Course, unit: str) -> NotebookNode:
+    """The notebook with its badge and with a setup cell that finds `helpers`."""
+    url = repository(course)
+    for cell in notebook.cells:
+        if notebooks.grade_id(cell) == "setup":
+            cell.source = cell.source.replace(MARK, finding_helpers(url), 1)
+    if url.startswith("https://github.com/"):
+        title, _, rest = notebook.cells[0].source.partition("\n")
+        notebook.cells[0].source = f"{title}\n\n{badge(url, unit)}\n{rest}"
+    return notebook
+
+
+def finding_helpers(url: str) -> str:
+    """Python that imports `helpers` wherever it is; fetched from the repository it leaves torch and numpy as they are."""
+    otherwise = FETCH.format(url=url) if url else NOT_HERE
+    return FIND.format(or_fetch=", or fetch it (Colab)" if url else "", otherwise=otherwise)
+
+
+def badge(url: str, unit: str) -> str:
+    """Markdown of the button that opens a released notebook in Colab."""
+    place = f"{url.removeprefix('https://')}/blob/main/notebooks/{unit}/{unit}.ipynb".removeprefix("github.com/")
+    image = "https://colab.research.google.com/assets/colab-badge.svg"
+    return f"[![Open in Colab]({image})](https://colab.research.google.com/github/{place})"
