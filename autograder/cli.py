@@ -214,7 +214,7 @@ def lint(units: Units = None) -> None:
     _problems(find(course, chosen), "mend the sources")
     out.print(f"{', '.join(chosen)}: nothing to mend.")
     if not repository(course):
-        out.print(ADVICE, soft_wrap=True)
+        out.print(ADVICE, soft_wrap=True, markup=False)
 
 
 @app.command()

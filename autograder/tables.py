@@ -167,5 +167,6 @@ def findings_table(findings: list) -> Table:
     """What `attn doctor` found, with advice."""
     table = Table("", "found", "advice", title="This machine")
     for finding in findings:
-        table.add_row(finding.what, finding.found, finding.advice, style="yellow" if finding.advice else None)
+        words = map(escape, (finding.what, finding.found, finding.advice))
+        table.add_row(*words, style="yellow" if finding.advice else None)
     return table

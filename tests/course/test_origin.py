@@ -45,8 +45,8 @@ def test_while_it_is_unset_there_is_no_link_to_nowhere(fresh_course, attn):
     build(fresh_course, [UNIT])
     for path in (fresh_course.released(UNIT), fresh_course.solved(UNIT)):
         assert "OWNER" not in path.read_text() and "colab" not in path.read_text()
-    assert "Repository" in attn(fresh_course, "lint").output.replace("\n", " ")
-    assert "Repository" in attn(fresh_course, "doctor").output.replace("\n", " ")
+    assert "[project.urls] Repository" in attn(fresh_course, "lint").output
+    assert "[project.urls]" in attn(fresh_course, "doctor").output
 
 
 def test_no_source_names_an_owner():
