@@ -80,12 +80,13 @@ def what_kind(seen: Observation, expected: Any, right: bool) -> str:
 
 def says_nothing(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
     """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands back the
-    same one of its inputs, where the right one does not: a case that it gets right is chance."""
+    same one of its inputs, the last among them, where the right one does not: a case that it gets right is chance."""
     if len(outputs) < 2:
         return False
     unknown = all(one is None for one in expected)  # properties decide
     constant = len(_values(outputs)) == 1 and (unknown or len(_values(expected)) > 1)
-    places = range(min(map(len, inputs)))
+    least = min(map(len, inputs))
+    places = [*range(least), -1] if least else []  # of a varying number of inputs: the last one
     return constant or any(
         all(same(output, args[place]) for output, args in zip(outputs, inputs, strict=True))
         and not all(same(output, args[place]) for output, args in zip(expected, inputs, strict=True))

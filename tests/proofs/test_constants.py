@@ -67,3 +67,9 @@ def test_right_words_beside_one_number_say_nothing():
     numbers, words = [(0.0, "memory"), (0.0, "compute")], [(0.0, "memory"), (5.0, "compute")]
     assert says_nothing(numbers, words, [(1,), (2,)]) and not says_nothing(words, words, [(1,), (2,)])
     assert says_nothing(["a", "a"], ["a", "b"], [(1,), (2,)]) and not says_nothing(["a", "b"], ["a", "c"], [(1,), (2,)])
+
+
+def test_the_last_of_a_varying_number_of_inputs_says_nothing():
+    a, b = torch.ones(2), torch.zeros(2)
+    assert says_nothing([a, b], [a, a], [(a,), (a, b)]) and not says_nothing([a, a], [a, a], [(b, a), (a,)])
+    assert not says_nothing([a, b], [a, a], [(), ()])
