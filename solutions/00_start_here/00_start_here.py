@@ -225,6 +225,28 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 #
 # An unfinished notebook may be handed in. What is not attempted earns nothing and breaks nothing.
 #
+# ## Conventions of the whole course
+#
+# A page to come back to. Where papers differ, this is what we mean.
+#
+# | letter | means |
+# |---|---|
+# | $n$, $m$ | the number of queries and of keys; in self-attention both are the number of tokens |
+# | $b$ | sequences in a batch |
+# | $d$ | the width of a token (papers: $d_{model}$); $d_k$, $d_v$: of a key and of a value; $d_{ff}$: of the hidden layer of an FFN |
+# | $h$, $h_{kv}$, $d_h$ | heads, key/value heads where they are fewer, and the width of one head, usually $d/h$ |
+# | $L$ | layers (and, in unit 09 alone, the logsumexp of a row) |
+# | $Q, K, V$; $S$, $P$, $O$ | queries, keys, values; scores, attention weights, output |
+# | $w$, $g$, $r$ | the size of a window, the number of global tokens, the reach to one side |
+#
+# - **Shapes.** Tokens are rows: $Q$ is $(n, d)$. Axes for batch and heads stand in front: $(b, h, n, d_h)$. Scores are $(n, m)$: rows are queries, columns are keys. Everything is counted from 0.
+# - **Masks.** True means: may attend. (PyTorch's `scaled_dot_product_attention` agrees, its `nn.MultiheadAttention` means the opposite.)
+# - **FLOPs.** One multiply-add is 2. Only matrix products are counted. A score that is masked afterwards has been computed, so it counts. It does not count where the method never makes it: skipped tiles in unit 09, windows in unit 10.
+# - **Memory.** An *element* is one number. A *byte* is a byte: times `itemsize`. kB, MB and GB are powers of 1000.
+# - **Windows.** In causal attention (03, 08) a window of $w$ is the token itself and the $w - 1$ before it. In 7.12 it is $w$ tokens around it, itself among them. In unit 10 it is $w$ to *each* side and itself, $2w + 1$ in all: formulas are shorter so.
+# - **Global tokens.** In 03 and 10 they are the first $g$ of the $n$ tokens. In 7.12 they come on top, $n + g$ in all.
+# - **Logarithms** are natural ones, and losses are in nats. A target of −100 is ignored. Predictions for token $i + 1$ stand in row $i$.
+#
 # ## What you have now
 #
 # - **All dot products of rows**: one matrix product, shape (n, m). That is how attention compares.

@@ -10,7 +10,7 @@
 # # 01 · Parallelization
 #
 # A modern processor does thousands of multiplications at once, if nobody makes it wait. A recurrent network makes it wait at
-# every token. Attention does more arithmetic, and waits only between layers. That difference is why Transformers could grow.
+# every token. Attention waits only between layers, and on long texts pays for it with more arithmetic. That difference is why Transformers could grow.
 #
 # **After this unit you can**
 # - write a recurrent encoder and attention, and say which of their results have to wait for which;
@@ -180,9 +180,9 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 plots.time_over_length(rnn_encoder, attention_all_tokens)
 
 # %% [markdown]
-# **What you should see.** The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Nearly all
-# of that time is waiting, not arithmetic. Attention is far faster on short texts although it does more arithmetic, because all of it can
-# run at once. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a GPU much later. Parallel
+# **What you should see.** The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little
+# of that time is arithmetic. Most of it goes into starting several small operations for each token. Attention needs the same few operations for a text of any
+# length, so it is far faster: at $n = d = 64$ with the same arithmetic, and beyond with more of it. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a GPU much later. Parallel
 # does not mean cheap. Units 07 to 10 are about that price.
 #
 # ### 1.3 The longest chain  ●●○ · 15 min · 2 points
@@ -599,7 +599,7 @@ plots.scan_race(combine, associative_scan)
 plots.composed_steps()
 
 # %% [markdown]
-# A line stays a line, whatever the number of steps: a slope and a height say it all. The tanh curve gets another bend at every step, and to write it down you would have to keep all the steps. So there is nothing to combine, and the RNN has to wait.
+# A line stays a line, whatever the number of steps: a slope and a height say it all. The tanh curve gets another bend at every step, and to write it down you would have to keep all the steps. So there is nothing short to combine, and the RNN has to go step by step. (One can also guess all states at once and improve the guess, round by round, until it fits: Lim et al., 2024. That trades waiting for more arithmetic.)
 #
 # ### 1.9 How fast is fast?  ●○○ · 10 min · 1 point
 #
@@ -641,5 +641,12 @@ plots.gflops_ladder(matmul_gflops)
 # - **Chunks** of queries can be computed anywhere, in any order. Each needs all keys and values.
 # - A **pipeline** of layers is idle for $(L - 1)/(M + L - 1)$ of its time.
 # - A recurrence can be **scanned** in $\lceil \log_2 n \rceil$ rounds if two steps combine into one object of the same size: linear ones do, tanh steps don't.
+#
+# **Read more**
+#
+# - Vaswani et al. (2017), *Attention Is All You Need*, section 4 and table 1: work, sequential steps and path length of three kinds of layers. 1.2 and 1.3 are that table, by hand.
+# - Huang et al. (2019), *GPipe*: the pipeline of 1.7 with its idle corner, and how it trains a real network.
+# - Blelloch (1990), *Prefix Sums and Their Applications*: the scan, and how much more than sums it can do.
+# - Martin & Cundy (2018), *Parallelizing Linear Recurrent Neural Nets Over Sequence Length*: the scan of this unit as a layer to train.
 #
 # **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.

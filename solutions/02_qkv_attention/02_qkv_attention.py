@@ -101,7 +101,7 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 # The keys are the rows of $K$. The keys compete: the weights sum to 1, so what one gains the others lose.
 #
 # **By hand.** $q = (1, 0)$; keys $(2, 1)$, $(0, 3)$, $(1, -1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest key is
-# not the winner. It points the wrong way.
+# not the winner: it stands at a right angle to the query, so all its length counts for nothing.
 #
 # **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
 
@@ -287,7 +287,8 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # %% [markdown]
 # ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
-# The dot product is one way to compare a query with a key. History knows more. Write all six for $n$ queries and $m$ keys
+# The dot product is one way to compare a query with a key. History knows more: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
+# the scaled dot product (Vaswani et al., 2017, section 3.2.1). Weng (2018) has them in one table, which ours follows. Write all six for $n$ queries and $m$ keys
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
 # In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the table is written for one row $q$ and one row $k$. Take care where n, m or a width is 1. No vector is zero, but some are short (0.001), and the cosine must not depend on that.
@@ -392,7 +393,7 @@ plots.score_maps({
 # %% [markdown]
 # ### 2.7 How far scores spread  ●●○ · 15 min · 1 point
 #
-# Why $\sqrt d$ and not $d$, or nothing? Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
+# Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4). Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
 # product is a sum of $d$ terms $q_i k_i$.
 #
 # - Each term has mean 0.
@@ -577,7 +578,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # ### 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
 #
 # So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores at once. That is
-# one matrix product:
+# one matrix product (Vaswani et al., 2017, equation 1):
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
 #
@@ -750,8 +751,8 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 #
 # ### 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
-# Attention maps make pretty pictures, and it is tempting to read them as reasons. Careful: with more keys than dimensions, many
-# different weights give the *same* output.
+# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether one may was a lively dispute (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). One fact behind it you can build
+# yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020, section 3).
 #
 # Given weights $\alpha$ (all positive, some perhaps small) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
 # negative, sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001.
@@ -840,6 +841,15 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # - $\sqrt d$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no gradient.
 # - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
 # - The weights say how an output was mixed, and not by themselves why.
+#
+# **Read more**
+#
+# - Bahdanau, Cho & Bengio (2015), *Neural Machine Translation by Jointly Learning to Align and Translate*: where it began. Figure 3 shows the first attention maps.
+# - Vaswani et al. (2017), *Attention Is All You Need*, section 3.2: this unit in two pages. It names queries, keys and values.
+# - Weng (2018), *Attention? Attention!*, lilianweng.github.io: the family tree of score functions.
+# - Alammar (2018), *The Illustrated Transformer*, jalammar.github.io: the same matrices as pictures.
+# - Prince (2023), *Understanding Deep Learning*, chapter 12: a textbook's way through it, with problems like 2.13.
+# - Jain & Wallace (2019), *Attention is not Explanation*, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*: read both, in this order.
 #
 # **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes it possible to train on all
 # positions of a text at once.

@@ -795,4 +795,11 @@ plots.mask_zoo({
 # - A **leak** shows as a loss that is too good. Change the future and compare the past, at every cut.
 # - Counting pairs tells what a mask could save.
 #
+# **Read more**
+#
+# - Vaswani et al. (2017), section 3.2.3: where the mask of a decoder stands, in one paragraph.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2.1: causal, full and prefix masks as pictures, and compared.
+# - Child et al. (2019), *Generating Long Sequences with Sparse Transformers*, and Beltagy et al. (2020), *Longformer*: the zoo's wilder animals.
+# - Krell et al. (2021), *Efficient Sequence Packing without Cross-contamination*: why several texts share a row, and the mask that keeps them apart.
+#
 # **Next:** in unit 04 several heads look at the same tokens, each with weights of its own, and all with the same mask.

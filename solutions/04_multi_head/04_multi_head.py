@@ -740,5 +740,13 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 # - **Grouped-query attention** keeps the queries and shares the keys and values.
 # - A **bias** on the scores that falls with the distance gives a layer a sense of place, at no parameter.
 #
+# **Read more**
+#
+# - Vaswani et al. (2017), section 3.2.2: the layer, and why its heads are narrow.
+# - Elhage et al. (2021), *A Mathematical Framework for Transformer Circuits*, and Olsson et al. (2022), *In-context Learning and Induction Heads*, transformer-circuits.pub: heads that read each other, found in trained models.
+# - Voita et al. (2019) and Michel et al. (2019), *Are Sixteen Heads Really Better than One?*: what is left when heads are taken out.
+# - Shazeer (2019) and Ainslie et al. (2023), *GQA*: one key/value head, or a few.
+# - Press et al. (2022), *Train Short, Test Long*: ALiBi.
+#
 # **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
 # `grouped_query_attention` become the cache.

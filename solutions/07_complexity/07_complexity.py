@@ -823,4 +823,12 @@ plots.published_runs(training_run)
 # - $4n^2d$ passes the rest at $n = 2d + d_{ff}$, which is $6d$ for the usual FFN.
 # - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with Adam; and about 20 tokens a parameter.
 #
+# **Read more**
+#
+# - Kaplan et al. (2020), *Scaling Laws for Neural Language Models*, section 2.1, and Hoffmann et al. (2022), the *Chinchilla* paper: what FLOPs buy.
+# - Williams, Waterman & Patterson (2009), *Roofline*: the model of 7.8, by those who invented it.
+# - Shazeer (2019), *Fast Transformer Decoding*, sections 2.3 and 2.4: our two tables, with the constants left out.
+# - Korthikanti et al. (2022), *Reducing Activation Recomputation in Large Transformer Models*: bytes of every tensor that training keeps.
+# - Tay et al. (2022), *Efficient Transformers: A Survey*: more rows for the table of 7.7.
+#
 # **Next:** in unit 08 you build the cache that `decode_table` took for granted, and make it smaller.

@@ -125,7 +125,8 @@ check.hbm_traffic(standard_traffic, tiled_traffic, points=2, cases=hidden.hbm_tr
 plots.traffic_against_n(standard_traffic, tiled_traffic)
 
 # %% [markdown]
-# Both grow like $n^2$. Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. Twice the chip halves the traffic. Now place
+# Both grow like $n^2$. Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. Twice the chip halves the traffic. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
+# (2022, theorem 2). Now place
 # both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
 
 # %%
@@ -133,8 +134,8 @@ plots.attention_on_roofline()
 
 # %% [markdown]
 # The standard way stands on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
-# chip is smaller. (A real GPU does a little better than the formula: programs that want the same tile of keys at the same time
-# find it in a shared cache.)
+# chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about 128 rows, to the left of these dots, and win the
+# rest back elsewhere: programs that want the same tile of keys at the same time find it in a shared cache, the L2.)
 #
 # One thing stands in the way. The softmax of a row needs the whole row, and a tile has only a piece of it.
 #
@@ -915,8 +916,8 @@ plots.kernel_speed(triton_forward)
 
 # %% [markdown]
 # Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. What is left to the
-# ceiling is the next two papers' subject. FlashAttention-2 reports 73 % of an A100's peak, and FlashAttention-3, which lets softmax and products
-# overlap, 75 % of an H100's. (Triton doesn't use the tensor cores of a T4:
+# ceiling is the next two papers' subject. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
+# overlap, 75 % of an H100's in 16 bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor cores of a T4:
 # there the kernel is right and not fast.)
 #
 # ### 9.9 The way back as kernels  ●●● · 60 min · 2 points
@@ -925,7 +926,8 @@ plots.kernel_speed(triton_forward)
 # one tile after the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other has written, and
 # a sum is lost.
 #
-# So no two programs may write the same tile. That takes two kernels:
+# One way out: no two programs write the same tile. Then there are two kernels with a walk each, and both make the scores. That is seven products of tiles for each pair, where five would do. (The other way is FlashAttention-2's: one kernel, in which the programs add
+# to $dQ$ by *atomic* additions, one at a time; Dao, 2023, section 3.2. It saves the two products, and the last digits of $dQ$ differ from run to run.) We take the two kernels:
 
 # %%
 plots.backward_walks()
@@ -1317,5 +1319,13 @@ plots.time_and_memory({
 # - **Backward**: $P = e^{S - L}$ is made again, and $D = \operatorname{rowsum}(dO \circ O)$ replaces the sum over a row.
 # - **A kernel** is one row of the walk: offsets, masks, a loop, a store. Two programs must not write the same place.
 # - Whole tiles are skipped if causal, one query is split over its keys, and a rotation makes outliers fit into 8 bits.
+#
+# **Read more**
+#
+# - Dao et al. (2022), *FlashAttention*: sections 2 and 3 are 9.1 to 9.6. Then Dao (2023) and Shah et al. (2024), versions 2 and 3: what was left to gain.
+# - Milakov & Gimelshein (2018), *Online normalizer calculation for softmax*: four pages, and the whole trick.
+# - Rabe & Staats (2021), *Self-attention Does Not Need O(n²) Memory*: the same idea without a kernel.
+# - The Triton tutorial *Fused Attention*, triton-lang.org: a faster relative of your kernel.
+# - Dao et al. (2023), *Flash-Decoding for long-context inference*, a blog post of pytorch.org: 9.10.
 #
 # **Next:** attention is now exact and fast, and it still looks at $n^2$ pairs. Unit 10 asks which of them can be left out.
