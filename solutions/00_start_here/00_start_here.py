@@ -242,7 +242,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - **Shapes.** Tokens are rows: $Q$ is $(n, d)$. Axes for batch and heads stand in front: $(b, h, n, d_h)$. Scores are $(n, m)$: rows are queries, columns are keys. Everything is counted from 0.
 # - **Masks.** True means: may attend. (PyTorch's `scaled_dot_product_attention` agrees, its `nn.MultiheadAttention` means the opposite.)
 # - **FLOPs.** One multiply-add is 2. Only matrix products are counted. A score that is masked afterwards has been computed, so it counts. It does not count where the method never makes it: skipped tiles in unit 09, windows in unit 10.
-# - **Memory.** An *element* is one number. A *byte* is a byte: times `itemsize`. kB, MB and GB are powers of 1000.
+# - **Memory.** An *element* is one number; its bytes are its `itemsize`. kB, MB and GB are powers of 1000.
 # - **Windows.** In causal attention (03, 08) a window of $w$ is the token itself and the $w - 1$ before it. In 7.12 it is $w$ tokens around it, itself among them. In unit 10 it is $w$ to *each* side and itself, $2w + 1$ in all: formulas are shorter so.
 # - **Global tokens.** In 03 and 10 they are the first $g$ of the $n$ tokens. In 7.12 they come on top, $n + g$ in all.
 # - **Logarithms** are natural ones, and losses are in nats. A target of −100 is ignored. Predictions for token $i + 1$ stand in row $i$.
