@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from typing import Any
 
 from autograder.errors import CourseError
@@ -66,6 +67,8 @@ class Fleet(Here):
         client = self.stack.enter_context(_client(workers, scheduler, dashboard))
         wait = SECONDS_IN_A_QUEUE if scheduler == "slurm" else SECONDS_TO_ANSWER
         _check_workers(client, wait, elsewhere=scheduler is not None)
+        if scheduler is None:
+            client.run(_leave_ctrl_c_to_us)
         function, *arguments = warm_up
         self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
         return client
@@ -119,6 +122,8 @@ def fleet(
         return
     if scheduler == "slurm":
         _find_slurm()
+    if dashboard and not find_spec("bokeh"):
+        raise CourseError("Dask's dashboard needs Bokeh, which is not installed: pip install bokeh.")
     found = Fleet(workers, scheduler, dashboard, warm_up)
     try:
         yield found
@@ -179,6 +184,12 @@ def _cluster(workers: int, scheduler: str | None, dashboard: bool):
     return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
                         dashboard_address="127.0.0.1:8787" if dashboard else LOOPBACK, worker_dashboard_address=LOOPBACK,
                         silence_logs="CRITICAL")  # fmt: skip
+
+
+def _leave_ctrl_c_to_us() -> None:
+    """In a worker: a terminal sends Ctrl-C to all processes, and one of them is enough to end the others. (A handler that does
+    nothing, for one that ignores the signal would be handed down to the kernels.)"""
+    signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def _find_slurm() -> None:

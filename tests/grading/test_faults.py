@@ -1,5 +1,6 @@
 """A grader that is killed, a gradebook that is locked, a disk that is full: after the next run every score is there."""
 
+import os
 import random
 import shutil
 import signal
@@ -103,3 +104,43 @@ def test_a_grader_that_is_killed_leaves_whole_submissions(course):
         run.wait()
     _grade(course)
     _is_whole(course)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers):
+    shutil.rmtree(course.results)  # to be judged once more
+    shutil.rmtree(course.submitted / "cem")
+    hand_in(course, "cem", {"softmax": "import time\ntime.sleep(20)\n" + right_answers(course)["softmax"]})
+    attn = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--workers", str(workers)]
+    environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
+    run = subprocess.Popen(
+        attn,
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while run.poll() is None and not (course.autograded / "ada").is_dir():
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: all of its processes at once
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130 and "goes on with the rest" in said and "Traceback" not in said, said
+    assert _wait_for_the_end_of(run.pid) == []
+    shutil.rmtree(course.submitted / "cem")
+    hand_in(course, "cem")
+    _grade(course)
+    _is_whole(course)
+
+
+def _wait_for_the_end_of(session: int) -> list[str]:
+    """The command lines of the processes of a session that are still there after ten seconds."""
+    for _ in range(100):
+        found = subprocess.run(
+            ["ps", "-s", str(session), "-o", "args="], capture_output=True, text=True
+        ).stdout.splitlines()
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.errors import CourseError
 from autograder.grading import fleet
 
 
@@ -84,3 +85,9 @@ def test_a_failure_here_is_one_line(place):
     ((_, result),) = place.results()
     with pytest.raises(fleet.Failed, match="ValueError: two lines"):
         result()
+
+
+def test_a_dashboard_without_bokeh_is_one_line(monkeypatch):
+    monkeypatch.setattr(fleet, "find_spec", lambda name: None)
+    with pytest.raises(CourseError, match="pip install bokeh"), fleet.fleet(2, dashboard=True):
+        pass
