@@ -15,6 +15,7 @@ from helpers.kv_cache.checks.decoding import (
     small_transformer,
 )
 from helpers.kv_cache.checks.decoding_cost import published_model
+from helpers.kv_cache.checks.latent_attention import latent_step
 from helpers.kv_cache.checks.paged_cache import requests
 from helpers.kv_cache.checks.quantized_cache import cached_rows
 from helpers.kv_cache.checks.ragged import random_prompts, real_tokens
@@ -81,3 +82,9 @@ ragged_batch = {
         real_tokens("prompts of 3, 1 and 2 new, n = 4", 3, 1, written=2, n=4),
     ],
 }
+latent_attention = [
+    latent_step("11 tokens in the cache", 11, b=2, d=9, h=3, d_h=5, d_c=7),
+    latent_step("the first token, 6 heads", 0, b=3, d=4, h=6, d_h=2, d_c=8),
+    latent_step("large scores, in float64", 4, b=1, d=10, h=2, d_h=6, d_c=9, loud=500.0, dtype=torch.float64),
+    latent_step("399 tokens, 5 heads", 399, b=3, d=11, h=5, d_h=9, d_c=14, limited=True),
+]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -95,6 +96,27 @@ def throughput(
             ]
         found.append(b / min(times))
     return found
+
+
+class CountedModel:
+    """A model that counts the positions it computes, in all sequences of a batch together."""
+
+    def __init__(self, model: Callable):
+        self.model, self.positions = model, 0
+
+    def __call__(self, tokens: Int[Tensor, "b n"], start: int, cache: object) -> tuple:
+        self.positions += tokens.numel()
+        return self.model(tokens, start, cache)
+
+
+@torch.no_grad()
+def generate_without_cache(model: Callable, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b n"]:
+    """n new tokens, always the likeliest; the model reads the whole text again for each of them."""
+    text = prompt
+    for _ in range(n):
+        logits, _ = model(text, 0, None)
+        text = torch.cat([text, logits[:, -1:].argmax(dim=-1)], dim=1)
+    return text[:, prompt.shape[1] :]
 
 
 def growth(lengths: Sequence[int], values: Sequence[float]) -> float:

@@ -10,17 +10,18 @@
 # # 08 · The key/value cache
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
-# reading was done before. What helps is the most used data structure of the field: keep the keys and values. It makes writing
+# reading has been done before. The remedy is the most used data structure of the field: keep the keys and values. It makes writing
 # cheap, and it makes memory the new limit. The second half of this unit is about that limit.
 #
 # **After this unit you can**
 # - say what must be stored, what need not be, and why it works for causal attention only;
-# - write a cache, a decoding step and a generation loop that equal full recomputation at *every* position;
+# - write a cache, a decoding step and a generation loop whose results equal full recomputation at *every* position;
 # - predict FLOPs and bytes of a token by formula, then count and measure them;
-# - shrink a cache in four ways: fewer heads, a window, one byte a number, shared pages;
-# - serve prompts of different lengths in one batch.
+# - shrink a cache in five ways: fewer heads, one latent for all heads, a window, one byte a number, shared pages;
+# - serve prompts of different lengths in one batch;
+# - run a trained model on your own cache, step and loop, and say what they save.
 #
-# **How to work.** Predict with a formula, count what torch really does, then measure. You have about four hours, and 28 points to earn.
+# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about five hours, and 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -39,7 +40,7 @@ setup()
 # %% [markdown]
 # ### 8.1 Work that was done before  ●○○ · 5 min · 1 point
 #
-# In causal attention a token's key and value depend on that token and on those before it. What comes later doesn't matter.
+# In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes later.
 # So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
 #
 # Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in one layer as
@@ -76,8 +77,8 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 #
 # ### 8.2 What to keep  ●○○ · 3 min · 1 point
 #
-# A model has several layers. What must be kept, so that the next token can be read without reading the old ones again, and
-# nothing is kept that no one will ever need?
+# A model has several layers. What must be kept so that it can read the next token without reading the old ones again?
+# Keep nothing that will never be needed.
 #
 # - **a** the queries, keys and values of every layer
 # - **b** the attention weights of every layer
@@ -143,16 +144,16 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 #
 #     keys = torch.cat([keys, k], dim=2)
 #
-# It is right, and it makes a new tensor every time, into which everything old is copied. Over $n$ tokens that is $n^2/2$ copies: the square is
-# back. So make the room once, for `capacity` tokens, and write each token into its place. Remember how far you
-# have got in `length`. What is returned is a *view* of the part that is filled, which copies nothing. Keys and values come back
+# It is right, but every time it makes a new tensor and copies everything old into it. Over $n$ tokens about $n^2/2$ of them are copied: the square is
+# back. So make the room once, for `capacity` tokens, and write each token into its place. `length` says how much of the room
+# is filled. Return a *view* of that part, which copies nothing. Keys and values come back
 # in the dtype of the room, which is the `dtype` that `__init__` gets.
 #
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself: PyTorch doesn't always complain. (One token written behind the
-# end vanishes without an error.)
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written behind the
+# end vanishes without an error.
 
 # %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
 class KVCache:
@@ -207,9 +208,9 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 
 # %% [markdown]
 # **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without any. The FLOPs are counted
-# while torch runs. The lines above the picture say how each cost grows: exponents $p$, fitted to cost $\approx c \cdot n^p$.
+# while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$ fitted to cost $\approx c \cdot n^p$.
 #
-# **Predict first:** what is the exponent of the products with weights for one token, with and without a cache? And of the attention?
+# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention?
 
 # %%
 plots.cost_per_token(KVCache)
@@ -217,22 +218,24 @@ plots.cost_per_token(KVCache)
 # %% [markdown]
 # **What you should see.** The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
 # attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache
-# the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written, and that is the new price.
+# the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written. That is the new price.
 # (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
 #
 # ### 8.5 A step with a cache  ●●● · 35 min · 3 points
 #
 # Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
-# it writes (**decoding**). A long prompt may come in chunks, so all other cases happen too. One function does them all:
+# it writes (**decoding**). A long prompt may come in chunks, so everything in between happens too. One function does it all:
 #
 # 1. project the new tokens, `x @ w`, and split the heads: head $i$ has the features $i\,d_h$ to $(i+1)\,d_h - 1$. Shape $(b, h, n, d_h)$;
 # 2. turn queries and keys, head by head, by their positions. Which are they?
-# 3. join the keys and values to those of the old tokens;
+# 3. join the new keys and values to the old ones;
 # 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
 # 5. merge the heads and multiply by $W_O$.
 #
 # `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
 # were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more.
+#
+# Didn't 8.4 advise against `torch.cat`? It did, and here it is right all the same: a function that keeps nothing between two calls is easy to write and to test, and what we want from it now is the right numbers. In 8.17 your cache does the keeping.
 #
 # **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are 2×5. The first row sees columns 0, 1, 2, 3; the
 # second all five. One entry of ten is masked.
@@ -295,9 +298,9 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.6 Writing text  ●●○ · 20 min · 3 points
+# ### 8.6 Writing text  ●●○ · 20 min · 2 points
 #
-# Around the layers stands a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
+# Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
 # alone, and so on. Your model is a function
 #
 #     logits, cache = model(tokens, start, cache)
@@ -331,18 +334,18 @@ def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b
 # `logits[:, -1].argmax(dim=-1)` has shape (b). The model wants (b, 1): `keepdim=True`.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "generate_cached_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
-check.generate_cached(generate_cached, points=3)
+# %% nbgrader={"grade": true, "grade_id": "generate_cached_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
+check.generate_cached(generate_cached, points=2)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import kv_cache as hidden
-check.generate_cached(generate_cached, points=3, cases=hidden.generate_cached)
+check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 ### END HIDDEN TESTS
 
 # %% [markdown]
 # ### 8.7 What can't be cached  ●●○ · 10 min · 1 point
 #
 # Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
-# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token comes behind them. (A layer may return `x` itself: don't change its output in place.)
+# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at the end. (A layer may return `x` itself: don't change its output in place.)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
@@ -398,7 +401,7 @@ plots.changed_outputs(change_of_old_outputs, {
 # %% [markdown]
 # ### 8.8 The price of a token  ●●○ · 20 min · 2 points
 #
-# Predict what torch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
+# Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
 # $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
 #
 # Return four numbers:
@@ -442,7 +445,7 @@ check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 # Read off the growth. One token: $\Theta(d^2 + nd)$ with a cache, $\Theta(nd^2 + n^2d)$ without. A text of $n$ tokens: $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache
 # takes one factor $n$ away everywhere.
 #
-# **Count it.** Your formula against torch's own counter, on a real step:
+# **Count it.** Your formula against PyTorch's own counter, on a real step:
 
 # %%
 plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
@@ -472,20 +475,21 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 
 # %% [markdown]
 # **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
-# 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most, which least? Look at $h_{kv}$ before you look at the number of parameters.
+# 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
 
 # %%
 plots.cache_over_context(cache_bytes)
 
 # %% [markdown]
-# GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head, needs nearly as much per token as Llama 3 with 70 billion. That is the subject of the next section.
+# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
+# needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
 # ### 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
 # 2023; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
-# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$:** spread them out when you read.
+# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them.
 #
 # **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
 
@@ -521,7 +525,109 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.11 A window, in a ring  ●●● · 30 min · 2 points
+# ### 8.11 One latent for all heads  ●●● · 25 min · 3 points
+#
+# Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2; DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache,
+# its **latent** $c = x\,W_{DKV}$ of width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to 11, with rows for the paper's columns):
+#
+# $$k_i = c\,W_{UK}^{(i)}, \qquad v_i = c\,W_{UV}^{(i)}$$
+#
+# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, in the place of $2 \cdot h \cdot d_h$.
+
+# %%
+plots.stored_per_token()
+
+# %% [markdown]
+# There is a catch. If every step makes all keys and values anew, for $n$ tokens and $h$ heads, that is the very work that a cache is there to avoid. But look at a single score:
+#
+# $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
+#
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. Behind the softmax the same trick
+# works the other way round, for a mixture of products is a product of the mixture:
+#
+# $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
+#
+# Mix latents first, then go up, once. The paper says that $W_{UK}$ is **absorbed** into $W_Q$, and $W_{UV}$ into $W_O$ (section 2.1.2).
+#
+# **By hand.** One head, $d_h = 3$, $d_c = 2$. The query is $(1, 2, 0)$, a latent is $(3, 1)$, and the rows of $W_{UK}$ are $(1, 0, 1)$ and $(0, 2, 1)$. The key is $3 \cdot (1, 0, 1) + 1 \cdot (0, 2, 1) = (3, 2, 4)$, and the
+# score, before it is scaled, is $3 + 4 + 0 = 7$. Now the other way: the query against the two rows is $(1, 4)$. Its product with the latent is $3 + 4 = 7$. No key was made.
+#
+# Write one step: one new token in each of $b$ sequences.
+#
+# 1. Its latent goes behind the $m$ old ones.
+# 2. Make each head's query, and bring it to the width $d_c$.
+# 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
+# 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
+#
+# Every matrix has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts: no tensor with features for every
+# token *and* every head, no product of all latents with `w_uk` or `w_uv`. PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
+#
+# **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
+
+# %% nbgrader={"grade": false, "grade_id": "latent_attention", "locked": false, "schema_version": 3, "solution": true}
+def latent_attention(
+    x: Float[Tensor, "b d"],
+    latents: Float[Tensor, "b m d_c"],
+    w_dkv: Float[Tensor, "d d_c"],
+    w_q: Float[Tensor, "h d d_h"],
+    w_uk: Float[Tensor, "h d_c d_h"],
+    w_uv: Float[Tensor, "h d_c d_h"],
+    w_o: Float[Tensor, "h d_h d"],
+) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
+    """The output of one new token x after m others (m may be 0), and the latents of all m + 1, oldest first."""
+    ### BEGIN SOLUTION
+    latents = torch.cat([latents, (x @ w_dkv)[:, None]], dim=1)  # (b, m + 1, d_c)
+    q = torch.einsum("bd,hde->bhe", x, w_q)
+    q = torch.einsum("bhe,hce->bhc", q, w_uk)  # W_UK meets the query, not the tokens
+    weights = torch.softmax(q @ latents.mT / math.sqrt(w_q.shape[-1]), dim=-1)  # (b, h, m + 1)
+    mixed = weights @ latents  # (b, h, d_c)
+    heads = torch.einsum("bhc,hce->bhe", mixed, w_uv)
+    return torch.einsum("bhe,hed->bd", heads, w_o), latents
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: a product for every head</summary>
+#
+# `torch.einsum("bd,hde->bhe", x, w_q)` multiplies x by each head's matrix. To bring a query from width d_h to width d_c, which letter of `w_uk` (h, c, e) must be summed over?
+# </details>
+# <details><summary>Hint 2: all heads read the same latents</summary>
+#
+# Take the heads for rows: queries (b, h, d_c) times latents (b, d_c, m + 1) are all scores in one product, and no latent is copied.
+# </details>
+# <details><summary>Hint 3: which root?</summary>
+#
+# Only the brackets have moved. The score is the same number as before, the dot product of a query and a key of width d_h: √d_h.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "latent_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.latent_attention(latent_attention, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import kv_cache as hidden
+check.latent_attention(latent_attention, points=3, cases=hidden.latent_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Count it.** Your step, and one that makes all keys and values, in a layer with $d = 256$, $h = 8$, $d_h = 32$ and $d_c = 64$:
+
+# %%
+plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
+
+# %% [markdown]
+# **What you should see.** At 4,096 tokens your step takes about a sixteenth of the FLOPs. Its largest tensor holds the latents themselves, a quarter of the keys.
+#
+# **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups,
+# as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
+# So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
+#
+# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products in the place of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+#
+# <details><summary>Compare</summary>
+#
+# For a single token, attention waits for memory, not for arithmetic (unit 07). What counts is how many numbers must be read, and these are 57 times fewer (32,768 / 576). A prompt of n tokens has n queries. To bring all of them to
+# the width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a prompt it is cheaper to make the keys and values, use them, and store the latents alone.
+# </details>
+#
+# ### 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
 # If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
 # the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023).
@@ -530,8 +636,8 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 plots.ring(window=4, n=10)
 
 # %% [markdown]
-# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots doesn't matter. It sees all of them, and its output is a sum over keys,
-# which may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
+# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots doesn't matter: it sees all of them, and a sum over keys
+# may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
 # `length`, and no other keys or values. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
@@ -581,28 +687,28 @@ class SlidingCache:
 # If you store a chunk first, its end has overwritten what its beginning needs.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
-check.sliding_cache(SlidingCache, points=2)
+# %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.sliding_cache(SlidingCache, points=3)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import kv_cache as hidden
-check.sliding_cache(SlidingCache, points=2, cases=hidden.sliding_cache)
+check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.12 One byte a number  ●●○ · 20 min · 2 points
+# ### 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
 # Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
 #
 # $$\text{scale} = \frac{\max \lvert x \rvert}{127}, \qquad \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad x \approx \text{code} \cdot \text{scale}$$
 #
-# Rounding is off by half a step at most. So the step should be small, and the question is over which numbers the maximum is taken. Keys have a few channels that are far larger than the rest, in
-# every token. Values don't (KIVI, Liu et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
+# Rounding is off by half a step at most, so the step should be small. The question is: over which numbers is the maximum taken? Keys have a few channels that are far larger than the rest, in
+# every token. Values have none (KIVI, Liu et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
 #
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error is 0.01, half a step.
 # It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Its codes must be 0, not NaN, and a step is never 0: return any positive number as its scale. A channel that is merely quiet, with entries of
-# $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
+# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So see to it that the codes are 0,
+# and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
@@ -663,7 +769,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are, and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale
 # depends on that token alone.
 #
-# ### 8.13 Pages  ●●● · 40 min · 3 points
+# ### 8.14 Pages  ●●● · 40 min · 3 points
 #
 # A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
 # **pages** (PagedAttention in vLLM, Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
@@ -772,7 +878,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.14 Prompts of different lengths  ●●○ · 20 min · 2 points
+# ### 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
 # A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
 # is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
@@ -781,7 +887,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # - **positions**: the first real token of a row stands at position 0, wherever its column is;
 # - **attention**: no real token attends to padding.
 #
-# Write the padding, and then positions and mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
+# Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
 #
 # **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at 3 and at 1, in the same column.
 
@@ -832,11 +938,11 @@ plots.ragged_masks(positions_and_mask, real)
 # %% [markdown]
 # The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
 #
-# ### 8.15 Measure it: more than one sequence  ●○○ · 5 min
+# ### 8.16 Measure it: more than one sequence  ●○○ · 5 min
 #
-# One more look at the same small Transformer, now with more than one sequence. Every sequence has 256 tokens behind it and gets one more.
+# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens behind it and gets one more.
 #
-# **Predict:** a batch of 16 has 16 times the work of a single sequence. How much longer does a step take with a cache? And without?
+# **Predict:** a batch of 16 has 16 times the work of a single sequence. By what factor do the tokens per second grow from 1 sequence to 16, with a cache? And without?
 
 # %%
 plots.tokens_per_second(KVCache)
@@ -845,13 +951,57 @@ plots.tokens_per_second(KVCache)
 # With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
 # the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
 # token costs.
+
+# %% [markdown]
+# ### 8.17 All of it in one model  ●○○ · 10 min
+#
+# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It knows the little stories of that unit, and nothing
+# of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: you wrote or met every line.
+
+# %%
+from helpers.transformer_lm.story_teller import story_teller
+
+lm, vocabulary = story_teller()  # a `DecoderLM` of unit 05, and the word of every token
+
+
+def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
+    """Logits of the new tokens, and the cache: for each layer your `KVCache`, and the keys and values that it returned last."""
+    b, h, d_h = len(tokens), lm.config.h, lm.config.d_h
+    if cache is None:
+        nothing = torch.zeros(b, h, 0, d_h)
+        cache = [(KVCache(b, h, 80, d_h), nothing, nothing) for _ in lm.blocks]
+    x, filled = lm.embedding(tokens) * math.sqrt(lm.config.d), []
+    for block, (room, keys, values) in zip(lm.blocks, cache):
+        weights = [linear.weight.T for linear in (block.attention.w_q, block.attention.w_k, block.attention.w_v, block.attention.w_o)]
+        out, keys, values = decode_step(block.norm_1(x), keys, values, *weights)
+        keys, values = room.append(keys[:, :, start:], values[:, :, start:])  # the new ones alone
+        filled.append((room, keys, values))
+        x = x + out
+        x = x + block.mlp(block.norm_2(x))
+    return lm.norm(x) @ lm.embedding.weight.T, filled
+
+# %% [markdown]
+# Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
+#
+# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? How much faster will it be: by the same factor?
+
+# %%
+prompts = ["Ada Stone meets", "Ben Lake meets", "Eva Hill meets", "Leo Wood meets", "Mia Brook meets", "Tom Field meets"]
+plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
+
+# %% [markdown]
+# **What you should see.** The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
+# of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
+#
+# One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append` returns: then nothing
+# old is ever copied.
 #
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
 # - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
-# - Four ways to shrink it: share heads (÷ $h/h_{kv}$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers in the place of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.

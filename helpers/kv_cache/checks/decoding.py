@@ -313,7 +313,7 @@ decode_step = Check(
         ),
         Misconception(
             "values turned too", lambda *inputs: _step(inputs, v_start=inputs[1].shape[2]),
-            "Positions belong into the scores. A value is what is handed over, and it is handed over as it is.",
+            "Positions belong in the scores. A value is what is handed over, and it is handed over as it is.",
         ),
         Misconception(
             "the causal mask on the single row", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril() == 1),
@@ -732,7 +732,7 @@ generate_cached = Check(
         ),
         Misconception(
             "the last prompt token read twice", last_prompt_token_twice,
-            "Reading the prompt gives the first new token already: it is in the last row of those logits. Only then goes a *new* token in.",
+            "Reading the prompt gives the first new token already: it is in the last row of those logits. Only then does a *new* token go in.",
         ),
         Misconception(
             "position off by one", lambda model, prompt, n: _written(model, prompt, n, late=1),
@@ -752,7 +752,7 @@ generate_cached = Check(
         ),
         Misconception(
             "the first new token left out", lambda model, prompt, n: _written(model, prompt, n + 1)[:, 1:],
-            "The logits of the prompt give the first new token. It belongs into the answer.",
+            "The logits of the prompt give the first new token. It belongs to the answer.",
         ),
         Misconception(
             "one tensor for all tokens", one_tensor_for_all,

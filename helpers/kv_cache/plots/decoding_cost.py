@@ -70,7 +70,7 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
     """Tokens per second against the size of the batch, with a cache of this class and without; and how large the caches are."""
     model = small_model()
     figure, (speed, memory) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[1.4, 1])
-    for name, kind, colour, sizes in (("with a cache", cache, QUERY, batches), ("without", None, KEY, batches[:4])):
+    for name, kind, colour, sizes in (("with a cache", cache, QUERY, batches), ("without", None, KEY, batches[:5])):
         speed.plot(sizes, throughput(model, kind, n, sizes), "o-", color=colour, label=name)
     speed.set(
         xscale="log", yscale="log", xlabel="sequences in the batch", title=f"tokens per second, {n} tokens behind each"
@@ -91,10 +91,14 @@ def cache_over_context(cache_bytes: Callable) -> None:
     lengths = 2 ** torch.arange(10, 18)
     figure, axis = plt.subplots(figsize=(7.5, 3.4))
     for (name, shape), colour in zip(MODELS.items(), (OUTPUT, KEY, VALUE, QUERY)):
-        sizes = [cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, int(n), 1, 2) / GB for n in lengths]
+        kept = [min(n, shape.window or n) for n in lengths.tolist()]  # a ring holds no more than its window
+        sizes = [cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, n, 1, 2) / GB for n in kept]
         inside = [size for size, n in zip(sizes, lengths.tolist()) if n <= shape.context]
         axis.plot(lengths, sizes, ":", color=colour)
-        axis.plot(lengths[: len(inside)], inside, "o-", color=colour, label=f"{name} (released for {shape.context:,})")
+        keeps = f", keeps {shape.window:,}" if shape.window else ""
+        axis.plot(
+            lengths[: len(inside)], inside, "o-", color=colour, label=f"{name} (released for {shape.context:,}{keeps})"
+        )
     for memory, device in ((16, "T4: 16 GB"), (80, "H100: 80 GB")):
         axis.axhline(memory, color=WEIGHT, lw=0.8)
         axis.text(1024, memory * 1.1, device, color=WEIGHT, fontsize=8)
