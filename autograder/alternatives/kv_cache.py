@@ -819,7 +819,7 @@ def room_made_and_filled(x, latents, w_dkv, w_q, w_uk, w_uv, w_o):
     q = (x @ w_q).transpose(0, 1) / d_h**0.5  # (b, h, d_h): scaled before it is brought to the latents
     q = (q.unsqueeze(2) @ w_uk.mT).squeeze(2)
     weights = torch.softmax(q.bmm(room.transpose(1, 2)), -1)
-    heads = (weights.bmm(room).unsqueeze(2) @ w_uv).squeeze(2)  # (b, h, d_h)
+    heads = weights.bmm(room).unsqueeze(2) @ w_uv  # (b, h, 1, d_h)
     return heads.flatten(1) @ w_o.flatten(0, 1), room
 
 

@@ -559,7 +559,7 @@ plots.stored_per_token()
 # 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
 #
-# Every matrix has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts: no tensor with features for every
+# Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts: no tensor with features for every
 # token *and* every head, no product of all latents with `w_uk` or `w_uv`. PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
@@ -613,7 +613,7 @@ check.latent_attention(latent_attention, points=3, cases=hidden.latent_attention
 plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 
 # %% [markdown]
-# **What you should see.** At 4,096 tokens your step takes about a sixteenth of the FLOPs. Its largest tensor holds the latents themselves, a quarter of the keys.
+# **What you should see.** At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
 #
 # **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups,
 # as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
@@ -955,8 +955,8 @@ plots.tokens_per_second(KVCache)
 # %% [markdown]
 # ### 8.17 All of it in one model  ●○○ · 10 min
 #
-# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It knows the little stories of that unit, and nothing
-# of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: you wrote or met every line.
+# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It was trained on little stories like those of that unit, and knows nothing
+# of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: there is no line that you haven't written or met before.
 
 # %%
 from helpers.transformer_lm.story_teller import story_teller
@@ -965,14 +965,15 @@ lm, vocabulary = story_teller()  # a `DecoderLM` of unit 05, and the word of eve
 
 
 def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
-    """Logits of the new tokens, and the cache: for each layer your `KVCache`, and the keys and values that it returned last."""
+    """Logits, and the cache: for each layer your `KVCache`, and the keys and values that it returned last."""
     b, h, d_h = len(tokens), lm.config.h, lm.config.d_h
     if cache is None:
         nothing = torch.zeros(b, h, 0, d_h)
         cache = [(KVCache(b, h, 80, d_h), nothing, nothing) for _ in lm.blocks]
     x, filled = lm.embedding(tokens) * math.sqrt(lm.config.d), []
     for block, (room, keys, values) in zip(lm.blocks, cache):
-        weights = [linear.weight.T for linear in (block.attention.w_q, block.attention.w_k, block.attention.w_v, block.attention.w_o)]
+        layer = block.attention
+        weights = [linear.weight.T for linear in (layer.w_q, layer.w_k, layer.w_v, layer.w_o)]
         out, keys, values = decode_step(block.norm_1(x), keys, values, *weights)
         keys, values = room.append(keys[:, :, start:], values[:, :, start:])  # the new ones alone
         filled.append((room, keys, values))

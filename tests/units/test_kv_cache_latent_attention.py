@@ -9,7 +9,9 @@ import torch.nn.functional as F
 from helpers import check
 from helpers.engine.observe import observe
 from helpers.kv_cache.checks.latent_attention import latent_step
+from helpers.kv_cache.generation import Meter
 from helpers.kv_cache.latent_attention import latent_attention, with_keys_and_values
+from helpers.kv_cache.published import DEEPSEEK_V2
 
 
 def drawn(m=7, b=2, d=6, h=3, d_h=4, d_c=5):
@@ -53,6 +55,26 @@ def test_nothing_is_as_large_as_the_keys():
     seen = observe(latent_attention, drawn(m, b=b, h=h, d_h=d_h))
     assert seen.largest < b * (m + 1) * h * d_h
     assert observe(with_keys_and_values, drawn(m, b=b, h=h, d_h=d_h)).largest == b * (m + 1) * h * d_h
+
+
+def test_what_deepseek_v2_stores_is_what_the_text_says():
+    """Table 1 of the paper, at its sizes (section 3.1.2)."""
+    model = DEEPSEEK_V2
+    stored, pair = model.d_c + model.d_rotary, 2 * model.d_h
+    assert (model.h * pair, 8 * pair, stored, stored / pair) == (32_768, 2_048, 576, 2.25)
+    assert round(model.h * pair / stored) == 57
+
+
+def test_a_thirtieth_of_the_flops_as_the_text_says():
+    d, h, d_h, d_c, n = 256, 8, 32, 64, 4096
+    shapes = ((1, d), (1, n - 1, d_c), (d, d_c), (h, d, d_h), (h, d_c, d_h), (h, d_c, d_h), (h, d_h, d))
+    inputs, costs = [torch.randn(shape) for shape in shapes], []
+    for step in (latent_attention, with_keys_and_values):
+        with Meter() as meter:
+            step(*inputs)
+        costs.append((meter.flops.total(), meter.largest))
+    (flops, largest), (all_flops, keys) = costs
+    assert 29 < all_flops / flops < 32 and keys == 4 * largest
 
 
 def values_absorbed_keys_made(x, latents, w_dkv, w_q, w_uk, w_uv, w_o):

@@ -89,7 +89,7 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
 def cache_over_context(cache_bytes: Callable) -> None:
     """The cache of four published models against the length of the context, one sequence in 16 bits."""
     lengths = 2 ** torch.arange(10, 18)
-    figure, axis = plt.subplots(figsize=(7.5, 3.4))
+    figure, axis = plt.subplots(figsize=(9.5, 3.4))
     for (name, shape), colour in zip(MODELS.items(), (OUTPUT, KEY, VALUE, QUERY)):
         kept = [min(n, shape.window or n) for n in lengths.tolist()]  # a ring holds no more than its window
         sizes = [cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, n, 1, 2) / GB for n in kept]
@@ -105,5 +105,5 @@ def cache_over_context(cache_bytes: Callable) -> None:
     axis.set(xscale="log", yscale="log", xlabel="tokens in the cache", ylabel="GB a sequence", xticks=lengths)
     axis.set_xticks(lengths.tolist(), [f"{n // 1024}k" for n in lengths.tolist()])
     axis.minorticks_off()
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     plt.show()
