@@ -36,7 +36,8 @@ def _sections(exercises: tuple[str, ...]) -> str:
     index = json.loads(SECTIONS.read_text(encoding="utf-8"))
     places = [index.get(name, ("", name)) for name in exercises]
     words = [f"{number} ({title})" if number else f"`{title}`" for number, title in dict.fromkeys(map(tuple, places))]
-    return f"exercise{'s' * (len(words) > 1)} {' and '.join(words)}"
+    listed = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"exercise{'s' * (len(words) > 1)} {listed}"
 
 
 def heatmap(

@@ -574,7 +574,7 @@ def latent_attention(
     w_uv: Float[Tensor, "h d_c d_h"],
     w_o: Float[Tensor, "h d_h d"],
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
-    """The output of one new token x after m others (m may be 0), and the latents of all m + 1, oldest first."""
+    """The output of a new token x behind m ≥ 0 others, and all m + 1 latents, oldest first."""
     ### BEGIN SOLUTION
     latents = torch.cat([latents, (x @ w_dkv)[:, None]], dim=1)  # (b, m + 1, d_c)
     q = torch.einsum("bd,hde->bhe", x, w_q)
