@@ -598,6 +598,10 @@ def latent_attention(
 #
 # Only the brackets have moved. The score is the same number as before, the dot product of a query and a key of width d_h: √d_h.
 # </details>
+# <details><summary>If the check says "It made a tensor of …"</summary>
+#
+# Either keys or values are made, or latents are copied. A product of (b, h, 1, d_c) and (b, 1, d_c, m + 1) looks harmless, but PyTorch first writes the second one out for every head. See hint 2.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "latent_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.latent_attention(latent_attention, points=3)
