@@ -560,6 +560,8 @@ def train_nano(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=Non
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         history.append(float(loss))
+        if watch is not None:
+            watch(len(history) - 1, history[-1])
     return history
 
 
@@ -585,6 +587,8 @@ def train_by_schedule(batches, rates, weight_decay=0.1, clip=1.0, model=None, wa
         optimiser.step()
         schedule.step()
         losses[step] = loss.detach()
+        if watch:
+            watch(step, float(losses[step]))
     return losses.tolist()
 
 
@@ -599,6 +603,8 @@ def train_by_hand(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=
         real = targets.ne(-100)
         loss = F.cross_entropy(model(inputs)[real], targets[real])
         losses.append(loss.item())
+        if watch is not None:
+            watch(step - 1, losses[-1])
         gradients = torch.autograd.grad(loss, parameters)
         length = math.sqrt(sum(g.square().sum().item() for g in gradients))
         with torch.no_grad():

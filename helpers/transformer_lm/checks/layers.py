@@ -354,9 +354,11 @@ def _layer(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def random_layers(label: str, count: int, *shape: int) -> Case:
+def random_layers(label: str, count: int, *shape: int, dtype=torch.float32) -> Case:
     drawn = [_layer(shape[-1]) for _ in range(count)]
-    return given(label, _offset(*shape, centre=0.5, scale=1.0), Drawn(lambda g: [layer.make(g) for layer in drawn]))
+    return given(
+        label, _offset(*shape, centre=0.5, scale=1.0, dtype=dtype), Drawn(lambda g: [layer.make(g) for layer in drawn])
+    )
 
 
 def _stream(x, layers, step):
@@ -374,6 +376,7 @@ residual = Check(
         random_layers("4 layers, d = 5", 4, 2, 5),
         random_layers("3 layers, 2 sequences of 4 tokens, d = 6", 3, 2, 4, 6),
         random_layers("no layer at all", 0, 3, 2),
+        random_layers("2 layers, in float64", 2, 4, 3, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -447,9 +450,9 @@ def _mixing(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def block_inputs(label: str, *shape: int, pre_norm: bool) -> Case:
+def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32) -> Case:
     d = shape[-1]
-    return given(label, _offset(*shape, centre=1.0), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
+    return given(label, _offset(*shape, centre=1.0, dtype=dtype), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
 
 
 def _both(pre, post):
@@ -514,8 +517,10 @@ transformer_block = Check(
         block_inputs("post-norm, 3 tokens, d = 4", 3, 4, pre_norm=False),
         block_inputs("pre-norm, 2 sequences of 5 tokens, d = 6", 2, 5, 6, pre_norm=True),
         block_inputs("post-norm, 2 sequences of 4 tokens, d = 7", 2, 4, 7, pre_norm=False),
+        block_inputs("pre-norm, in float64", 2, 3, 5, pre_norm=True, dtype=torch.float64),
+        block_inputs("post-norm, in float64", 2, 3, 5, pre_norm=False, dtype=torch.float64),
     ],
-    within=(1e-3, 1e-4),
+    within={torch.float32: (1e-3, 1e-4)},
     misconceptions=[
         Misconception(
             "pre-norm and post-norm swapped", lambda x, f, g, a, b, pre: _right(x, f, g, a, b, not pre),

@@ -1,6 +1,7 @@
 """Checks of training: the loss of the next token, the learning rate over time, and the loop."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -9,6 +10,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.driving import call
 from helpers.engine.slips import in_single_precision
 
 from .. import training as reference
@@ -250,10 +252,12 @@ learning_rate = Check(
 # --------------------------------------------------------------------------------------------------------------- loop
 
 
-def lessons(label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1, spare: int = 0) -> Case:
+def lessons(
+    label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1, spare: int = 0, watched: bool = False
+) -> Case:
     """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long.
 
-    spare: batches that have no rate, and so no step."""
+    spare: batches that have no rate, and so no step. watched: whether `watch` is given."""
 
     def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
         found = []
@@ -265,10 +269,10 @@ def lessons(label: str, count: int, weight_decay: float, clip: float, peak: floa
         return found
 
     rates = [peak * min(1.0, (step + 1) / 4) * (1 - 0.9 * step / count) for step in range(count)]
-    return given(label, Drawn(batches), rates, weight_decay, clip)
+    return given(label, Drawn(batches), rates, weight_decay, clip, watched)
 
 
-def _loop(batches, rates, weight_decay, clip, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
+def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
           rate=None, after=False, batch=None, betas=(0.9, 0.95), loss_of=F.cross_entropy, late_zero=False, every=False):  # fmt: skip
     """A right loop with one thing changed."""
     model = reference.small_model()
@@ -291,6 +295,8 @@ def _loop(batches, rates, weight_decay, clip, *, groups=None, optimiser=None, ze
         if after:
             loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         losses.append(loss.item())
+        if watch:
+            watch(step, losses[-1])
     return losses
 
 
@@ -315,17 +321,39 @@ def _norms_decay(model, weight_decay):
     return [{"params": rest, "weight_decay": weight_decay}, {"params": biases, "weight_decay": 0.0}]
 
 
-def _reached(losses, batches, rates, weight_decay, clip) -> bool:
+def drive_training(
+    answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool
+) -> tuple:
+    """The losses, and what `watch` was told of them, if there is one."""
+    told = []
+    watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
+    losses = call(answer, batches, rates, weight_decay, clip, None, watch)
+    return losses, told
+
+
+def _reached(output, batches, rates, *_) -> bool:
     """Only the longest run without much decay has a loss to reach."""
-    return len(rates) < 60 or sum(losses[-4:]) / 4 < 0.25
+    return len(rates) < 60 or sum(output[0][-4:]) / 4 < 0.25
+
+
+def _watched(change):
+    """Right, but `watch` is told something else: change(step, loss) gives what, or None for nothing."""
+
+    def train(batches, rates, weight_decay, clip, model=None, watch=None):
+        tell = lambda step, loss: change(step, loss) and watch(*change(step, loss))
+        return _loop(batches, rates, weight_decay, clip, model, watch and tell)
+
+    return train
 
 
 train = Check(
     reference=reference.train,
+    drive=drive_training,
     cases=[
         lessons("6 steps, and 3 batches more than rates", 6, 0.0, 100.0, spare=3),
         lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
         lessons("15 steps, short gradients", 15, 0.1, 0.2),
+        lessons("5 steps that are watched", 5, 0.1, 1.0, watched=True),
         lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
     ],
     properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats.")],
@@ -340,7 +368,7 @@ train = Check(
             "Decay pulls numbers towards 0, and a gain belongs near 1. Give the optimiser two groups: matrices with decay, vectors (gains, biases) without.",
         ),
         Misconception(
-            "no weight decay", lambda batches, rates, weight_decay, clip: _loop(batches, rates, 0.0, clip),
+            "no weight decay", lambda batches, rates, weight_decay, *more: _loop(batches, rates, 0.0, *more),
             "`weight_decay` is never used. Matrices decay.",
         ),
         Misconception(
@@ -381,11 +409,11 @@ train = Check(
             "The length is that of all gradients together, so that the direction of the step stays.",
         ),
         Misconception(
-            "a constant rate", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[0]),
+            "a constant rate", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[0]),
             "Every step has a rate of its own. Set `group[\"lr\"]` of every parameter group before `step`.",
         ),
         Misconception(
-            "the rate of the step before", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[max(0, step - 1)]),
+            "the rate of the step before", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[max(0, step - 1)]),
             "The rate is set after `step`, so each step is taken with the rate of the one before.",
         ),
         Misconception(
@@ -413,17 +441,24 @@ train = Check(
             "The length to which gradients are shortened is the argument `clip`.",
         ),
         Misconception(
-            "a weight decay of 0.1, whatever is asked for", lambda batches, rates, weight_decay, clip: _loop(batches, rates, 0.1, clip),
+            "a weight decay of 0.1, whatever is asked for", lambda batches, rates, weight_decay, *more: _loop(batches, rates, 0.1, *more),
             "0.1 is the default alone. Use the argument `weight_decay`.",
         ),
         Misconception(
-            "the rate set after the step, AdamW's own for the first", lambda batches, rates, weight_decay, clip: _loop(
-                batches, rates, weight_decay, clip, rate=lambda step: rates[step - 1] if step else 1e-3),
+            "the rate set after the step, AdamW's own for the first", lambda batches, rates, *more: _loop(
+                batches, rates, *more, rate=lambda step: rates[step - 1] if step else 1e-3),
             "Set the rate *before* `step`. Yours is taken by the step after, and the first one has AdamW's default, 0.001.",
         ),
         Misconception(
             "gradients cleared before the step", lambda *inputs: _loop(*inputs, late_zero=True),
             "`zero_grad` stands between `backward` and `step`: what was computed is thrown away, and nothing moves. Clear the gradients before `backward`.",
+        ),
+        Misconception(
+            "`watch` is never called", _watched(lambda step, loss: None),
+            "Where `watch` is given, it wants to be told of every step: `watch(step, loss)`. The curve below is drawn by it.",
+        ),
+        Misconception(
+            "`watch` is told steps from 1", _watched(lambda step, loss: (step + 1, loss)), "The steps are numbered 0, 1, 2, …, as rates and losses are.",
         ),
         Misconception(
             "a step for every batch", lambda *inputs: _loop(*inputs, every=True),

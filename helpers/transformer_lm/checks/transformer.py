@@ -55,13 +55,13 @@ def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int) -> Case:
+def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int, dtype=torch.float32) -> Case:
     def weights(generator: Generator) -> dict[str, Tensor]:
         with torch.device("meta"):
             shapes = reference.DecoderLM(reference.Config(v, d, h, h, layers)).state_dict()
         drawn = {}
         for name, value in shapes.items():
-            numbers = torch.randn(value.shape, generator=generator)
+            numbers = torch.randn(value.shape, generator=generator, dtype=dtype)
             drawn[name] = numbers / math.sqrt(d) if value.dim() == 2 else numbers / 2 + name.endswith("weight")
         return drawn
 
@@ -350,8 +350,9 @@ _model = Check(
         random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
         random_model("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
         random_model("1 layer, 1 head, d = 6, b = 1, n = 4", 9, 6, 1, 1, 1, 4),
+        random_model("1 layer, 2 heads, d = 4, b = 2, n = 3, in float64", 7, 4, 2, 1, 2, 3, dtype=torch.float64),
     ],
-    within=(1e-3, 1e-4),
+    within={torch.float32: (1e-3, 1e-4)},
     misconceptions=[
         Misconception(
             "an untied head", UntiedHead,
