@@ -543,21 +543,6 @@ def beam_with_tensors(next_log_probs, k, longest, alpha=0.6):
     return tokens, torch.tensor(best)
 
 
-def beam_of_probabilities(next_log_probs, k, longest, alpha=0.6):
-    """Products of probabilities in double precision: short sentences don't underflow."""
-    live, done = [(1.0, [START])], []
-    for _ in range(longest):
-        chances = next_log_probs(torch.tensor([tokens for _, tokens in live])).double().exp().tolist()
-        every = [(p * q, [*tokens, t]) for (p, tokens), row in zip(live, chances) for t, q in enumerate(row)]
-        top = sorted(every, reverse=True)[: k - len(done)]
-        done, live = done + [one for one in top if one[1][-1] == END], [one for one in top if one[1][-1] != END]
-        if not live:
-            break
-    return max(
-        ((tokens[1:], math.log(p) / ((4 + len(tokens)) / 6) ** alpha) for p, tokens in done + live), key=lambda x: x[1]
-    )
-
-
 def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
     """A hypothesis is a dict that knows its score, as in OpenNMT and Hugging Face."""
     live, done = [{"tokens": [START], "sum": 0.0}], []
@@ -580,7 +565,6 @@ beam_search = {
     "sorted lists": beam_by_sorting,
     "a heap": beam_with_a_heap,
     "tensors gathered by parents (fairseq)": beam_with_tensors,
-    "products of probabilities": beam_of_probabilities,
     "hypotheses as dicts (OpenNMT)": beam_of_objects,
 }
 
