@@ -29,7 +29,7 @@ def riddle(lengths: tuple[int, ...]) -> tuple[Callable, Callable]:
         return (source * torch.arange(1, source.shape[1] + 1)).sum(dim=1, keepdim=True) % 97  # (b, 1)
 
     def step(tokens: Tensor, memory: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
-        cache = tokens if cache is None else torch.cat([cache, tokens], dim=1)
+        cache = tokens.clone() if cache is None else torch.cat([cache, tokens], dim=1)
         order = torch.arange(2, cache.shape[1] + 2)
         word = 3 + ((cache * order * order).sum(dim=1) + 5 * memory[:, 0]) % (WORDS - 3)
         odd = torch.tensor([lengths[row % len(lengths)] < 0 and cache.shape[1] == 1 for row in range(len(tokens))])

@@ -230,7 +230,12 @@ def share_of_tokens(written, target):
 
 
 def litter_counts(written, target):
-    return _share([[t for t in row if t != PAD] == right for row, right in _rows(written, target)])
+    return _share([_without_padding_behind(row) == right for row, right in _rows(written, target)])
+
+
+def _without_padding_behind(row: list[int]) -> list[int]:
+    words = [place for place, token in enumerate(row, start=1) if token != PAD]
+    return row[: max(words, default=0)]
 
 
 def end_not_needed(written, target):
@@ -535,7 +540,7 @@ _train = Check(
             recognise=lambda seen: "their first token is missing" in seen.output[2],
         ),
         Misconception(
-            "trained without an end", trained_without_end, "The labels never said END, so the decoder doesn't know when to stop.",
+            "trained without an end", trained_without_end, "The loss never asked for END, so the decoder doesn't know when to stop. Does END stand in the labels, and does the loss leave out PAD alone?",
         ),
         Misconception(
             "trained to copy", trained_to_copy, "Source and target are the same in your training. What should come out stands in `targets`.",
