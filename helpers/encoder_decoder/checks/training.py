@@ -337,14 +337,15 @@ exact_match = Check(
 # ------------------------------------------------------------------------------------------------------------- training
 
 STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
-ENOUGH = 0.6  # of the unseen strings; of 24 trainings the worst got 82 %
+ENOUGH = 0.5  # of the strings; of 44 trainings the worst got 73 % of the unseen ones
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, and what the model writes for strings it has seen and for others."""
     targets = sources.flip(-1)
+    answer(sources[:2], targets[:2], LETTERS + 3)  # another training before: nothing of it may be left
     model, losses = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
-    seen, new = _writes(model, sources[0]), _writes(model, unseen)
+    seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
     return _fall([float(loss) for loss in losses]), f"seen strings {seen}", f"unseen strings {new}", count, echo
@@ -394,10 +395,18 @@ def _writes(model: Callable, source: Tensor) -> str:
 
 
 def splitting() -> tuple[Tensor, Tensor]:
-    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5."""
-    drawn = torch.randint(3, LETTERS + 3, (2 * STEPS * BATCH, LENGTH), generator=Generator().manual_seed(6))
-    kept = drawn.sum(dim=1) % 5 == 0
-    return drawn[~kept][: STEPS * BATCH].view(STEPS, BATCH, LENGTH), drawn[kept][:100]
+    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5.
+    The first batch and the last have half of the letters: who trains on one of them again and again never learns the others."""
+    generator, letters = Generator().manual_seed(6), torch.arange(3, LETTERS + 3)
+    known = [letters[:4], *[letters] * (STEPS - 2), letters[4:]]
+    batches = [_batch(some, generator) for some in known]
+    drawn = torch.randint(3, LETTERS + 3, (10 * BATCH, LENGTH), generator=generator)
+    return torch.stack(batches), drawn[drawn.sum(dim=1) % 5 == 0][:100]
+
+
+def _batch(letters: Tensor, generator: Generator) -> Tensor:
+    drawn = letters[torch.randint(len(letters), (4 * BATCH, LENGTH), generator=generator)]
+    return drawn[drawn.sum(dim=1) % 5 > 0][:BATCH]
 
 
 # A misconception is tried on every wrong answer, and a training takes seconds. So here each stands as a model that behaves as one does
@@ -493,6 +502,10 @@ def trained_on_half(sources, targets, words):
     return Behaving(words, _backwards), _losses(len(sources))[::2]
 
 
+def trained_with_losses_from_before(sources, targets, words):
+    return Behaving(words, _backwards), [math.log(words)] * 2 + _losses(len(sources))
+
+
 def trained_with_loud_embeddings(sources, targets, words):
     return Behaving(words, _nonsense), _losses(len(sources), last=1.0)
 
@@ -565,6 +578,10 @@ _train = Check(
         Misconception(
             "losses measured after the training", trained_then_measured,
             "Your losses are small from the first batch on, as only a trained model's are. Note the loss of each batch before its step is taken.",
+        ),
+        Misconception(
+            "losses of an earlier training in the list", trained_with_losses_from_before,
+            "The list was begun before: as a default argument (`losses=[]`) or outside the function it is made once, and goes on growing. Begin it in the function.",
         ),
         Misconception(
             "losses of some batches only", trained_on_half, "Return a loss for every batch: a list as long as `sources`.",
