@@ -328,7 +328,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # **(b) `exact_match`.** The share of strings that are right from the first token to END. What stands behind END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
 #
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to turn strings round: abcd → dcba. The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides. One step of Adam, learning rate 0.01, with
-# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 80 batches of 64 strings of 3 tokens (a few seconds), then lets the model write by itself. The losses must fall: the first one above 1
+# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 2 batches first, of which nothing may be left, and then with 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. The losses must fall: the first one above 1
 # (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least half of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it
 # must not just repeat letters that it is fed, and a later letter must not change what it says before. All this builds on your 6.4: get that right first.
 
