@@ -25,23 +25,25 @@ shift_is_rotation = {
 }
 rotary_embedding = {
     re.compile(
-        r"torch\.arange\(0, (d|x\.shape\[-1\]), 2, dtype=torch\.float64\) → |^torch\.float64 → torch\.float32"
+        r"^torch\.arange\(0, (d|x\.shape\[-1\]), 2, dtype=torch\.float64\) → torch\.arange\(0, |^torch\.float64 → torch\.float32"
     ): SINGLE,
     "theta.to(x.device) → theta": "where there is one device",
-    re.compile(r"^angle\.(sin|cos)\(\)\.to\(x\.dtype\) → "): "the table that it is written into has the dtype of x",
+    re.compile(
+        r"^angle\.(sin|cos)\(\)\.to\(x\.dtype\) → .* in: cos, sin = "
+    ): "the table that it is written into has the dtype of x",
 }
 DecoderLM = {
     re.compile(r"nn\.init\.normal_|^torch\.ones → torch\.zeros   in: self\.weight, "): LOADED,
     re.compile(r"in: self\.register_buffer\('mask'"): "a buffer that nobody reads",
 }
-next_token_loss = {re.compile(r"ignore_index=-100\) → F\.cross_entropy"): DEFAULT}
+next_token_loss = {re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)"): DEFAULT}
 learning_rate = {
     "steps - warm_up → warm_up - steps": EVEN,
     "step - warm_up → warm_up - step": EVEN,
 }
 train = {
     "small_model() if model is None else model → small_model()": "the stub gives that line; the check trains the small model",
-    re.compile(r"ignore_index=-100\) → F\.cross_entropy|set_to_none=True\) → "): DEFAULT,
+    re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)|set_to_none=True\) → "): DEFAULT,
     "loss.item() → loss": "a loss that comes as a tensor of one number is accepted",
 }
 generate = {
