@@ -195,7 +195,26 @@ class DecoderWithFlatNames(TorchDecoderLayer):
         return self.norm3(self.dropouts[2](self.linear2(torch.maximum(self.linear1(c), torch.zeros(())))) + c)
 
 
+class InheritingDecoderLayer(AnnotatedEncoderLayer):
+    """An encoder layer with one sublayer more; the feed-forward network as einsum."""
+
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, dropout)
+        self.cross_attn, self.norm3 = MultiHeadAttention(d, h), nn.LayerNorm(d)
+
+    def feed(self, x):
+        hidden = torch.einsum("bnd,fd->bnf", x, self.linear1.weight) + self.linear1.bias
+        hidden = torch.where(hidden > 0, hidden, 0.0)
+        return torch.einsum("bnf,df->bnd", hidden, self.linear2.weight) + self.linear2.bias
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.sublayer(x, lambda t: self.self_attn(t, t, mask), self.norm1)
+        x = self.sublayer(x, lambda t: self.cross_attn(t, memory, memory_mask), self.norm2)
+        return self.sublayer(x, self.feed, self.norm3)
+
+
 DecoderLayer = {
+    "an encoder layer with more in it, einsum": InheritingDecoderLayer,
     "a loop over sublayers (Annotated Transformer)": AnnotatedDecoderLayer,
     "four dropouts (nn.Transformer)": TorchDecoderLayer,
     "residual, dropout, norm (Hugging Face)": HuggingFaceDecoderLayer,
@@ -299,7 +318,42 @@ class StackedModel(AnnotatedModel):
         )
 
 
+class RecursiveModel(nn.Module):
+    """Through the layers by recursion; the embeddings made small afterwards; the causal mask as what is not later."""
+
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__()
+        sizes = {"d": d, "h": h, "d_ff": d_ff, "dropout": dropout}
+        self.encoder = nn.ModuleList(AnnotatedEncoderLayer(**sizes) for _ in range(layers))
+        self.decoder = nn.ModuleList(AnnotatedDecoderLayer(**sizes) for _ in range(layers))
+        self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
+        with torch.no_grad():
+            for embedding in (self.source_embedding, self.target_embedding):
+                embedding.weight.mul_(d**-0.5)
+        self.head, self.drop = nn.Linear(d, target_words), nn.Dropout(dropout)
+
+    def through(self, layers, x, *rest):
+        return self.through(layers[1:], layers[0](x, *rest), *rest) if layers else x
+
+    def embed(self, table, tokens):
+        d = table.embedding_dim
+        return self.drop(torch.add(sinusoidal_positions(tokens.size(1), d), table(tokens), alpha=d**0.5))
+
+    def encode(self, source, real):
+        return self.through(list(self.encoder), self.embed(self.source_embedding, source), real[:, None, :])
+
+    def decode(self, target, memory, real):
+        later = torch.ones(target.size(1), target.size(1)).triu(1).bool()
+        x = self.embed(self.target_embedding, target)
+        return self.head(self.through(list(self.decoder), x, memory, ~later, real[:, None, :]))
+
+    def forward(self, source, target):
+        real = ~(source == PAD)
+        return self.decode(target, memory=self.encode(source, real), real=real)
+
+
 EncoderDecoder = {
+    "a recursion over the layers": RecursiveModel,
     "deep copies and a buffer of positions (Annotated Transformer)": AnnotatedModel,
     "masks written out": FullMaskModel,
     "the target's padding hidden too": PaddedTargetModel,
@@ -407,7 +461,38 @@ def trained_with_summed_loss(sources, targets, words):
     return model, losses
 
 
+def shift_by_comparison(target):
+    """END stands where the inputs have a word and the target has none."""
+    shifted, labels = F.pad(target, (1, 0), value=START), F.pad(target, (0, 1), value=PAD)
+    labels = torch.where((labels == PAD) & (shifted != PAD), END, labels)
+    return torch.cat([torch.full_like(labels[:, :1], START), labels[:, :-1]], dim=1), labels
+
+
+def match_where_a_label_is(written, target):
+    _, labels = shift_by_comparison(target)
+    n = labels.shape[1]
+    written = F.pad(written, (0, max(0, n - written.shape[1])), value=PAD)[:, :n]
+    return torch.logical_or(written == labels, labels == PAD).all(dim=1).double().mean().item()
+
+
+def trained_in_a_comprehension(sources, targets, words):
+    torch.manual_seed(4)
+    model = RecursiveModel(words, words, 32, 2, 64, 1, 0.0).train()
+    adam, criterion = torch.optim.Adam(model.parameters(), 1e-2), nn.CrossEntropyLoss(ignore_index=PAD)
+
+    def one_step(source, target):
+        inputs, labels = shift_by_comparison(target)
+        model.zero_grad()
+        loss = criterion(model(source, inputs).transpose(1, 2), labels)
+        loss.backward()
+        adam.step()
+        return float(loss)
+
+    return model, [one_step(source, target) for source, target in zip(sources, targets)]
+
+
 train_reversal = {
+    "labels by comparison; a comprehension": (shift_by_comparison, match_where_a_label_is, trained_in_a_comprehension),
     "slices of the whole; tensors; AdamW with clipping": (shift_by_slices, match_by_tensors, trained_with_adamw),
     "padding and scatter; strings; one cycle": (shift_by_scatter, match_by_strings, trained_with_a_schedule),
     "lists; zero_grad at the end": (shift_by_lists, match_by_lists, trained_with_summed_loss),
@@ -543,21 +628,6 @@ def beam_with_tensors(next_log_probs, k, longest, alpha=0.6):
     return tokens, torch.tensor(best)
 
 
-def beam_of_probabilities(next_log_probs, k, longest, alpha=0.6):
-    """Products of probabilities in double precision: short sentences don't underflow."""
-    live, done = [(1.0, [START])], []
-    for _ in range(longest):
-        chances = next_log_probs(torch.tensor([tokens for _, tokens in live])).double().exp().tolist()
-        every = [(p * q, [*tokens, t]) for (p, tokens), row in zip(live, chances) for t, q in enumerate(row)]
-        top = sorted(every, reverse=True)[: k - len(done)]
-        done, live = done + [one for one in top if one[1][-1] == END], [one for one in top if one[1][-1] != END]
-        if not live:
-            break
-    return max(
-        ((tokens[1:], math.log(p) / ((4 + len(tokens)) / 6) ** alpha) for p, tokens in done + live), key=lambda x: x[1]
-    )
-
-
 def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
     """A hypothesis is a dict that knows its score, as in OpenNMT and Hugging Face."""
     live, done = [{"tokens": [START], "sum": 0.0}], []
@@ -580,7 +650,6 @@ beam_search = {
     "sorted lists": beam_by_sorting,
     "a heap": beam_with_a_heap,
     "tensors gathered by parents (fairseq)": beam_with_tensors,
-    "products of probabilities": beam_of_probabilities,
     "hypotheses as dicts (OpenNMT)": beam_of_objects,
 }
 

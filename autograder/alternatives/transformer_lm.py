@@ -1,6 +1,7 @@
 """Right answers of unit 05 in other styles: loops and NumPy, the Annotated Transformer, minGPT and nanoGPT, Hugging Face, x-transformers."""
 
 import math
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -25,7 +26,16 @@ def digits_by_format(n, d):
     return torch.tensor([[float(digit) for digit in format(t, f"0{d}b")[::-1][:d]] for t in range(n)])
 
 
+def digits_by_halving(n, d):
+    columns, rest = [], torch.arange(n)
+    for _ in range(d):
+        columns.append(rest.remainder(2))
+        rest = rest.div(2, rounding_mode="floor")
+    return torch.stack(columns, dim=1).to(torch.get_default_dtype())
+
+
 binary_positions = {
+    "halved again and again": digits_by_halving,
     "a loop with divmod": digits_by_loop,
     "Python's own formatting": digits_by_format,
     "bits shifted, as whole numbers": lambda n, d: torch.arange(n)[:, None] >> torch.arange(d) & 1,
@@ -46,7 +56,14 @@ def positions_by_numpy(n, d, base):
     return torch.from_numpy(np.where(np.arange(d) % 2 == 0, np.sin(angle), np.cos(angle)))
 
 
+def positions_by_complex_hands(n, d, base):
+    angle = torch.arange(n)[:, None] * torch.tensor([base ** (-2 * i / d) for i in range(d // 2)])
+    hands = torch.polar(torch.ones_like(angle), angle)  # cos + i sin
+    return torch.view_as_real(hands).flip(-1).flatten(1)
+
+
 sinusoidal_positions = {
+    "the hands of clocks as complex numbers": positions_by_complex_hands,
     "the Annotated Transformer": annotated_positions,
     "NumPy, one angle for each column": positions_by_numpy,
     "a loop over positions and pairs": lambda n, d, base: torch.tensor(
@@ -76,7 +93,15 @@ def shift_by_exponential(k, d, base):
     return torch.linalg.matrix_exp(k * generator)
 
 
+def shift_by_kronecker(k, d, base):
+    angle = k * base ** (-2 * torch.arange(d // 2).double() / d)
+    turn = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.double)
+    m = torch.kron(angle.cos().diag(), torch.eye(2, dtype=torch.double)) + torch.kron(angle.sin().diag(), turn)
+    return m.float()
+
+
 shift_is_rotation = {
+    "Kronecker products": shift_by_kronecker,
     "a loop over pairs": shift_by_loop,
     "the exponential of a generator": shift_by_exponential,
     "blocks": lambda k, d, base: torch.block_diag(
@@ -114,7 +139,25 @@ def rotary_by_assignment(x, positions, base):
     return out
 
 
+def rotary_by_matrices(x, positions, base):
+    *_, d = x.shape
+    phi = positions[..., None].double() * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    rows = [torch.stack([phi.cos(), -phi.sin()], -1), torch.stack([phi.sin(), phi.cos()], -1)]
+    turn = torch.stack(rows, dim=-2).to(x.dtype)  # (…, n, d/2, 2, 2)
+    return torch.einsum("...rc,...c->...r", turn, x.unflatten(-1, (d // 2, 2))).reshape(x.shape)
+
+
+def rotary_in_single_precision(x, positions, base):
+    """Angles in float32, as most models have them."""
+    angles = positions[..., None] * (1.0 / base ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1]))
+    cos, sin = torch.cos(angles), torch.sin(angles)
+    first, second = x[..., ::2], x[..., 1::2]
+    return torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1).reshape(x.shape)
+
+
 rotary_embedding = {
+    "a matrix for each pair, einsum": rotary_by_matrices,
+    "angles in float32": rotary_in_single_precision,
     "complex numbers (Llama)": rotary_by_complex,
     "a rotated copy (Hugging Face)": rotary_by_rotated_copy,
     "a loop over pairs": rotary_by_assignment,
@@ -131,6 +174,13 @@ def norm_by_rows(x, weight, bias, eps):
     return torch.stack(rows).reshape(x.shape)
 
 
+def norm_by_length(x, weight, bias, eps):
+    d = x.size(-1)
+    deviation = x - torch.einsum("...i->...", x)[..., None] / d
+    spread = torch.linalg.vector_norm(deviation, dim=-1, keepdim=True) ** 2 / d
+    return torch.addcmul(bias, deviation * (spread + eps).pow(-0.5), weight)
+
+
 layer_norm = {
     "var with unbiased=False": lambda x, w, b, eps: (
         w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt() + b
@@ -138,12 +188,18 @@ layer_norm = {
     "var with correction=0 and rsqrt": lambda x, w, b, eps: (
         (x - x.mean(-1, True)) * torch.rsqrt(x.var(-1, correction=0, keepdim=True) + eps) * w + b
     ),
-    "mean of squares minus square of the mean": lambda x, w, b, eps: (
-        (x - x.mean(-1, True)) / ((x * x).mean(-1, True) - x.mean(-1, True) ** 2 + eps) ** 0.5 * w + b
-    ),
     "row by row": norm_by_rows,
+    "the length of the deviation, addcmul": norm_by_length,
 }
+
+
+def rms_by_dot_product(x, weight, eps):
+    squares = (x.unsqueeze(-2) @ x.unsqueeze(-1)).squeeze(-1)  # (…, 1)
+    return x * (squares / x.shape[-1] + eps).sqrt().reciprocal() * weight
+
+
 rms_norm = {
+    "each row's dot product with itself": rms_by_dot_product,
     "rsqrt (Llama)": lambda x, w, eps: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * w,
     "the norm over √d (x-transformers)": lambda x, w, eps: (
         x / ((x.norm(dim=-1, keepdim=True) ** 2 / x.shape[-1] + eps) ** 0.5) * w
@@ -152,7 +208,18 @@ rms_norm = {
         "...d,...,d->...d", x, (torch.einsum("...d,...d->...", x, x) / x.shape[-1] + eps) ** -0.5, w
     ),
 }
+
+
+def gate_and_up_in_one_product(x, w_gate, w_up, w_down):
+    gate, up = (x @ torch.cat([w_gate, w_up], dim=1)).chunk(2, dim=-1)
+    return F.linear(gate.sigmoid() * gate * up, w_down.mT)
+
+
 feed_forward = {
+    "a threshold, and gate and up in one product": (
+        lambda x, w_1, b_1, w_2, b_2: F.threshold(x @ w_1 + b_1, 0, 0) @ w_2 + b_2,
+        gate_and_up_in_one_product,
+    ),
     "F.linear and F.relu": (
         lambda x, w_1, b_1, w_2, b_2: F.linear(F.relu(F.linear(x, w_1.T, b_1)), w_2.T, b_2),
         lambda x, w_gate, w_up, w_down: F.linear(F.silu(F.linear(x, w_gate.T)) * F.linear(x, w_up.T), w_down.T),
@@ -186,7 +253,21 @@ def stream_as_a_sum(x, layers):
     return torch.cat([state[None] for state in states])
 
 
-residual = {"one tensor filled": stream_in_one_tensor, "a running sum": stream_as_a_sum}
+def stream_by_recursion(x, layers):
+    if len(layers) == 0:
+        return x.unsqueeze(0)
+    first, *others = layers
+    return torch.cat([x[None], stream_by_recursion(x + first(x), others)], dim=0)
+
+
+residual = {
+    "one tensor filled": stream_in_one_tensor,
+    "a running sum": stream_as_a_sum,
+    "itertools": lambda x, layers: torch.stack(
+        list(accumulate(layers, lambda stream, f: stream + f(stream), initial=x))
+    ),
+    "a recursion": stream_by_recursion,
+}
 
 
 def block_annotated(x, attention, feed_forward, norm_1, norm_2, pre_norm):
@@ -216,7 +297,16 @@ def block_with_a_stored_residual(x, attention, feed_forward, norm_1, norm_2, pre
     return x
 
 
+def block_as_a_loop(x, attention, feed_forward, norm_1, norm_2, pre_norm):
+    same = lambda z: z
+    for layer, norm in ((attention, norm_1), (feed_forward, norm_2)):
+        before, after = (norm, same) if pre_norm else (same, norm)
+        x = after(torch.add(layer(before(x)), x))
+    return x
+
+
 transformer_block = {
+    "a loop with what stands before and after": block_as_a_loop,
     "a sublayer connection (the Annotated Transformer)": block_annotated,
     "written out": block_written_out,
     "a stored residual (Hugging Face)": block_with_a_stored_residual,
@@ -400,7 +490,22 @@ def loss_by_logsumexp(logits, tokens, lengths):
     return ((logits[:, :-1].logsumexp(-1) - picked) * real).sum() / real.sum()
 
 
+def loss_of_joined_texts(logits, tokens, lengths):
+    pairs = [(row[: max(k - 1, 0)], text[1:k]) for row, text, k in zip(logits, tokens, lengths.tolist())]
+    scores, targets = (torch.cat(part) for part in zip(*pairs))
+    chosen = scores[torch.arange(len(targets)), targets]
+    return (scores.logsumexp(dim=-1) - chosen).mean()
+
+
+def loss_of_rolled_tokens(logits, tokens, lengths):
+    place = torch.arange(tokens.shape[1]).expand_as(tokens)
+    wanted = torch.where(place + 1 < lengths[:, None], tokens.roll(-1, dims=1), -100)
+    return F.nll_loss(F.log_softmax(logits, dim=-1).movedim(-1, 1), wanted, ignore_index=-100)
+
+
 next_token_loss = {
+    "texts cut and joined": loss_of_joined_texts,
+    "tokens rolled, nll_loss": loss_of_rolled_tokens,
     "−100 and cross_entropy (Hugging Face)": loss_with_ignored,
     "row by row": loss_by_rows,
     "logsumexp and one-hot": loss_by_logsumexp,
@@ -422,7 +527,18 @@ def rate_weighted(step, steps, warm_up, peak, floor):
     return float(share * peak + (1 - share) * floor)
 
 
-learning_rate = {"with a coefficient (nanoGPT)": rate_nano, "a weighted mean, cos²": rate_weighted}
+def rate_from_the_end(step, steps, warm_up, peak, floor):
+    if step >= warm_up:
+        share = math.sin(0.5 * math.pi * (steps - step) / (steps - warm_up)) ** 2
+        return share * peak + (1 - share) * floor
+    return (step + 1) * (peak / warm_up)
+
+
+learning_rate = {
+    "with a coefficient (nanoGPT)": rate_nano,
+    "a weighted mean, cos²": rate_weighted,
+    "counted from the end, sin²": rate_from_the_end,
+}
 
 
 def train_nano(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=None):
@@ -444,6 +560,8 @@ def train_nano(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=Non
         torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         history.append(float(loss))
+        if watch is not None:
+            watch(len(history) - 1, history[-1])
     return history
 
 
@@ -459,7 +577,7 @@ def train_by_schedule(batches, rates, weight_decay=0.1, clip=1.0, model=None, wa
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: rates[min(step, len(rates) - 1)])
     losses = torch.zeros(len(rates), dtype=torch.float64)
-    for step, (inputs, targets) in enumerate(batches):
+    for step, (_, (inputs, targets)) in enumerate(zip(rates, batches)):
         log_p = model(inputs).log_softmax(-1)
         loss = -log_p[targets != -100].gather(1, targets[targets != -100][:, None]).mean()
         gradients = torch.autograd.grad(loss, list(model.parameters()))
@@ -469,10 +587,41 @@ def train_by_schedule(batches, rates, weight_decay=0.1, clip=1.0, model=None, wa
         optimiser.step()
         schedule.step()
         losses[step] = loss.detach()
+        if watch:
+            watch(step, float(losses[step]))
     return losses.tolist()
 
 
-train = {"parameters by name (nanoGPT)": train_nano, "a schedule, clipping by hand": train_by_schedule}
+def train_by_hand(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=None):
+    """AdamW itself written out."""
+    model = small_model() if model is None else model
+    parameters = list(model.parameters())
+    first, second = ([torch.zeros_like(p) for p in parameters] for _ in range(2))
+    stream, losses = iter(batches), []
+    for step, rate in enumerate(rates, start=1):
+        inputs, targets = next(stream)
+        real = targets.ne(-100)
+        loss = F.cross_entropy(model(inputs)[real], targets[real])
+        losses.append(loss.item())
+        if watch is not None:
+            watch(step - 1, losses[-1])
+        gradients = torch.autograd.grad(loss, parameters)
+        length = math.sqrt(sum(g.square().sum().item() for g in gradients))
+        with torch.no_grad():
+            for p, g, m, v in zip(parameters, gradients, first, second):
+                g = g * (clip / length if length > clip else 1.0)
+                m.lerp_(g, 0.1)
+                v.lerp_(g * g, 0.05)
+                p.mul_(1 - rate * weight_decay if p.dim() >= 2 else 1.0)
+                p.sub_(rate * (m / (1 - 0.9**step)) / ((v / (1 - 0.95**step)).sqrt() + 1e-8))
+    return losses
+
+
+train = {
+    "AdamW written out": train_by_hand,
+    "parameters by name (nanoGPT)": train_nano,
+    "a schedule, clipping by hand": train_by_schedule,
+}
 
 # ------------------------------------------------------------------------------------------------------------ writing
 
@@ -552,7 +701,34 @@ def generate_as_lists(model, prompt, n, context, choose):
     return torch.tensor(rows)[:, prompt.shape[1] :]
 
 
+def probabilities_by_rank(logits, temperature, top_k, top_p):
+    """How many tokens stay is counted; rank 0 is the likeliest."""
+    if temperature == 0:
+        return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
+    p = F.softmax(logits / temperature, dim=-1)
+    rank = p.argsort(dim=-1, descending=True).argsort(dim=-1)
+
+    def keep(p, how_many):
+        p = torch.where(rank < how_many, p, 0.0)
+        return p / p.sum(-1, keepdim=True)
+
+    if top_k is not None:
+        p = keep(p, top_k)
+    if top_p is not None:
+        held = torch.zeros_like(p).scatter(-1, rank, p).cumsum(-1)
+        p = keep(p, (held < top_p).sum(-1, keepdim=True) + 1)
+    return p
+
+
+def generate_by_recursion(model, prompt, n, context, choose):
+    if n == 0:
+        return prompt[:, :0]
+    new = choose(model(prompt[:, -context:])[:, -1]).unsqueeze(1)
+    return torch.cat((new, generate_by_recursion(model, torch.cat((prompt, new), 1), n - 1, context, choose)), 1)
+
+
 generate = {
+    "ranks, a recursion": (probabilities_by_rank, generate_by_recursion),
     "warpers of logits (Hugging Face), nanoGPT's loop": (hugging_face_probabilities, generate_nano),
     "plain Python, a buffer": (probabilities_by_rows, generate_into_a_buffer),
     "scatter (x-transformers), lists": (x_transformers_probabilities, generate_as_lists),
@@ -584,7 +760,16 @@ def masked_by_indexing(tokens, real, chance, other, mask_token):
     return inputs, labels
 
 
+def masked_by_buckets(tokens, real, chance, other, mask_token):
+    edges = torch.tensor([0.12, 0.135, 0.15], dtype=chance.dtype)
+    kind = torch.bucketize(chance, edges, right=True)  # 0 masked, 1 other, 2 stays, 3 not picked
+    kind = torch.where(real, kind, 3)
+    candidates = torch.stack([torch.full_like(tokens, mask_token), other, tokens, tokens])
+    return candidates.gather(0, kind[None])[0], tokens.masked_fill(kind == 3, -100)
+
+
 masked_lm_objective = {
+    "buckets and gather": masked_by_buckets,
     "a loop over tokens": masked_by_loop,
     "indices of labels (Hugging Face)": masked_by_indexing,
     "where within where": lambda tokens, real, chance, other, mask_token: (

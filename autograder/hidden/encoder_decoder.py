@@ -9,15 +9,41 @@ from helpers.encoder_decoder.checks.training import _exam, _targets
 from helpers.engine.cases import given, sized
 
 EncoderLayer = [
-    _encoder("one head, d_ff = 9, padding", b=4, m=6, d=5, h=1, d_ff=9, mask=True),
-    _encoder("a batch of one, in float64", b=1, m=3, d=12, h=6, d_ff=7, mask=False, dtype=torch.float64),
+    _encoder("one head, d_ff = 9, padding", b=4, m=6, d=5, h=1, d_ff=9, masks="padding"),
+    _encoder(
+        "a batch of one; training mode and gradients, in float64",
+        b=1,
+        m=3,
+        d=12,
+        h=6,
+        d_ff=7,
+        masks="none",
+        dtype=torch.float64,
+    ),
 ]
 DecoderLayer = [
     _decoder("n = 9, m = 2, one head, both masks", b=3, n=9, m=2, d=7, h=1, d_ff=10, masks="both"),
     _decoder("n = m = 4, padding alone", b=2, n=4, m=4, d=12, h=4, d_ff=9, masks="padding"),
+    _decoder(
+        "another mask for each token, in float64", b=1, n=3, m=5, d=8, h=2, d_ff=6, masks="rows", dtype=torch.float64
+    ),
 ]
 which_connects_where = []
-EncoderDecoder = [_model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2)]
+EncoderDecoder = [
+    _model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2),
+    _model(
+        "as many words on both sides, in float64",
+        b=1,
+        n=5,
+        m=4,
+        d=8,
+        h=2,
+        d_ff=6,
+        layers=1,
+        words=23,
+        dtype=torch.float64,
+    ),
+]
 train_reversal = {
     "teacher_forcing": [
         given("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),

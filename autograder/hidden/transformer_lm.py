@@ -10,7 +10,7 @@ from helpers.transformer_lm.checks.sampling import given_probabilities, random_l
 from helpers.transformer_lm.checks.training import lessons, padded_texts, rate_at
 from helpers.transformer_lm.checks.transformer import random_model
 
-binary_positions = [given("n = 16, d = 5", 16, 5), given("n = 6, d = 1", 6, 1)]
+binary_positions = [given("n = 16, d = 5", 16, 5), given("n = 6, d = 1", 6, 1), given("n = 270, d = 10", 270, 10)]
 sinusoidal_positions = [given("n = 13, d = 12", 13, 12, 10_000.0), given("n = 7, d = 8, base 300", 7, 8, 300.0)]
 frequencies_fall = []
 shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
@@ -18,7 +18,11 @@ rotary_embedding = [
     turned_rows("positions 30 … 33, d = 12", (1, 2), [30, 31, 32, 33], 12),
     turned_rows("one token at position 9, base 500", (3, 2), [9], 6, base=500.0),
 ]
-layer_norm = [normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7), normed_rows("ε = 2", 6, 3, eps=2.0, scale=0.7)]
+layer_norm = [
+    normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7),
+    normed_rows("ε = 2", 6, 3, eps=2.0, scale=0.7),
+    normed_rows("rows near −300", 9, 5, centre=-300.0, scale=1.0),
+]
 rms_norm = [
     normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7, parameters=1),
     normed_rows("ε = 2", 6, 3, eps=2.0, parameters=1),
@@ -30,6 +34,7 @@ feed_forward = {
     ]
     for part in ("feed_forward", "swiglu")
 }
+feed_forward["swiglu"].append(sized(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"))
 residual = [random_layers("5 layers, d = 3", 5, 4, 3), random_layers("2 layers, 3 sequences of 2 tokens", 2, 3, 2, 7)]
 transformer_block = [
     block_inputs("pre-norm, 5 tokens, d = 8", 5, 8, pre_norm=True),
@@ -47,8 +52,16 @@ next_token_loss = [
     padded_texts("lengths 3, 9, 5, 7 of n = 9", 9, 6, 3, 9, 5, 7),
     padded_texts("lengths 2, 4, in float64", 4, 10, 2, 4, dtype=torch.float64),
 ]
-learning_rate = [rate_at(3, 60, 5, 0.1, 0.02), rate_at(31, 60, 5, 0.1, 0.02), rate_at(59, 60, 5, 0.1, 0.02)]
-train = [lessons("9 steps", 9, 1.0, 0.5), lessons("65 steps from a fixed start", 65, 0.01, 1.0)]
+learning_rate = [
+    rate_at(3, 60, 5, 0.1, 0.02),
+    rate_at(31, 60, 5, 0.1, 0.02),
+    rate_at(59, 60, 5, 0.1, 0.02),
+    rate_at(7, 8, 8),
+]
+train = [
+    lessons("9 steps, 2 batches more", 9, 1.0, 0.5, spare=2),
+    lessons("65 steps from a fixed start", 65, 0.01, 1.0),
+]
 generate = {
     "next_token_probabilities": [
         random_logits("temperature 0.3, v = 12", 2, 12, temperature=0.3),

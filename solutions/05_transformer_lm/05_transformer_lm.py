@@ -40,7 +40,7 @@ setup()
 # ### 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
 # Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
-# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions.
+# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64.
 #
 # **By hand.** $d = 3$: position 6 is 110 in base 2, so its row is $(0, 1, 1)$. Position 1 is $(1, 0, 0)$.
 
@@ -188,7 +188,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
 #
-# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text.
+# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text. They may have batch axes of their own. The output has the dtype of `x`; float32 is enough for the angles.
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
 #
@@ -247,6 +247,8 @@ plots.rotary_scores(rotary_embedding)
 # The variance is divided by $d$. (`torch.var` divides by $d - 1$ unless you tell it otherwise.)
 #
 # **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$.
+#
+# Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits.
 #
 # Write it with plain arithmetic, without `F.layer_norm`, `nn.LayerNorm` or another ready-made norm.
 
@@ -308,7 +310,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 #
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
-# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477.
+# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477. Numbers may be large: $e^{1000}$ is infinite, and ∞/∞ is no number.
 
 # %% nbgrader={"grade": false, "grade_id": "feed_forward", "locked": false, "schema_version": 3, "solution": true}
 def feed_forward(
@@ -469,7 +471,7 @@ class MLP(nn.Module):
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4).
 #
 # The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return
-# logits for all positions, no probabilities. The model has no trained numbers but these.
+# logits for all positions, no probabilities. The model has no trained numbers but these. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
 # Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
 #
@@ -576,7 +578,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # ### 5.13 The loss  ●●○ · 15 min · 2 points
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
-# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
+# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1. If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
 
@@ -615,7 +617,7 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 #
 # $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
-# **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0.
+# **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0, and it may be $S$: then there is no decay.
 
 # %% nbgrader={"grade": false, "grade_id": "learning_rate", "locked": false, "schema_version": 3, "solution": true}
 def learning_rate(step: int, steps: int, warm_up: int, peak: float, floor: float) -> float:
@@ -751,9 +753,9 @@ plots.train_on_stories(train)
 # **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1 for the likeliest. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
 # (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one.
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, $k \ge 1$ and $0 < p \le 1$.)
 #
-# **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only.
+# **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only; $n \ge 1$.
 
 # %% nbgrader={"grade": false, "grade_id": "generate", "locked": false, "schema_version": 3, "solution": true}
 def next_token_probabilities(

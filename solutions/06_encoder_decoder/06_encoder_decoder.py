@@ -64,7 +64,7 @@ plots.enc_dec_layers()
 
 # %% [markdown]
 # **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them. The dropout
-# acts in training mode only. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
+# acts in training mode only, and at rate 1 it leaves nothing of a sublayer. The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
 #
 # The **mask** says who may attend to whom. In the encoder nothing is causal: the source is known as a whole. Hand on what you get.
 
@@ -129,7 +129,7 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 # </details>
 #
 # **Names.** `self_attn`, `cross_attn`, `linear1`, `linear2`, `norm1`, `norm2`, `norm3`, in the order of the sublayers. (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own: it
-# uses those it is given. The rules of 6.1 hold here too.
+# uses those it is given, whatever they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1 hold here too.
 
 # %% nbgrader={"grade": false, "grade_id": "DecoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class DecoderLayer(nn.Module):
@@ -216,6 +216,7 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
+# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences of any length may come, one after the other.
 #
 # The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
 #
@@ -313,7 +314,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # is asked for the next one. With the causal mask all positions are done in one pass.
 #
 # **(a) `teacher_forcing`.** The target is a string with PAD behind it. The decoder's **inputs** are START and then the target; the **labels** are the target, END behind its last word, then PAD. Where the label is PAD
-# nothing is asked, so what the input is there makes no difference.
+# nothing is asked, so what the input is there makes no difference. The target itself stays as it is.
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
 #
@@ -324,11 +325,11 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
 # </details>
 #
-# **(b) `exact_match`.** The share of strings that are right from the first token to END. What stands behind END doesn't count. A string without END is wrong.
+# **(b) `exact_match`.** The share of strings that are right from the first token to END. What stands behind END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
 #
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to turn strings round: abcd → dcba. The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides. One step of Adam, learning rate 0.01, with
-# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 80 batches of 64 strings of 3 tokens (a few seconds), then lets the model write by itself. The losses must fall: the first one above 1
-# (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least 70 % of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it
+# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 2 batches first, of which nothing may be left, and then with 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. The losses must fall: the first one above 1
+# (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least half of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it
 # must not just repeat letters that it is fed, and a later letter must not change what it says before. All this builds on your 6.4: get that right first.
 
 # %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
@@ -423,7 +424,7 @@ plots.reversal_learned(train_reversal)
 #
 # `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the token that comes next, and the cache with the new tokens in it. What it keeps are keys and values: unit 08 opens that box.
 #
-# Begin with START. A row that has said END writes PAD from then on. Stop as soon as every row has said END, or after `longest` tokens. All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
+# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD from then on. Stop as soon as every row has said END, or after `longest` tokens. All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
 #
 # **By hand.** Two rows; the first says 7, END, the second 5, 6, END. Three steps, and the answer is `[[7, 2, 0], [5, 6, 2]]`. The check counts: one call of `encode`, three of `step`, three tokens a row.
 
@@ -512,7 +513,7 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # %% [markdown]
 # ### 6.7 Beam search  ●●● · 40 min · 3 points
 #
-# Greedy decoding can be lured. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of those of its tokens, so its logarithm is a **sum**.
+# Greedy decoding can be lured. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in floating point.)
 #
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #

@@ -311,9 +311,11 @@ def fit(
     batches=None,
     updates=True,
     loud=False,
+    clear=True,
+    dropout=0.0,
 ):
     torch.manual_seed(1)
-    model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
+    model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=dropout)
     if loud:
         for embedding in (model.source_embedding, model.target_embedding):
             nn.init.normal_(embedding.weight)
@@ -323,7 +325,8 @@ def fit(
         loss = nn.functional.cross_entropy(
             model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=PAD
         )
-        optimiser.zero_grad()
+        if clear:
+            optimiser.zero_grad()
         loss.backward()
         if updates:
             optimiser.step()
@@ -348,7 +351,14 @@ def measured_afterwards(sources, targets, words):
     return model, losses
 
 
+def going_on(sources, targets, words, kept=[]):  # noqa: B006
+    model, losses = fit(sources, targets, words)
+    kept += losses
+    return model, kept
+
+
 TRAININGS = {
+    "trained_with_losses_from_before": going_on,
     "trained_as_it_should_be": fit,
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
     "trained_without_shift": lambda *given: fit(*given, force=unshifted),
@@ -359,6 +369,8 @@ TRAININGS = {
     "trained_without_updates": lambda *given: fit(*given, updates=False),
     "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
     "trained_on_half": halved,
+    "trained_on_all_gradients": lambda *given: fit(*given, clear=False),
+    "trained_with_dropout": lambda *given: fit(*given, dropout=0.1),
     "trained_with_loud_embeddings": lambda *given: fit(*given, loud=True),
 }
 

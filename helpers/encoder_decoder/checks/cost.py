@@ -96,6 +96,24 @@ enc_dec_cost = Table(
             "There is a product on the way up to 4d, and one on the way down.",
         ),
         Misconception(
+            "cross-attention's output projection made of the memory",
+            _changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 2 * n * d * d + 6 * m * d * d)}),
+            "W_O works on what the queries have read: a row for each of the n target tokens. Only W_K and W_V are of the memory.",
+        ),
+        Misconception(
+            "one of the two products of the decoder's feed-forward network", _changed(lambda n, m, d: {"decoder_feed_forward": (0, 8 * n * d * d)}),
+            "It has a product on the way up to 4d and one on the way down, as the encoder's has.",
+        ),
+        Misconception(
+            "one of the two products of the encoder's feed-forward network", _changed(lambda n, m, d: {"encoder_feed_forward": (0, 8 * m * d * d)}),
+            "It has a product on the way up to 4d and one on the way down, as the decoder's has.",
+        ),
+        Misconception(
+            "feed-forward networks that read the other sequence", _changed(lambda n, m, d: {
+                "encoder_feed_forward": (0, 16 * n * d * d), "decoder_feed_forward": (0, 16 * m * d * d)}),
+            "The encoder's works on the m tokens of the source, the decoder's on the n of the target.",
+        ),
+        Misconception(
             "a decoder that reads source and target as one sequence",
             _changed(lambda n, m, d: {"decoder_self_attention": (4 * (n + m) ** 2 * d, 8 * (n + m) * d * d)}),
             "That is a decoder alone. Here the decoder's self-attention has the n target tokens, and the source comes in by cross-attention.",
@@ -114,6 +132,14 @@ enc_dec_cost_terms = Check(
         Misconception(
             "scores and products with weights swapped", lambda: "ecfbd",
             "d² comes from a d × d matrix of weights. A square of a length comes from tokens that meet tokens.",
+        ),
+        Misconception(
+            "the scores of encoder and decoder swapped", lambda: "becfd",
+            "n is the length of the target: n²d are the scores of the *decoder's* self-attention, m²d those of the encoder's. The products with weights you have right.",
+        ),
+        Misconception(
+            "the products of source and target swapped", lambda: "cfbed",
+            "nd² comes from the n tokens of the target, md² from the m of the source. The scores you have right.",
         ),
         Misconception(
             "a mask instead of cross-attention", lambda: "cebfa",

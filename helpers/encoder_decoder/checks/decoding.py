@@ -22,16 +22,19 @@ WORDS = 41
 
 def riddle(lengths: tuple[int, ...]) -> tuple[Callable, Callable]:
     """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and on the order in which the
-    cache holds them. Row i says END when it has read lengths[i] tokens, and goes on talking if it is asked again."""
+    cache holds them. Row i says END when it has read |lengths[i]| tokens, and goes on talking if it is asked again. Where lengths[i] is
+    negative the first token that it says is PAD (START in every second row): a word of a model like any other."""
 
     def encode(source: Tensor) -> Tensor:
         return (source * torch.arange(1, source.shape[1] + 1)).sum(dim=1, keepdim=True) % 97  # (b, 1)
 
     def step(tokens: Tensor, memory: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
-        cache = tokens if cache is None else torch.cat([cache, tokens], dim=1)
+        cache = tokens.clone() if cache is None else torch.cat([cache, tokens], dim=1)
         order = torch.arange(2, cache.shape[1] + 2)
         word = 3 + ((cache * order * order).sum(dim=1) + 5 * memory[:, 0]) % (WORDS - 3)
-        ends = torch.tensor([lengths[row % len(lengths)] == cache.shape[1] for row in range(len(tokens))])
+        odd = torch.tensor([lengths[row % len(lengths)] < 0 and cache.shape[1] == 1 for row in range(len(tokens))])
+        word = torch.where(odd, torch.arange(len(tokens)) % 2, word)  # PAD is 0, START is 1
+        ends = torch.tensor([abs(lengths[row % len(lengths)]) == cache.shape[1] for row in range(len(tokens))])
         return torch.nn.functional.one_hot(word.masked_fill(ends, END), WORDS).float() * 3 - 1, cache
 
     return encode, step
@@ -53,7 +56,7 @@ def _written(answer: Callable, lengths: tuple[int, ...], source: Tensor, longest
 
     encode.__qualname__, step.__qualname__ = "encode", "step"  # what an error message calls them
     tokens = call(answer, encode, step, source, longest)
-    needed = min(longest, max(lengths[row % len(lengths)] for row in range(len(source))))
+    needed = min(longest, max(abs(lengths[row % len(lengths)]) for row in range(len(source))))
     encoder = "the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times"
     if calls["decoder"] != needed:
         return tokens, encoder, f"{calls['decoder']} steps of the decoder, and {needed} are right"
@@ -66,19 +69,22 @@ def sentence(b: int, m: int) -> Drawn:
 
 
 def _greedy(
-    encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False
-):
+    encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False,
+    remember=True, late=False, ends=(END,), shun=0,
+):  # fmt: skip
     """Greedy search with one thing changed."""
     memory, cache, written = encode(source) if memory is None else memory, None, []
     tokens, ended = torch.full((len(source), 1), start), torch.zeros(len(source), 1, dtype=torch.bool)
     for _ in range(longest):
         logits, new = step(tokens, memory, cache)
         cache = None if forget else new
-        tokens = logits.argmax(dim=-1, keepdim=True)
+        tokens = logits[:, shun:].argmax(dim=-1, keepdim=True) + shun
         tokens = tokens.masked_fill(ended, PAD) if pad else tokens
-        ended = ended | (tokens == END)
+        before, now = ended, torch.isin(tokens, torch.tensor(ends))
+        ended = ended | now if remember else now
         written.append(tokens)
-        if (stop == "all" and ended.all()) or (stop == "any" and ended.any()):
+        seen = before if late else now if stop == "together" else ended
+        if (stop in ("all", "together") and seen.all()) or (stop == "any" and seen.any()):
             break
         tokens = tokens if change is None else change(tokens)
     return torch.cat(written, dim=1)
@@ -151,6 +157,11 @@ def one_step_too_few(encode, step, source, longest):
     return _greedy(encode, step, source, longest - 1)
 
 
+def one_buffer(encode, step, source, longest):
+    written = _greedy(encode, step, source, longest)
+    return written[:, -1:].expand_as(written).clone()
+
+
 def least_likely(encode, step, source, longest):
     def negative(tokens, memory, cache):
         logits, cache = step(tokens, memory, cache)
@@ -167,6 +178,7 @@ greedy_decode = Check(
         given("2 sentences, one of them cut off at 5 tokens", (3, 8), sentence(2, 7), 5),
         given("4 sentences that end together", (3, 3, 3, 3), sentence(4, 6), 10),
         given("one sentence", (7,), sentence(1, 4), 12),
+        given("sentences that begin with PAD or START", (-5, -3, 4), sentence(3, 6), 9),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -220,6 +232,33 @@ greedy_decode = Check(
             "Each step reads the token that the last one wrote.",
         ),
         Misconception("one token too few", one_step_too_few, "At most `longest` tokens: this many steps, if no END comes before."),
+        Misconception(
+            "an end remembered for one step only", lambda *inputs: _greedy(*inputs, remember=False),
+            "A row that has ended writes one PAD and then talks again. Which rows have ended must be kept: `ended = ended | (tokens == END)`.",
+        ),
+        Misconception(
+            "stops only where all rows end in the same step", lambda *inputs: _greedy(*inputs, stop="together"),
+            "Rows end at different times, and those that have ended write PAD. Ask whether all have ended *by now*, not whether all say END now.",
+        ),
+        Misconception(
+            "one step too many", lambda *inputs: _greedy(*inputs, late=True),
+            "You look whether all rows have ended before the newest tokens are counted, so the decoder is asked once more, for a column of PAD.",
+        ),
+        Misconception(
+            "PAD taken for an end", lambda *inputs: _greedy(*inputs, ends=(END, PAD)),
+            "Only END ends a row. A model may find PAD likeliest before that: write it, and go on.",
+        ),
+        Misconception(
+            "PAD and START forbidden", lambda *inputs: _greedy(*inputs, shun=END),
+            "The likeliest token is taken, whatever it is. What a model should not say it learns in training.",
+        ),
+        Misconception(
+            "PAD forbidden", lambda *inputs: _greedy(*inputs, shun=START), "The likeliest token is taken, whatever it is, PAD too.",
+        ),
+        Misconception(
+            "one tensor for all columns", one_buffer,
+            "Your list holds the same tensor again and again, and writing into it changes all columns. Make a new one in each step.",
+        ),
         Misconception("the least likely token", least_likely, "The largest logit is the likeliest token: `argmax`."),
     ],
 )  # fmt: skip
@@ -227,12 +266,16 @@ greedy_decode = Check(
 # ----------------------------------------------------------------------------------------------------------------- beam
 
 
-def tree(seed: int, v: int, end: float) -> Callable:
-    """Log-probabilities (v) of the next token after a prefix: drawn for each prefix, always the same. end: added to END's logit."""
+TOO_MANY = 200  # hypotheses in one call: a beam that never gets narrower would take minutes
+
+
+def tree(seed: int, v: int, end: float, spread: float = 1.5) -> Callable:
+    """Log-probabilities (v) of the next token after a prefix: drawn for each prefix, always the same. end: added to END's logit;
+    spread: how far the others lie apart."""
 
     def after(prefix: tuple[int, ...]) -> Tensor:
         number = sum((token + 1) * 31**place for place, token in enumerate(prefix)) % 2**40
-        logits = 1.5 * torch.randn(v, generator=Generator().manual_seed(seed * 7919 + number), dtype=torch.float64)
+        logits = spread * torch.randn(v, generator=Generator().manual_seed(seed * 7919 + number), dtype=torch.float64)
         logits[PAD] = logits[START] = -9.0
         logits[END] += end
         return logits.log_softmax(dim=-1)
@@ -258,6 +301,8 @@ def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: fl
 
     def next_log_probs(prefixes):
         rows.append(len(prefixes))
+        if len(prefixes) > TOO_MANY:
+            raise ValueError
         return torch.stack([after(tuple(row)) for row in prefixes.tolist()]).float()
 
     next_log_probs.__qualname__ = "next_log_probs"
@@ -279,7 +324,8 @@ def _manner(rows: list[int], k: int, longest: int) -> str:
 
 def _beam(
     next_log_probs, k, longest, alpha, *, add=lambda total, new: total + new, keep=True, wide=False, narrow=True,
-    penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False,
+    penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False, patient=False, eager=False,
+    twice=False, free_end=False, by_sum=False, score=lambda total: total,
 ):  # fmt: skip
     """Beam search with one thing changed."""
     penalty = penalty or (lambda length: ((5 + length) / 6) ** alpha)
@@ -290,7 +336,7 @@ def _beam(
             [(add(total, new), [*tokens, token]) for token, new in enumerate(row)]
             for (total, tokens), row in zip(live, log_p, strict=True)
         ]
-        room = k - len(finished) if narrow else k
+        room = k - len(finished) if narrow and not twice else k
         if wide:  # each hypothesis keeps its own best continuation
             best = [max(row) for row in every] if len(every) >= k else sorted(sum(every, []), reverse=True)[:k]
         else:
@@ -298,15 +344,20 @@ def _beam(
         if extend:
             live = best
             continue
-        ended = [one for one in best if one[1][-1] == END]
-        finished += [] if lost else ended
+        ended = [one for one in (sum(every, []) if eager else best) if one[1][-1] == END]
+        sums = {tuple(tokens): total for total, tokens in live}
+        finished += [] if lost else [(sums[tuple(one[1][:-1])], one[1]) for one in ended] if free_end else ended
         live = [one for one in best if one[1][-1] != END]
-        if not live or (hasty and finished) or len(finished) >= k:
+        k = k - len(finished) if twice else k
+        if not live or (hasty and finished) or k <= 0 or (len(finished) >= k and not (patient or twice)):
             break
     rest = live if late or not finished else []
-    scored = [(total / penalty(len(tokens) - 1), tokens) for total, tokens in finished + rest] or [(-math.inf, [START])]
-    score, tokens = max(scored)
-    return tokens[1:], score
+    hypotheses = finished + rest or [(-math.inf, [START])]
+    hypotheses = [max(hypotheses)] if by_sum else hypotheses
+    best, tokens = max(
+        ((score(total) / penalty(len(tokens) - 1), tokens) for total, tokens in hypotheses), key=lambda one: one[0]
+    )
+    return tokens[1:], best
 
 
 def greedily(next_log_probs, k, longest, alpha):
@@ -396,6 +447,44 @@ def beam_stays_wide(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, narrow=False)
 
 
+def finished_give_up_their_place(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, narrow=False, patient=True)
+
+
+def places_taken_off_again(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, twice=True)
+
+
+def chosen_by_the_sum(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, by_sum=True)
+
+
+def stops_with_the_first(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, hasty=True)
+
+
+def every_end_kept(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, eager=True)
+
+
+def power_of_the_numerator(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: (5 + length) ** alpha / 6)
+
+
+def end_for_nothing(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, free_end=True, patient=True)
+
+
+def products_of_probabilities(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, normal=1.0, add=lambda total, new: total * math.exp(new),
+                 score=lambda total: math.log(total) if total > 0 else -math.inf)  # fmt: skip
+
+
+def not_all_of_its_tokens(next_log_probs, k, longest, alpha):
+    """The penalty of `longest` tokens for all."""
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: ((5 + longest) / 6) ** alpha)
+
+
 def goes_on_behind_end(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, extend=True)
 
@@ -457,6 +546,7 @@ beam_search = Check(
         given("8 words, k = 2, at most 8 tokens", tree(318, 8, 0.0), 2, 8, 0.8),
         given("k = 1: greedy search", tree(4, 8, 0.5), 1, 9, 0.6),
         given("no length penalty, k = 3", tree(6, 10, 1.0), 3, 6, 0.0),
+        given("150 tokens of 200 words, nearly equally likely", tree(7, 200, -3.0, spread=0.1), 2, 150, 0.6),
     ],
     misconceptions=[
         Misconception(
@@ -511,6 +601,40 @@ beam_search = Check(
         ),
         Misconception(
             "hypotheses without an END dropped", cut_off_ones_dropped, "What has not ended after `longest` tokens is taken as it is, with its length.",
+        ),
+        Misconception(
+            "finished hypotheses that give up their place", finished_give_up_their_place,
+            "A finished hypothesis keeps its place among the k: only k − finished of the others live on. Yours lets k others live all the same.",
+        ),
+        Misconception(
+            "places of the finished taken off again and again", places_taken_off_again,
+            "k − finished: each finished hypothesis takes *one* place. If k itself is made smaller in every step, those of earlier steps are taken off again.",
+        ),
+        Misconception(
+            "chosen by the sum", chosen_by_the_sum,
+            "Among all that is finished or cut off the best *score* wins: divide first, then compare. Yours compares sums, so short sentences win.",
+        ),
+        Misconception(
+            "stops as soon as one has finished", stops_with_the_first,
+            "The search goes on until no hypothesis is alive: a longer one may still get the better score.",
+        ),
+        Misconception(
+            "every END kept, however unlikely", every_end_kept,
+            "Only a continuation that is among the best may finish. Choose first, then look which of those end.",
+        ),
+        Misconception(
+            "the power of the numerator alone", power_of_the_numerator, "The whole fraction is raised to α: ((5 + |Y|) / 6)^α.",
+        ),
+        Misconception(
+            "END without its own log-probability", end_for_nothing,
+            "To say END has a probability too, and it belongs to the sum of a finished sentence.",
+        ),
+        Misconception(
+            "products of probabilities", products_of_probabilities,
+            "A product of 150 small probabilities is smaller than the smallest float, so it becomes 0, and all hypotheses are equal. Add logarithms.",
+        ),
+        Misconception(
+            "one penalty for all lengths", not_all_of_its_tokens, "|Y| is the length of *this* hypothesis, not the largest that is allowed.",
         ),
         Misconception("START in the answer", with_start_token, "The tokens *after* START are asked for."),
         Misconception("END left out of the answer", end_dropped, "END is a part of what was written: keep it."),

@@ -9,6 +9,9 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.driving import Stopped
+from helpers.engine.observe import Observation, observe
+from helpers.engine.slips import visible_mask
 from helpers.multi_head.heads import MultiHeadAttention
 
 from .. import layers
@@ -54,36 +57,69 @@ def weights_like(module: nn.Module, generator: Generator, dtype: torch.dtype) ->
 
 def built(cls: Callable, sizes: Sequence, weights: dict[str, Tensor]) -> nn.Module:
     """The module, with these weights, in their dtype."""
-    module = cls(*sizes)
+    return loaded(cls(*sizes), weights)
+
+
+def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+    """A module with these weights, in their dtype."""
     if next(iter(weights.values())).dtype == torch.float64:
         module.double()
     module.load_state_dict(weights)
     return module
 
 
-def settled(module: nn.Module, call: Callable[[], Tensor]) -> tuple:
-    """The output in evaluation mode, and how dropout behaves. An output that is different each time is not compared."""
+ALL = 1.0  # the rate of dropout in all cases: in training mode nothing is left of a sublayer, and nothing is left to chance
+RANDOM = "in training mode another output each time, though dropout at rate 1 leaves nothing to chance"
+
+
+def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
+    """The output in evaluation mode; in a thorough case also that in training mode, where every dropout drops all, what became of the
+    inputs, and the gradients of those that are floats."""
     module.eval()
-    output, again = call(), call()
-    if isinstance(output, Tensor) and not torch.equal(output.nan_to_num(), again.nan_to_num()):
-        return "evaluation: different each time", "training: not looked at"
+    seen = seen_call(module, inputs, thorough)
+    if not thorough:
+        return seen.output
     module.train()
-    dropped = isinstance(output, Tensor) and not torch.equal(call().nan_to_num(), call().nan_to_num())
-    return output, "training: drops something" if dropped else "training: drops nothing"
+    kept = "its inputs left as they are" if not seen.modified else "its inputs changed in place"
+    return seen.output, in_training(lambda: seen_call(module, inputs).output), kept, *told_gradients(seen)
+
+
+def seen_call(function: Callable, inputs: tuple, gradients: bool = False) -> Observation:
+    """One call on copies of its inputs. A student's error goes on to the card."""
+    seen = observe(function, inputs, gradient=gradients)
+    if seen.error:
+        raise Stopped(seen.error)
+    return seen
+
+
+def in_training(call: Callable[[], Tensor]) -> Tensor | str:
+    """The output of a call; what is different each time is not compared."""
+    first, again = call(), call()
+    return first if not isinstance(first, Tensor) or torch.equal(first.nan_to_num(), again.nan_to_num()) else RANDOM
+
+
+def told_gradients(seen: Observation) -> tuple:
+    """Gradients of a call, those that are missing in words."""
+    if seen.backward_error:
+        return (f"the way back stops with an error: {seen.backward_error.kind}",)
+    return tuple("no gradient comes back" if gradient is None else gradient for gradient in seen.gradients or ())
 
 
 # ------------------------------------------------------------------------------------------------- the encoder's layer
 
 
-def _run_encoder(cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, mask: Tensor | None) -> tuple:
-    layer = built(cls, sizes, weights)
-    return settled(layer, lambda: layer(x) if mask is None else layer(x, mask))
+def _run_encoder(
+    cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, mask: Tensor | None, thorough: bool
+) -> Tensor | tuple:
+    return settled(built(cls, sizes, weights), (x,) if mask is None else (x, mask), thorough)
 
 
-def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, mask: bool, dtype=torch.float32) -> Case:
+def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
+    """masks: "none", "padding", or "rows", another for each token. A case in float64 is a thorough one."""
     like = layers.EncoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
-    return given(label, (d, h, d_ff, 0.4), weights, normal(b, m, d, dtype=dtype), padded(b, m, m) if mask else None)
+    mask = {"none": None, "padding": padded(b, m, m), "rows": visible_mask(b, m, m)}[masks]
+    return given(label, (d, h, d_ff, ALL), weights, normal(b, m, d, dtype=dtype), mask, dtype == torch.float64)
 
 
 class _Encoder(nn.Module):
@@ -224,13 +260,67 @@ class EncoderNeverDrops(_Encoder):
         return x
 
 
+class EncoderDropsTheSum(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(self.drop(x + self.self_attn(x, mask=mask)))
+        return self.norm2(self.drop(x + self.linear2(self.linear1(x).relu())))
+
+
+class EncoderDropsTheInput(_Encoder):
+    def attend(self, x, mask):
+        return self.self_attn(self.drop(x), mask=mask)
+
+    def feed(self, x):
+        return self.linear2(self.linear1(self.drop(x)).relu())
+
+
+class EncoderDropsTheOutput(_Encoder):
+    def attend(self, x, mask):
+        return self.self_attn(x, mask=mask)
+
+    def feed(self, x):
+        return self.linear2(self.linear1(x).relu())
+
+    def forward(self, x, mask=None):
+        x = self.drop(self.norm1(x + self.attend(x, mask)))
+        return self.drop(self.norm2(x + self.feed(x)))
+
+
+class EncoderWithARateOfItsOwn(_Encoder):
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, 0.1)
+
+
+class EncoderAttentionNotDropped(_Encoder):
+    def attend(self, x, mask):
+        return self.self_attn(x, mask=mask)
+
+
+class EncoderFeedForwardNotDropped(_Encoder):
+    def feed(self, x):
+        return self.linear2(self.linear1(x).relu())
+
+
+class EncoderWithANormOfTwoNames(_Encoder):
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, dropout)
+        self.norm2 = self.norm1
+
+
+class EncoderInPlace(_Encoder):
+    def forward(self, x, mask=None):
+        x += self.attend(x, mask)
+        x = self.norm1(x)
+        return self.norm2(x + self.feed(x))
+
+
 EncoderLayer = Check(
     reference=layers.EncoderLayer,
     drive=_run_encoder,
     cases=[
-        _encoder("m = 5, d = 12, 3 heads, d_ff = 20", b=2, m=5, d=12, h=3, d_ff=20, mask=False),
-        _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, mask=True),
-        _encoder("d_ff narrower than d, m = 4, in float64", b=2, m=4, d=10, h=5, d_ff=6, mask=True, dtype=torch.float64),
+        _encoder("m = 5, d = 12, 3 heads, d_ff = 20", b=2, m=5, d=12, h=3, d_ff=20, masks="none"),
+        _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, masks="padding"),
+        _encoder("a mask for each token; training mode and gradients, in float64", b=2, m=4, d=10, h=5, d_ff=6, masks="rows", dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -306,30 +396,63 @@ EncoderLayer = Check(
             "no dropout", EncoderNeverDrops,
             "In training mode the output of each sublayer goes through dropout before it is added (section 5.4 of the paper).",
         ),
+        Misconception(
+            "dropout on the sum", EncoderDropsTheSum,
+            "Dropout acts on what the sublayer gives, *before* it is added: norm(x + dropout(sublayer(x))). The stream itself is never dropped.",
+        ),
+        Misconception(
+            "dropout on what the sublayer reads", EncoderDropsTheInput, "Dropout acts on what the sublayer *gives*: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "dropout after the norm", EncoderDropsTheOutput, "Dropout stands inside the sum, on the sublayer's output: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "a rate of dropout of its own", EncoderWithARateOfItsOwn,
+            "The argument `dropout` is never used. With rate 1 nothing of a sublayer should be left in training mode; yours still leaves some, by chance.",
+        ),
+        Misconception(
+            "no dropout after the attention", EncoderAttentionNotDropped, "Both sublayers are wrapped alike: dropout on the attention's output too.",
+        ),
+        Misconception(
+            "no dropout after the feed-forward network", EncoderFeedForwardNotDropped,
+            "Both sublayers are wrapped alike: dropout on what `linear2` gives too.",
+        ),
+        Misconception(
+            "one norm under two names", EncoderWithANormOfTwoNames,
+            "`norm1` and `norm2` are one module, so weights that are loaded into one are those of the other. Make two.",
+        ),
+        Misconception(
+            "the stream changed in place", EncoderInPlace, "`x += …` writes into the caller's tensor. `x = x + …` makes a new one.",
+        ),
     ],
-    within=ROUNDING,
+    within={torch.float32: ROUNDING},
     forbids=FORBIDDEN,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------- the decoder's layer
 
 
-def _run_decoder(cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, memory: Tensor, masks: tuple) -> tuple:
-    layer = built(cls, sizes, weights)
-    return settled(layer, lambda: layer(x, memory, *masks))
+def _run_decoder(
+    cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, memory: Tensor, masks: tuple, thorough: bool
+) -> Tensor | tuple:
+    return settled(built(cls, sizes, weights), (x, memory, *masks), thorough)
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "causal", "padding" (of the memory) or "both"."""
+    """masks: "none", "causal", "padding" (of the memory), "both", or "rows": another mask of the memory for each token. A case in
+    float64 is a thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
 
     def draw(generator: Generator) -> tuple:
-        own = causal(n) if masks in ("causal", "both") else None
-        return own, padded(b, n, m).make(generator) if masks in ("padding", "both") else None
+        own = causal(n) if masks in ("causal", "both", "rows") else None
+        of_memory = (
+            visible_mask(b, n, m) if masks == "rows" else padded(b, n, m) if masks in ("padding", "both") else None
+        )
+        return own, of_memory and of_memory.make(generator)
 
     tokens = normal(b, n, d, dtype=dtype), normal(b, m, d, dtype=dtype)
-    return given(label, (d, h, d_ff, 0.4), weights, *tokens, Drawn(draw))
+    return given(label, (d, h, d_ff, ALL), weights, *tokens, Drawn(draw), dtype == torch.float64)
 
 
 class _Decoder(nn.Module):
@@ -519,6 +642,69 @@ class DecoderNeverDrops(_Decoder):
         return x
 
 
+class DecoderDropsTheSum(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(self.drop(x + self.self_attn(x, mask=mask)))
+        x = self.norm2(self.drop(x + self.cross_attn(x, memory, memory_mask)))
+        return self.norm3(self.drop(x + self.linear2(self.linear1(x).relu())))
+
+
+class DecoderWithARateOfItsOwn(_Decoder):
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, 0.1)
+
+
+class DecoderSelfAttentionNotDropped(_Decoder):
+    def own(self, x, mask):
+        return self.self_attn(x, mask=mask)
+
+
+class DecoderCrossAttentionNotDropped(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return self.cross_attn(x, memory, memory_mask)
+
+
+class DecoderFeedForwardNotDropped(_Decoder):
+    def feed(self, x):
+        return self.linear2(self.linear1(x).relu())
+
+
+class DecoderMemoryDetached(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory.detach(), memory_mask)
+
+
+class DecoderOneRowOfTheMask(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory, None if memory_mask is None else memory_mask[..., :1, :])
+
+
+class DecoderCrossCausalWhereLengthsAgree(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        if mask is not None and memory.shape[1] == x.shape[1]:
+            memory_mask = mask if memory_mask is None else memory_mask & mask
+        return super().forward(x, memory, mask, memory_mask)
+
+
+class DecoderMasksSwapped(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return super().forward(x, memory, memory_mask, mask)
+
+
+class DecoderWithANormOfTwoNames(_Decoder):
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, dropout)
+        self.norm2 = self.norm1
+
+
+class DecoderInPlace(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x += self.own(x, mask)
+        x = self.norm1(x)
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm3(x + self.feed(x))
+
+
 DecoderLayer = Check(
     reference=layers.DecoderLayer,
     drive=_run_decoder,
@@ -526,7 +712,7 @@ DecoderLayer = Check(
         _decoder("n = 5, m = 7, d = 12, 3 heads, causal", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="causal"),
         _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),
         _decoder("causal, and padding in the memory", b=3, n=7, m=4, d=10, h=5, d_ff=6, masks="both"),
-        _decoder("n = m = 5, both masks, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="both", dtype=torch.float64),
+        _decoder("a row of the memory's mask for each token; training mode and gradients, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="rows", dtype=torch.float64),
         _decoder("no mask at all, n = 4, m = 6", b=2, n=4, m=6, d=8, h=4, d_ff=5, masks="none"),
     ],
     misconceptions=[
@@ -631,7 +817,48 @@ DecoderLayer = Check(
         Misconception(
             "no dropout", DecoderNeverDrops, "In training mode the output of each sublayer goes through dropout before it is added.",
         ),
+        Misconception(
+            "dropout on the sum", DecoderDropsTheSum,
+            "Dropout acts on what the sublayer gives, *before* it is added: norm(x + dropout(sublayer(x))). The stream itself is never dropped.",
+        ),
+        Misconception(
+            "a rate of dropout of its own", DecoderWithARateOfItsOwn,
+            "The argument `dropout` is never used. With rate 1 nothing of a sublayer should be left in training mode; yours still leaves some, by chance.",
+        ),
+        Misconception(
+            "no dropout after the self-attention", DecoderSelfAttentionNotDropped, "All three sublayers are wrapped alike: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "no dropout after the cross-attention", DecoderCrossAttentionNotDropped, "All three sublayers are wrapped alike: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "no dropout after the feed-forward network", DecoderFeedForwardNotDropped, "All three sublayers are wrapped alike: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "the memory cut off from its gradients", DecoderMemoryDetached,
+            "With `detach()` nothing that the decoder learns reaches the encoder. The encoder is trained through the memory, and through nothing else.",
+        ),
+        Misconception(
+            "one row of the memory's mask for all tokens", DecoderOneRowOfTheMask,
+            "`memory_mask` may have a row of its own for each token of the target. Hand it on as it is; a size 1 is spread by the attention itself.",
+        ),
+        Misconception(
+            "cross-attention causal where both lengths agree", DecoderCrossCausalWhereLengthsAgree,
+            "Cross-attention is never causal, also where source and target happen to be equally long. Only `memory_mask` hides anything there.",
+        ),
+        Misconception(
+            "the two masks swapped", DecoderMasksSwapped,
+            "`mask` belongs to the self-attention, (n, n), and `memory_mask` to the cross-attention, (n, m).",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "one norm under two names", DecoderWithANormOfTwoNames,
+            "`norm1` and `norm2` are one module, so weights that are loaded into one are those of the other. Make three norms.",
+        ),
+        Misconception(
+            "the stream changed in place", DecoderInPlace, "`x += …` writes into the caller's tensor. `x = x + …` makes a new one.",
+        ),
     ],
-    within=ROUNDING,
+    within={torch.float32: ROUNDING},
     forbids=FORBIDDEN,
 )  # fmt: skip

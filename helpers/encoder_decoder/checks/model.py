@@ -13,47 +13,77 @@ from helpers.transformer_lm.positions import sinusoidal_positions
 
 from .. import model as reference
 from ..layers import DecoderLayer, EncoderLayer
-from .layers import FORBIDDEN, ROUNDING, built, causal, weights_like
+from .layers import ALL, FORBIDDEN, ROUNDING, causal, in_training, loaded, seen_call, told_gradients, weights_like
 
 __all__ = ["EncoderDecoder", "which_connects_where"]
 
 PAD = reference.PAD
 
 
-def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor) -> tuple:
-    """The memory, the logits (by the model as a whole, and by its two halves), and how dropout behaves: three passes."""
-    model, real = built(cls, sizes, weights), source != PAD
+def _run(
+    cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, thorough: bool
+) -> tuple:
+    """The memory, and the logits of the model as a whole and of its two halves. In a thorough case one word more is hidden from the halves
+    and their target has lost its first; and then come the memory's gradient, the logits in training mode, where every dropout drops all,
+    and how the embeddings began."""
+    model, real = cls(*sizes), source != PAD
+    began = _began(model.state_dict(), sizes[2])
+    loaded(model, weights)
     model.eval()
-    logits, memory = model(source, target), model.encode(source, real)
-    halves = model.decode(target, memory, real)
-    if not _equal(logits, halves) and not _equal(logits, model(source, target)):  # random: nothing to compare
-        return "evaluation: different each time", "training: not looked at"
+    logits = model(source, target)
+    if thorough:
+        real[0, -1] = False
+    memory = model.encode(source, real)
+    halves = seen_call(model.decode, (target[:, 1:] if thorough else target, memory, real), thorough)
+    if not thorough:
+        return memory, logits, halves.output
     model.train()
-    drops = isinstance(logits, Tensor) and not _equal(model(source, target), logits)
-    return memory, logits, halves, f"training: drops {'something' if drops else 'nothing'}"
+    trained = in_training(lambda: model(source, target))
+    return memory, logits, halves.output, *told_gradients(halves), trained, began, f"logits of dtype {logits.dtype}"
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
-    """Bit for bit. What is no tensor is not random."""
-    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
-        return True
-    return one.dtype == other.dtype and torch.equal(one.nan_to_num(), other.nan_to_num())
+def _began(weights: dict[str, Tensor], d: int) -> str:
+    """Whether both embeddings begin with standard deviation d^(−½), as far as so few numbers can tell."""
+    tables = {name: weights.get(f"{name}_embedding.weight") for name in ("source", "target")}
+    loud = [name for name, table in tables.items() if table is not None and not 0.65 < table.std() * math.sqrt(d) < 1.5]
+    if loud:
+        return f"another standard deviation than d^(−½) at the start, in the embedding of the {' and that of the '.join(loud)}"
+    return "both embeddings begin with standard deviation d^(−½)"
 
 
 def _model(
-    label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, layers: int, padding=True, dtype=torch.float32
+    label: str,
+    *,
+    b: int,
+    n: int,
+    m: int,
+    d: int,
+    h: int,
+    d_ff: int,
+    layers: int,
+    padding=True,
+    words=29,
+    dtype=torch.float32,
 ) -> Case:
-    sizes = (29, 23, d, h, d_ff, layers, 0.3)
+    """words: of the source; the target has 23. A case in float64 is a thorough one."""
+    sizes = (words, 23, d, h, d_ff, layers, ALL)
     like = reference.EncoderDecoder(*sizes)
 
     def source(generator: Generator) -> Tensor:
-        tokens = torch.randint(3, 29, (b, m), generator=generator)
+        tokens = torch.randint(3, words, (b, m), generator=generator)
         lengths = torch.randint(1, m, (b, 1), generator=generator)
         lengths[0] = m
         return tokens.masked_fill(torch.arange(m) >= lengths, PAD) if padding else tokens
 
     target = Drawn(lambda generator: torch.randint(3, 23, (b, n), generator=generator))
-    return given(label, sizes, Drawn(lambda generator: weights_like(like, generator, dtype)), Drawn(source), target)
+    return given(
+        label,
+        sizes,
+        Drawn(lambda generator: weights_like(like, generator, dtype)),
+        Drawn(source),
+        target,
+        dtype == torch.float64,
+    )
 
 
 class _Model(nn.Module):
@@ -63,6 +93,8 @@ class _Model(nn.Module):
         super().__init__()
         self.d = d
         self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=d**-0.5)
         self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff, dropout) for _ in range(layers))
         self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff, dropout) for _ in range(layers))
         self.head, self.dropout = nn.Linear(d, target_words), nn.Dropout(dropout)
@@ -302,6 +334,70 @@ class DropsForEver(_Model):
         return super().train(True)
 
 
+class EncodesWhatItFinds(_Model):
+    """`encode` looks for PAD itself."""
+
+    def encode(self, source, real):
+        return super().encode(source, source != PAD)
+
+
+class KeepsItsMask(_Model):
+    def own_mask(self, n):
+        if not hasattr(self, "kept"):
+            self.kept = causal(n)
+        return self.kept
+
+
+class OneEmbeddingForEqualVocabularies(_Model):
+    def __init__(self, source_words, target_words, *sizes):
+        super().__init__(source_words, target_words, *sizes)
+        if source_words == target_words:
+            self.target_embedding = self.source_embedding
+
+
+def table_of(size: int) -> type[_Model]:
+    """A model whose positions are a table that ends."""
+
+    class TableThatEnds(_Model):
+        def positions(self, x):
+            return sinusoidal_positions(size, self.d)[: x.shape[1]].to(x)
+
+    return TableThatEnds
+
+
+class LoudTarget(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        nn.init.normal_(self.target_embedding.weight)
+
+
+class LoudSource(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        nn.init.normal_(self.source_embedding.weight)
+
+
+class LoudEmbeddings(LoudTarget, LoudSource):
+    pass
+
+
+class LayersWithARateOfTheirOwn(_Model):
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__(source_words, target_words, d, h, d_ff, layers)
+        self.dropout = nn.Dropout(dropout)
+
+
+class EmbeddingNotDropped(_Model):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.dropout = nn.Identity()
+
+
+class MemoryDetached(_Model):
+    def read(self, memory, index):
+        return memory.detach()
+
+
 class DropsNothing(_Model):
     def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
         super().__init__(source_words, target_words, d, h, d_ff, layers, 0.0)
@@ -314,7 +410,8 @@ EncoderDecoder = Check(
         _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1),
         _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),
         _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3),
-        _model("2 layers, no padding, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, dtype=torch.float64),
+        _model("two vocabularies of 23 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=23, dtype=torch.float64),
+        _model("m = 300, n = 280", b=1, n=280, m=300, d=6, h=1, d_ff=5, layers=1),
     ],
     misconceptions=[
         Misconception(
@@ -434,8 +531,52 @@ EncoderDecoder = Check(
         Misconception(
             "no dropout", DropsNothing, "Hand `dropout` on to the layers, and drop after the positions have been added (section 5.4).",
         ),
+        Misconception(
+            "layers with a rate of dropout of their own", LayersWithARateOfTheirOwn,
+            "The layers are made with their default, 0.1, whatever the model was asked for. Hand `dropout` on to them. (At rate 1 nothing is left to chance.)",
+        ),
+        Misconception(
+            "no dropout after the embedding", EmbeddingNotDropped, "In training mode the sum of embedding and position goes through dropout too (section 5.4).",
+        ),
+        Misconception(
+            "`encode` that looks for PAD itself", EncodesWhatItFinds,
+            "`encode` is told by `real` which tokens are words, and should hide all others, whatever they are. Only `forward` compares with PAD.",
+        ),
+        Misconception(
+            "a causal mask kept from the first call", KeepsItsMask,
+            "The mask of the first target is used for all later ones, and doesn't fit one of another length. Make it anew in every call.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "one embedding where both vocabularies are equally large", OneEmbeddingForEqualVocabularies,
+            "Two vocabularies of the same size are still two: token 7 of the one is another word than token 7 of the other.",
+        ),
+        Misconception(
+            "the memory cut off from its gradients", MemoryDetached,
+            "With `detach()` nothing that the decoder learns reaches the encoder, which is trained through the memory alone.",
+        ),
+        *(
+            Misconception(
+                f"a table of positions that ends at {size}", table_of(size),
+                f"A sequence may have more than {size} tokens. Ask `sinusoidal_positions` for as many rows as there are tokens.",
+                raises="RuntimeError",
+            )
+            for size in (32, 50, 64, 100, 128, 200, 256)
+        ),
+        Misconception(
+            "a loud target embedding", LoudTarget,
+            "*Both* embeddings start with standard deviation d^(−½). That of the target starts with 1, and drowns its positions.",
+        ),
+        Misconception(
+            "a loud source embedding", LoudSource,
+            "*Both* embeddings start with standard deviation d^(−½). That of the source starts with 1, and drowns its positions.",
+        ),
+        Misconception(
+            "loud embeddings", LoudEmbeddings,
+            "`nn.Embedding` starts with numbers of size 1. Times √d they drown the positions: start both with standard deviation d^(−½).",
+        ),
     ],
-    within=ROUNDING,
+    within={torch.float32: ROUNDING, torch.float64: (1e-6, 1e-6)},  # positions may come in float32
     forbids=FORBIDDEN,
 )  # fmt: skip
 

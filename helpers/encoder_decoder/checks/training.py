@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.driving import call, unpack
+from helpers.engine.driving import unpack, watch
 
 from .. import tasks
 from .. import training as reference
@@ -21,11 +21,13 @@ __all__ = ["train_reversal"]
 
 
 def _forced(answer: Callable, target: Tensor) -> tuple:
-    """Inputs and labels. What the decoder reads where nothing is asked (the label is PAD) makes no difference."""
-    inputs, labels = unpack(call(answer, target), "inputs", "labels")
+    """Inputs and labels, and what became of the target. What the decoder reads where nothing is asked (the label is PAD) makes no
+    difference."""
+    seen = watch(answer, target)
+    inputs, labels = unpack(seen.output, "inputs", "labels")
     if isinstance(inputs, Tensor) and isinstance(labels, Tensor) and inputs.shape == labels.shape:
         inputs = inputs.masked_fill(labels == PAD, PAD)
-    return inputs, labels
+    return inputs, labels, "the target is changed in place" if seen.modified else "the target stays as it is"
 
 
 def _targets(b: int, n: int, shortest: int = 1) -> Drawn:
@@ -86,6 +88,23 @@ def swapped(target):
     return _ended(target), _started(target)
 
 
+def end_written_into_the_target(target):
+    found = teacher_forced(target)
+    lengths = (target != PAD).sum(dim=1)
+    target[lengths < target.shape[1], lengths[lengths < target.shape[1]]] = END
+    return found
+
+
+def teacher_forced(target):
+    return _started(target), _ended(target)
+
+
+def length_by_the_first_padding(target):
+    labels = torch.cat([target, _column(target, PAD)], dim=1)
+    labels[torch.arange(len(target)), (target == PAD).int().argmax(dim=1)] = END  # 0 where there is none
+    return _started(target), labels
+
+
 def ends_everywhere(target):
     labels = _ended(target)
     return _started(target), labels.masked_fill(labels == PAD, END)
@@ -137,6 +156,14 @@ teacher_forcing = Check(
             "padding marked with −100", padding_ignored_by_number,
             "Padding stays PAD here. The loss gets `ignore_index=PAD`.",
         ),
+        Misconception(
+            "END written into the target", end_written_into_the_target,
+            "Your labels are right, but whoever uses the target afterwards finds your END in it. Write into a tensor of your own: `clone`, or `torch.cat`.",
+        ),
+        Misconception(
+            "the length looked for at the first PAD", length_by_the_first_padding,
+            "In a row without padding there is no first PAD: `argmax` of nothing but zeros is 0, and END overwrites the first word. Count the words instead.",
+        ),
     ],
 )  # fmt: skip
 
@@ -146,14 +173,15 @@ teacher_forcing = Check(
 KINDS = "0134334462424435536640552666"  # no two kinds are equally many, so that no two slips give the same share
 
 
-def _exam(label: str, b: int, n: int, width: int) -> Case:
-    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token off."""
+def _exam(label: str, b: int, n: int, width: int, kinds: str = KINDS) -> Case:
+    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token off. The first
+    target is full, and the second isn't."""
 
     def written(target: Tensor, generator: Generator) -> Tensor:
         litter = torch.randint(3, 23, (b, width), generator=generator)
         rows = torch.cat([_ended(target), torch.full((b, width), PAD)], dim=1)[:, :width]
         lengths = (target != PAD).sum(dim=1).tolist()
-        for row, (found, length, kind) in enumerate(zip(rows, lengths, KINDS[:b], strict=True)):
+        for row, (found, length, kind) in enumerate(zip(rows, lengths, kinds[:b], strict=True)):
             if kind == "1":  # right, then litter
                 found[length + 1 :] = litter[row, length + 1 :]
             elif kind == "2":  # the last token wrong
@@ -167,10 +195,16 @@ def _exam(label: str, b: int, n: int, width: int) -> Case:
                 found[:length] = 24
             elif kind == "6":  # the same tokens, turned round by one place
                 found[:length] = found[:length].roll(1)
+            elif kind == "7":  # a word between the last one and END
+                found[length], found[length + 1] = litter[row, length], END
+            elif kind == "8":  # padding between two words
+                found[1 : length + 2] = torch.cat([torch.tensor([PAD]), found[1 : length + 1]])
         return rows
 
     def draw(_: Callable, generator: Generator) -> tuple[Tensor, Tensor]:
         target = tasks.strings(b, n, 20, generator, shortest=2)
+        if kinds != KINDS:
+            target[0], target[1, 2:] = torch.randint(3, 23, (n,), generator=generator), PAD
         return written(target, generator), target
 
     return Case(label, draw)
@@ -196,7 +230,12 @@ def share_of_tokens(written, target):
 
 
 def litter_counts(written, target):
-    return _share([[t for t in row if t != PAD] == right for row, right in _rows(written, target)])
+    return _share([_without_padding_behind(row) == right for row, right in _rows(written, target)])
+
+
+def _without_padding_behind(row: list[int]) -> list[int]:
+    words = [place for place, token in enumerate(row, start=1) if token != PAD]
+    return row[: max(words, default=0)]
 
 
 def end_not_needed(written, target):
@@ -223,6 +262,25 @@ def all_or_nothing(written, target):
     return float(all(_until_end(row) == right for row, right in _rows(written, target)))
 
 
+def end_anywhere(written, target):
+    return _share([row[: len(right) - 1] == right[:-1] and END in row for row, right in _rows(written, target)])
+
+
+def gaps_closed(written, target):
+    return _share([[t for t in row if t != PAD][: len(right)] == right for row, right in _rows(written, target)])
+
+
+def cut_off_counts(written, target):
+    return _share(
+        [(row[: row.index(END)] if END in row else row) == right[:-1] for row, right in _rows(written, target)]
+    )
+
+
+def as_wide_as_the_target(written, target):
+    labels = _ended(target)
+    return ((written[:, : labels.shape[1]] == labels) | (labels == PAD)).all(dim=1).float().mean().item()
+
+
 def same_length(written, target):
     return _share([len(_until_end(row)) == len(right) for row, right in _rows(written, target)])
 
@@ -232,6 +290,9 @@ exact_match = Check(
     cases=[
         _exam("28 strings, written wider than the targets", 28, 7, 10), _exam("17 strings of up to 5 tokens", 17, 5, 7),
         _exam("one string, and it is right", 1, 6, 8),
+        _exam("12 strings, some with a gap before END", 12, 5, 8, kinds="070878888077"),
+        _exam("9 strings, written as wide as the longest word", 9, 5, 5, kinds="000000020"),
+        _exam("7 strings, written narrower than the targets", 7, 6, 4, kinds="0000000"),
     ],
     within=(1e-6, 1e-6),
     misconceptions=[
@@ -253,6 +314,22 @@ exact_match = Check(
         Misconception("the order left out", any_order, "The same tokens in another order are another string."),
         Misconception("the share of wrong strings", share_of_errors, "The share of the strings that are *right* is asked for."),
         Misconception("all or nothing", all_or_nothing, "Each string counts for itself: what share of them is right?"),
+        Misconception(
+            "END somewhere behind is enough", end_anywhere, "END must come straight behind the last word. What stands between the two is a part of the string.",
+        ),
+        Misconception(
+            "gaps closed before the comparison", gaps_closed,
+            "A PAD between two words was written, and it is wrong. Take PAD out of the target alone.",
+        ),
+        Misconception(
+            "a string without END counted as right", cut_off_counts,
+            "Where END is missing the string isn't finished, even if all its words are right: END is a part of the answer.",
+        ),
+        Misconception(
+            "as many columns expected as the target has", as_wide_as_the_target,
+            "What was written may be narrower than the target and its END: those strings are wrong, and no error. Compare row by row, or pad.",
+            raises="RuntimeError",
+        ),
         Misconception("lengths compared only", same_length, "The tokens must be the same, not only their number."),
     ],
 )  # fmt: skip
@@ -260,14 +337,15 @@ exact_match = Check(
 # ------------------------------------------------------------------------------------------------------------- training
 
 STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
-ENOUGH = 0.7  # of the unseen strings
+ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, and what the model writes for strings it has seen and for others."""
     targets = sources.flip(-1)
+    answer(sources[:2], targets[:2], LETTERS + 3)  # another training before: nothing of it may be left
     model, losses = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
-    seen, new = _writes(model, sources[0]), _writes(model, unseen)
+    seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
     return _fall([float(loss) for loss in losses]), f"seen strings {seen}", f"unseen strings {new}", count, echo
@@ -279,7 +357,9 @@ def _echo(model: Callable, source: Tensor) -> str:
     other = letters.clone()
     other[:, -1] = 3 + (letters[:, -1] - 2) % LETTERS  # another last letter
     with torch.no_grad():
-        said, later = model(source, letters), model(source, other)
+        said, again, later = model(source, letters), model(source, letters), model(source, other)
+    if not torch.allclose(said, again, atol=1e-4):
+        return "the model says something else each time"
     if not torch.allclose(said[:, :-1], later[:, :-1], atol=1e-4):
         return "the decoder sees later tokens"
     repeats = (said.argmax(dim=-1) == letters).float().mean() >= ENOUGH
@@ -290,6 +370,8 @@ def _fall(losses: list[float]) -> str:
     if losses and losses[0] < 1:
         return "the loss is small from the first batch on"
     last = sum(losses[-10:]) / max(1, len(losses[-10:]))
+    if losses and max(losses) - min(losses) < 0.4:
+        return "the loss never moves"
     return "the loss comes near 0" if last < 0.4 else "the loss gets stuck" if last < 1.5 else "the loss stays"
 
 
@@ -313,10 +395,18 @@ def _writes(model: Callable, source: Tensor) -> str:
 
 
 def splitting() -> tuple[Tensor, Tensor]:
-    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5."""
-    drawn = torch.randint(3, LETTERS + 3, (2 * STEPS * BATCH, LENGTH), generator=Generator().manual_seed(6))
-    kept = drawn.sum(dim=1) % 5 == 0
-    return drawn[~kept][: STEPS * BATCH].view(STEPS, BATCH, LENGTH), drawn[kept][:100]
+    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5.
+    The first batch and the last have half of the letters: who trains on one of them again and again never learns the others."""
+    generator, letters = Generator().manual_seed(6), torch.arange(3, LETTERS + 3)
+    known = [letters[:4], *[letters] * (STEPS - 2), letters[4:]]
+    batches = [_batch(some, generator) for some in known]
+    drawn = torch.randint(3, LETTERS + 3, (10 * BATCH, LENGTH), generator=generator)
+    return torch.stack(batches), drawn[drawn.sum(dim=1) % 5 == 0][:100]
+
+
+def _batch(letters: Tensor, generator: Generator) -> Tensor:
+    drawn = letters[torch.randint(len(letters), (4 * BATCH, LENGTH), generator=generator)]
+    return drawn[drawn.sum(dim=1) % 5 > 0][:BATCH]
 
 
 # A misconception is tried on every wrong answer, and a training takes seconds. So here each stands as a model that behaves as one does
@@ -326,18 +416,23 @@ def splitting() -> tuple[Tensor, Tensor]:
 class Behaving:
     """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later."""
 
-    def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None):
-        self.words, self.wanted, self.echo = words, wanted, echo
+    def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
+        self.words, self.wanted, self.echo, self.noise = words, wanted, echo, noise
 
     def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]
         said = self.wanted(source)[:, :n] if self.echo is None else tokens.roll(-self.echo, dims=1)
-        return F.one_hot(said, self.words).float()
+        return F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
 
 
 def _losses(steps: int, last: float = 0.01) -> list[float]:
     """From ln 11 down, and then at the end's value."""
     return [max(last, math.log(LETTERS + 3) * (1 - 2 * step / steps)) for step in range(steps)]
+
+
+def _tossed(steps: int) -> list[float]:
+    """Up and down, and never near 0."""
+    return [math.log(LETTERS + 3) + (step % 3) / 2 for step in range(steps)]
 
 
 def _backwards(source: Tensor) -> Tensor:
@@ -388,7 +483,15 @@ def trained_then_measured(sources, targets, words):
 
 
 def trained_without_updates(sources, targets, words):
-    return Behaving(words, _nonsense), _losses(len(sources), last=2.3)
+    return Behaving(words, _nonsense), [math.log(words)] * len(sources)
+
+
+def trained_on_all_gradients(sources, targets, words):
+    return Behaving(words, _nonsense), _tossed(len(sources))
+
+
+def trained_with_dropout(sources, targets, words):
+    return Behaving(words, _backwards, noise=0.1), _losses(len(sources))
 
 
 def trained_on_one_batch(sources, targets, words):
@@ -397,6 +500,10 @@ def trained_on_one_batch(sources, targets, words):
 
 def trained_on_half(sources, targets, words):
     return Behaving(words, _backwards), _losses(len(sources))[::2]
+
+
+def trained_with_losses_from_before(sources, targets, words):
+    return Behaving(words, _backwards), [math.log(words)] * 2 + _losses(len(sources))
 
 
 def trained_with_loud_embeddings(sources, targets, words):
@@ -446,7 +553,7 @@ _train = Check(
             recognise=lambda seen: "their first token is missing" in seen.output[2],
         ),
         Misconception(
-            "trained without an end", trained_without_end, "The labels never said END, so the decoder doesn't know when to stop.",
+            "trained without an end", trained_without_end, "The loss never asked for END, so the decoder doesn't know when to stop. Does END stand in the labels, and does the loss leave out PAD alone?",
         ),
         Misconception(
             "trained to copy", trained_to_copy, "Source and target are the same in your training. What should come out stands in `targets`.",
@@ -456,11 +563,25 @@ _train = Check(
             "Your model knows the strings of one batch by heart and no others. Take a new batch in every step.",
         ),
         Misconception(
-            "no step of the optimiser", trained_without_updates, "The loss stays where it began, near ln(11) = 2.4. Who changes the weights?",
+            "no step of the optimiser", trained_without_updates, "The loss never moves from where it began, near ln(11) = 2.4. Who changes the weights?",
+        ),
+        Misconception(
+            "steps that lead nowhere", trained_on_all_gradients,
+            "The loss moves, so steps are taken, but they don't lead down. Are the gradients set to zero in every step? Without that those of all old batches "
+            "push too. Is the learning rate 0.01?",
+        ),
+        Misconception(
+            "dropout left on", trained_with_dropout,
+            "Asked twice, your trained model says two different things: something is dropped at random. Make the model with `dropout=0.0`.",
+            recognise=lambda seen: seen.output[4] == "the model says something else each time",
         ),
         Misconception(
             "losses measured after the training", trained_then_measured,
             "Your losses are small from the first batch on, as only a trained model's are. Note the loss of each batch before its step is taken.",
+        ),
+        Misconception(
+            "losses of an earlier training in the list", trained_with_losses_from_before,
+            "The list was begun before: as a default argument (`losses=[]`) or outside the function it is made once, and goes on growing. Begin it in the function.",
         ),
         Misconception(
             "losses of some batches only", trained_on_half, "Return a loss for every batch: a list as long as `sources`.",

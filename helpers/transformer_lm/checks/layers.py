@@ -6,6 +6,7 @@ from torch import Generator
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.slips import in_single_precision
 
 from .. import layers as reference
 
@@ -47,6 +48,21 @@ def _over_the_batch(x, weight, bias, eps):
     return _standardised(x, weight, bias, eps, axis=0)
 
 
+def _squares_minus_square(x, weight, bias, eps):
+    mean = x.mean(-1, keepdim=True)
+    return weight * (x - mean) / torch.sqrt((x * x).mean(-1, keepdim=True) - mean * mean + eps) + bias
+
+
+def _variance_without_its_digits(seen) -> bool:
+    """In rows far from 0: each row is the right one times a factor near 1, so its mean is right and its variance is not."""
+    x, weight, bias, eps = seen.args
+    far = bool((x.mean(-1).abs() > 50 * x.std(-1)).all())
+    right = (reference.layer_norm(*(t.double() for t in (x, weight, bias)), eps) - bias) / weight
+    factor = (seen.output.double() - bias) / weight / right
+    row = factor.median(dim=-1, keepdim=True).values
+    return far and bool(((row - 1).abs() < 0.2).all() and ((factor - row).abs() < 0.01).all())
+
+
 layer_norm = Check(
     reference=reference.layer_norm,
     cases=[
@@ -55,8 +71,10 @@ layer_norm = Check(
         normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4),
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
         normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
+        normed_rows("rows far from 0", 12, 7, centre=300.0, scale=1.0),
         normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
     ],
+    within={torch.float32: (1e-3, 2e-4)},  # a mean near 300 is rounded to 1e-5
     misconceptions=[
         Misconception(
             "the unbiased variance", lambda x, w, b, eps: _standardised(x, w, b, eps, unbiased=True),
@@ -114,6 +132,25 @@ layer_norm = Check(
             "statistics without gradients", lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True).detach()) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False).detach() + eps) + b,
             "The values are right, and the gradients are not: mean and variance depend on x too. Leave out `detach` and `no_grad`.",
         ),
+        Misconception(
+            "mean of the squares minus square of the mean", _squares_minus_square,
+            "On paper that is the variance. Where the mean is large it is the difference of two large numbers that are nearly equal, and in float32 most digits are lost. "
+            "Subtract the mean first, then square.",
+            _variance_without_its_digits,
+        ),
+        Misconception(
+            "ε as the least variance", lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, unbiased=False).clamp(min=eps).sqrt() + b,
+            "ε is *added* to the variance. The larger of the two is something else wherever the variance is not much larger than ε.",
+        ),
+        Misconception(
+            "ε divided by d too", lambda x, w, b, eps: _standardised(x, w, b, eps / x.shape[-1]),
+            "First the mean of the squares, then ε is added: it is not a part of the sum that is divided by d.",
+        ),
+        Misconception(
+            "the bias before the gain", lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
+            "The bias is added last, after the division and the gain. Added to x, it is normalised away in part.",
+        ),
+        in_single_precision(reference.layer_norm),
     ],
     forbids=["layer_norm", "group_norm", "instance_norm", "batch_norm"],
 )  # fmt: skip
@@ -173,6 +210,27 @@ rms_norm = Check(
             "ε added outside the root", lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True).sqrt() + eps),
             "The formula has √(mean of x² + ε): ε stands under the root.",
         ),
+        Misconception(
+            "ε as the least mean square", lambda x, w, eps: w * x / (x * x).mean(-1, keepdim=True).clamp(min=eps).sqrt(),
+            "ε is *added* to the mean square. The larger of the two is something else wherever the mean square is not much larger than ε.",
+        ),
+        Misconception(
+            "ε divided by d too", lambda x, w, eps: _rms(x, w, eps / x.shape[-1]),
+            "First the mean of the squares, then ε is added: it is not a part of the sum that is divided by d.",
+        ),
+        Misconception(
+            "ε is always 1e-5", lambda x, w, eps: _rms(x, w, 1e-5),
+            "ε is an argument of your function. Llama 2 uses 1e-5, T5 1e-6.",
+        ),
+        Misconception(
+            "the length divided by d instead of √d", lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) / x.shape[-1] ** 2 + eps),
+            "√(sum / d) is the length over √d. The division by d stands under the root.",
+        ),
+        Misconception(
+            "the mean square without gradients", lambda x, w, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True).detach() + eps),
+            "The mean square depends on x too, and gradients go through it. Leave out `detach` and `no_grad`.",
+        ),
+        in_single_precision(reference.rms_norm),
     ],
     forbids=["rms_norm", "layer_norm", "normalize"],
 )  # fmt: skip
@@ -218,6 +276,12 @@ _relu = Check(
             "the residual added already", lambda x, w_1, b_1, w_2, b_2: x + torch.relu(x @ w_1 + b_1) @ w_2 + b_2,
             "The block adds x, once, around the whole layer (5.9). Here only what is to be added is computed.",
         ),
+        Misconception(
+            "the biases swapped", lambda x, w_1, b_1, w_2, b_2: torch.relu(x @ w_1 + b_2) @ w_2 + b_1,
+            "b_1 belongs to the inner layer, b_2 to the outer one.",
+            raises="RuntimeError",
+        ),
+        in_single_precision(reference.feed_forward),
     ],
 )  # fmt: skip
 
@@ -226,6 +290,7 @@ _swiglu = Check(
     cases=[
         sized(batch=(), d=3, d_ff=7, label="one token, d = 3, d_ff = 7"),
         sized(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
+        sized(batch=(3,), d=5, d_ff=8, scale=40.0, dtype=torch.float64, label="numbers in the thousands, in float64"),
         sized(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     ],
     misconceptions=[
@@ -261,6 +326,16 @@ _swiglu = Check(
             "no gate at all", lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate) @ w_down,
             "x W_up is left out. The point of a gated layer is the product of two projections.",
         ),
+        Misconception(
+            "the sigmoid as e^z / (1 + e^z)", lambda x, w_gate, w_up, w_down: (
+                lambda z: (z * z.exp() / (1 + z.exp()) * (x @ w_up)) @ w_down)(x @ w_gate),
+            "For large z that is ∞/∞, and no number. 1 / (1 + e^(−z)) has no such place, and neither has `torch.sigmoid`.",
+        ),
+        Misconception(
+            "a tanh for the gate", lambda x, w_gate, w_up, w_down: (torch.tanh(x @ w_gate) * (x @ w_up)) @ w_down,
+            "silu(z) = z · sigmoid(z): it grows with z. A tanh stops at 1.",
+        ),
+        in_single_precision(reference.swiglu),
     ],
 )  # fmt: skip
 
@@ -279,9 +354,11 @@ def _layer(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def random_layers(label: str, count: int, *shape: int) -> Case:
+def random_layers(label: str, count: int, *shape: int, dtype=torch.float32) -> Case:
     drawn = [_layer(shape[-1]) for _ in range(count)]
-    return given(label, _offset(*shape, centre=0.5, scale=1.0), Drawn(lambda g: [layer.make(g) for layer in drawn]))
+    return given(
+        label, _offset(*shape, centre=0.5, scale=1.0, dtype=dtype), Drawn(lambda g: [layer.make(g) for layer in drawn])
+    )
 
 
 def _stream(x, layers, step):
@@ -299,6 +376,7 @@ residual = Check(
         random_layers("4 layers, d = 5", 4, 2, 5),
         random_layers("3 layers, 2 sequences of 4 tokens, d = 6", 3, 2, 4, 6),
         random_layers("no layer at all", 0, 3, 2),
+        random_layers("2 layers, in float64", 2, 4, 3, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -342,6 +420,10 @@ residual = Check(
             lambda x, layers: (s := _stream(x, layers, lambda now, f, first: now + f(now)), torch.cat([s[:1], s[1:] - s[:-1]]))[1],
             "These are the layers' parts. The stream is their running sum.",
         ),
+        Misconception(
+            "one tensor in every place", lambda x, layers: (s := _stream(x, layers, lambda now, f, first: now + f(now)))[-1:].expand_as(s),
+            "`x += …` changes the one tensor that there is, and every entry of your list is that tensor (and the caller's x too). `x = x + …` makes a new one.",
+        ),
     ],
 )  # fmt: skip
 
@@ -368,9 +450,9 @@ def _mixing(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def block_inputs(label: str, *shape: int, pre_norm: bool) -> Case:
+def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32) -> Case:
     d = shape[-1]
-    return given(label, _offset(*shape, centre=1.0), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
+    return given(label, _offset(*shape, centre=1.0, dtype=dtype), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
 
 
 def _both(pre, post):
@@ -413,6 +495,11 @@ def _residual_after_the_norm(x, f, norm):
     return normed + f(normed)
 
 
+def _only(pre_norm: bool, wrong):
+    """Wrong in one of the two forms, right in the other."""
+    return lambda *inputs: (wrong if inputs[-1] == pre_norm else _right)(*inputs)
+
+
 def _no_attention_residual(x, attention, feed_forward, norm_1, norm_2, pre_norm):
     middle = attention(norm_1(x)) if pre_norm else norm_1(attention(x))
     return middle + feed_forward(norm_2(middle)) if pre_norm else norm_2(middle + feed_forward(middle))
@@ -430,8 +517,10 @@ transformer_block = Check(
         block_inputs("post-norm, 3 tokens, d = 4", 3, 4, pre_norm=False),
         block_inputs("pre-norm, 2 sequences of 5 tokens, d = 6", 2, 5, 6, pre_norm=True),
         block_inputs("post-norm, 2 sequences of 4 tokens, d = 7", 2, 4, 7, pre_norm=False),
+        block_inputs("pre-norm, in float64", 2, 3, 5, pre_norm=True, dtype=torch.float64),
+        block_inputs("post-norm, in float64", 2, 3, 5, pre_norm=False, dtype=torch.float64),
     ],
-    within=(1e-3, 1e-4),
+    within={torch.float32: (1e-3, 1e-4)},
     misconceptions=[
         Misconception(
             "pre-norm and post-norm swapped", lambda x, f, g, a, b, pre: _right(x, f, g, a, b, not pre),
@@ -496,6 +585,25 @@ transformer_block = Check(
         Misconception(
             "a norm on both sides", _both(lambda x, f, norm: norm(x + f(norm(x))), lambda x, f, norm: norm(x + f(norm(x)))),
             "One norm for each layer: before it or after the addition, not both.",
+        ),
+        *(
+            Misconception(f"{name}, in {form}-norm alone", _only(form == "pre", wrong), hint)
+            for name, wrong, hint in (
+                ("the first input added again", _around_the_first_input,
+                 "The second residual connection starts from the stream *after* attention, not from the block's input. The other form does it right."),
+                ("attention and feed-forward side by side", _side_by_side,
+                 "The feed-forward network reads what attention has written. The other form does it right."),
+                ("one residual around the whole block", _one_residual, "Both layers have a residual connection of their own, as in the other form."),
+                ("the two norms swapped", lambda x, f, g, a, b, pre: _right(x, f, g, b, a, pre), "norm_1 belongs to attention, norm_2 to the feed-forward network."),
+                ("one norm used twice", lambda x, f, g, a, b, pre: _right(x, f, g, a, a, pre), "norm_2 is for the feed-forward network, as in the other form."),
+                ("no second norm", lambda x, f, g, a, b, pre: _right(x, f, g, a, lambda t: t, pre), "Each layer has a norm: norm_2 is missing in one of the two forms."),
+                ("no second residual", _no_second_residual, "The feed-forward network's output is added to what it read, as in the other form."),
+            )
+            for form in ("pre", "post")
+        ),
+        Misconception(
+            "pre-norm with the norm behind the layer", _both(lambda x, f, norm: x + norm(f(x)), None),
+            "In pre-norm the layer *reads* the norm of the stream: x + f(norm(x)). Yours normalises what it writes.",
         ),
     ],
 )  # fmt: skip

@@ -116,6 +116,22 @@ masked_lm_objective = Check(
             "All comparisons are <: a chance of exactly 0.15 is not picked.",
         ),
         Misconception(
+            "a chance of exactly 0.12 masked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c <= 0.12)),
+            "Masked is < 0.12. At exactly 0.12 the token becomes `other`.",
+        ),
+        Misconception(
+            "a chance of exactly 0.135 replaced", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=r & (c <= 0.135)),
+            "From 0.135 on the token stays: at exactly 0.135 too.",
+        ),
+        Misconception(
+            "a chance of exactly 0.15 picked", lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15)),
+            "Picked is < 0.15: exactly 0.15 is not.",
+        ),
+        Misconception(
+            "padding changed in the inputs", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12, replaced=c < 0.135),
+            "Your targets leave padding out, your inputs don't: it is masked and replaced like words. Only real tokens are picked.",
+        ),
+        Misconception(
             "inputs unchanged", lambda t, r, c, o, m: (t, t.masked_fill(~_asked(r, c), -100)),
             "The answer stands in the input. Hide it.",
         ),

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.driving import choice
 
 from .. import positions as reference
@@ -21,6 +21,10 @@ def _digits(n, d, order=1, start=0):
     return table.float().flip(1) if order < 0 else table.float()
 
 
+def _as_long_as_it_takes(n, d):
+    return torch.tensor([[float(digit) for digit in reversed(format(t, f"0{d}b"))] for t in range(n)])
+
+
 binary_positions = Check(
     reference=reference.binary_positions,
     cases=[
@@ -28,6 +32,7 @@ binary_positions = Check(
         given("n = 5, d = 4", 5, 4),
         given("n = 11, d = 2: more positions than codes", 11, 2),
         given("n = 3, d = 7", 3, 7),
+        given("n = 300, d = 9: more positions than a byte counts", 300, 9),
     ],
     misconceptions=[
         Misconception(
@@ -61,6 +66,19 @@ binary_positions = Check(
         Misconception(
             "t mod 2^i", lambda n, d: (torch.arange(n)[:, None] % 2 ** torch.arange(d)).float(),
             "t mod 2^i keeps the last i digits as a number. You want digit i alone: shift first, then take the remainder by 2.",
+        ),
+        Misconception(
+            "a division that keeps its fraction", lambda n, d: (torch.arange(n)[:, None] / 2 ** torch.arange(d)) % 2,
+            "3/2 is 1.5, and no digit. Drop the fraction before you take the remainder: `//`, not `/`.",
+        ),
+        Misconception(
+            "digits that are not cut at d", _as_long_as_it_takes,
+            "A position with more than d digits makes a longer row. Keep the last d digits of each.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "a counter of eight bits", lambda n, d: _digits(256, d).repeat(n // 256 + 1, 1)[:n],
+            "uint8 counts to 255 and begins again at 0. A position may be larger than that: count in int64.",
         ),
     ],
 )  # fmt: skip
@@ -234,6 +252,18 @@ shift_is_rotation = Check(
             "frequencies base^(−i/d)", lambda k, d, base: _blocks(k, d, base**0.5, lambda c, s: [c, -s, s, c]),
             "Pair i has the frequency base^(−2i/d), as in the table of positions.",
         ),
+        Misconception(
+            "steps back not taken", lambda k, d, base: _blocks(max(k, 0), d, base, lambda c, s: [c, -s, s, c]),
+            "k may be negative, and `range(k)` is empty then. A shift by −3 turns every pair by −3 θ_i.",
+        ),
+        Misconception(
+            "steps back taken forwards", lambda k, d, base: _blocks(abs(k), d, base, lambda c, s: [c, -s, s, c]),
+            "The sign of k says which way to turn: M(−3) undoes M(3).",
+        ),
+        Misconception(
+            "the last frequency exactly 1/base", lambda k, d, base: _blocks(k, d, base ** (d / max(d - 2, 1)), lambda c, s: [c, -s, s, c]),
+            "The exponents are 0, 2/d, 4/d, …, and stop at 1 − 2/d: those of the table of positions.",
+        ),
     ],
 )  # fmt: skip
 
@@ -287,6 +317,23 @@ def _along_the_heads(x, positions, base):
     return _turned(x, torch.arange(x.shape[1])[:, None], base)
 
 
+def _from_the_first_at_zero(x, positions, base):
+    return _turned(x, positions - positions[..., :1], base)
+
+
+def _second_from_the_turned_first(x, positions, base):
+    turned, d = _turned(x, positions, base), x.shape[-1]
+    angles = positions[..., None] * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    first = turned[..., 0::2]
+    second = first * angles.sin().to(x.dtype) + x[..., 1::2] * angles.cos().to(x.dtype)
+    return torch.stack([first, second], dim=-1).flatten(-2)
+
+
+def _one_list_of_positions(x, positions, base):
+    torch.outer(positions.double(), torch.ones(x.shape[-1] // 2))  # takes vectors alone
+    return _turned(x, positions, base)
+
+
 def turned_rows(
     label: str, batch: tuple[int, ...], where: list | Tensor, d: int, base=10_000.0, dtype=torch.float32, **limits
 ) -> Case:
@@ -297,6 +344,9 @@ def turned_rows(
 
     return given(label, Drawn(draw), where, base, **limits)
 
+
+KEEPS_DTYPE = "the dtype of x is kept"
+DTYPE_LOST = "The output has another dtype than x."
 
 rotary_embedding = Check(
     reference=reference.rotary_embedding,
@@ -309,6 +359,8 @@ rotary_embedding = Check(
         turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
         turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
+    within={torch.float64: (1e-5, 1e-6)},  # angles in float32 are as good
+    properties=[Property(KEEPS_DTYPE, lambda output, x, *_: output.dtype == x.dtype, DTYPE_LOST)],
     misconceptions=[
         Misconception(
             "pairs of feature i and i + d/2", _by_halves,
@@ -371,6 +423,24 @@ rotary_embedding = Check(
             "only the first half of the features turned",
             lambda x, positions, base: torch.cat([_turned(x, positions, base)[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]], dim=-1),
             "All d/2 pairs turn, the last ones slowly.",
+        ),
+        Misconception(
+            "the first position taken off all", _from_the_first_at_zero,
+            "Distances stay right, so scores look fine. But a new token that comes alone is then never turned: its position is its distance from itself.",
+        ),
+        Misconception(
+            "the second feature computed from the turned first", _second_from_the_turned_first,
+            "Both features of a pair are computed from the *old* two. If you write the first one back before you compute the second, its old value is gone.",
+        ),
+        Misconception(
+            "positions taken for a single list", _one_list_of_positions,
+            "`torch.outer` takes two vectors. Positions may have batch axes, (…, n): multiply `positions[..., None]` and the frequencies.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "always float32", lambda x, positions, base: _turned(x, positions, base).float(),
+            "`torch.zeros(shape)` makes float32 whatever x is. `torch.empty_like(x)`, or `dtype=x.dtype`, keeps the dtype of x.",
+            lambda seen: seen.output.dtype == torch.float32 != seen.args[0].dtype,
         ),
     ],
 )  # fmt: skip

@@ -74,6 +74,20 @@ def _without_crossing(logits, temperature, top_k, top_p):
     return torch.zeros_like(p).scatter(-1, order, p)
 
 
+def _first_kept_without_crossing(logits, temperature, top_k, top_p):
+    if temperature == 0 or top_p is None:
+        return reference.next_token_probabilities(logits, temperature, top_k)
+    p, order = reference.next_token_probabilities(logits, temperature, top_k).sort(dim=-1, descending=True)
+    p = p * ((p.cumsum(-1) <= top_p) | (torch.arange(p.shape[-1]) == 0))
+    return torch.zeros_like(p).scatter(-1, order, p / p.sum(-1, keepdim=True))
+
+
+def _one_winner(logits, temperature, top_k, top_p):
+    if temperature:
+        return reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    return (torch.arange(logits.numel()) == logits.argmax()).view(logits.shape).to(logits.dtype)
+
+
 def _unsorted(logits, temperature, top_k, top_p):
     if temperature == 0 or top_p is None:
         return reference.next_token_probabilities(logits, temperature, top_k)
@@ -176,6 +190,14 @@ _next = Check(
             "`cumsum <= top_p` drops the token with which the sum reaches top_p; if the first one is that likely, nothing at all is left. A token stays if those *before* it hold less than top_p.",
         ),
         Misconception(
+            "top-p stops before the token that crosses the line", _first_kept_without_crossing,
+            "The first token stays, but the one with which the sum reaches top_p is dropped, so less than top_p is held. A token stays if those *before* it hold less than top_p.",
+        ),
+        Misconception(
+            "one winner for the whole batch", _one_winner,
+            "`argmax()` without an axis finds one place among all rows. Each row has its own likeliest token: `argmax(dim=-1)`.",
+        ),
+        Misconception(
             "top-p without sorting", _unsorted,
             "The sum runs over the tokens from likely to unlikely, not in the order of the vocabulary.",
         ),
@@ -238,10 +260,11 @@ def random_riddle(label: str, v: int, b: int, p: int, n: int, context: int) -> C
     return given(label, table, Drawn(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
 
 
-def _loop(model, prompt, n, context, choose, *, window=None, logits=None, start=None, returns=None, pick=None):
+def _loop(model, prompt, n, context, choose, *, window=None, logits=None, keep=None, returns=None, pick=None):
     """A right loop with one thing changed."""
-    tokens = start(prompt) if start else prompt
+    tokens = prompt
     for _ in range(n):
+        tokens = keep(tokens, context) if keep else tokens
         read = window(tokens, context) if window else tokens[:, -context:]
         out = model(read)
         last = logits(out) if logits else out[:, -1]
@@ -284,6 +307,10 @@ _write = Check(
             "the prompt left out after the first token",
             lambda *inputs: _loop(*inputs, window=lambda tokens, context, p=inputs[1].shape[1]: tokens[:, p:][:, -context:] if tokens.shape[1] > p else tokens[:, -context:]),
             "The text is the prompt and all that was written since.",
+        ),
+        Misconception(
+            "the text cut for good", lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:]),
+            "Cut what the model *reads*, and keep the whole text: once it is cut itself, the new tokens no longer begin at index p.",
         ),
         Misconception(
             "the text never grows", _never_grows,

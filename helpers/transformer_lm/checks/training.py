@@ -1,6 +1,8 @@
 """Checks of training: the loss of the next token, the learning rate over time, and the loop."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +10,8 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.driving import call
+from helpers.engine.slips import in_single_precision
 
 from .. import training as reference
 
@@ -58,10 +62,16 @@ def _mean_of_means(logits, tokens, lengths):
     return ((losses * real).sum(1) / real.sum(1)).mean()
 
 
+def _zero_as_padding(logits, tokens, lengths):
+    """Padding is written as 0, and then all that is 0 is left out: real tokens with the number 0 too."""
+    targets = tokens[:, 1:].masked_fill(~_real(tokens, lengths), 0)
+    return _pairs(logits, tokens)[targets != 0].mean()
+
+
 next_token_loss = Check(
     reference=reference.next_token_loss,
     cases=[
-        padded_texts("lengths 4, 2, 6 of n = 6", 6, 9, 4, 2, 6),
+        padded_texts("lengths 4, 2, 5 of n = 7", 7, 9, 4, 2, 5),
         padded_texts("no padding, n = 5", 5, 7, 5, 5),
         padded_texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
         padded_texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
@@ -125,6 +135,19 @@ next_token_loss = Check(
             "perplexity", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].mean().exp(),
             "exp(loss) is the perplexity. Return the loss itself.",
         ),
+        Misconception(
+            "the logarithm of a softmax", lambda logits, tokens, lengths: -logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].log().mean(),
+            "Where the scores lie far apart a probability is rounded to 0, and its logarithm is −∞. `log_softmax` (or `F.cross_entropy`) never makes the probability.",
+        ),
+        Misconception(
+            "token 0 taken for padding", _zero_as_padding,
+            "Padding is told by `lengths` alone. A real token may have the number 0, like any other.",
+        ),
+        Misconception(
+            "the length of the batch for all texts", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths.max().expand_as(lengths))].mean(),
+            "Each text has a length of its own: compare positions with `lengths[:, None]`.",
+        ),
+        in_single_precision(reference.next_token_loss),
     ],
 )  # fmt: skip
 
@@ -149,7 +172,10 @@ def rate_at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, 
 
 learning_rate = Check(
     reference=reference.learning_rate,
-    cases=[rate_at(0), rate_at(4), rate_at(9), rate_at(10), rate_at(37), rate_at(55), rate_at(99), rate_at(0, 30, 0), rate_at(17, 30, 0), rate_at(5, 50, 20, 0.3, 0.0), rate_at(48, 50, 20, 0.3, 0.0)],
+    cases=[
+        *(rate_at(step) for step in (0, 4, 9, 10, 37, 55, 99)), rate_at(0, 30, 0), rate_at(17, 30, 0), rate_at(5, 50, 20, 0.3, 0.0),
+        rate_at(48, 50, 20, 0.3, 0.0), rate_at(3, 6, 6),
+    ],
     within=(1e-6, 1e-12),
     misconceptions=[
         Misconception(
@@ -199,18 +225,43 @@ learning_rate = Check(
             "the sign of the cosine turned", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(1 - p, peak, floor)),
             "Yours rises from floor to peak.",
         ),
+        Misconception(
+            "the warm-up is one step too long", lambda step, steps, warm_up, peak, floor: (
+                peak * (step + 1) / warm_up if step <= warm_up else _cosine((step - warm_up) / (steps - warm_up), peak, floor)),
+            "Step W is the first of the cosine: the warm-up has the steps *below* W. With ≤ it goes beyond the peak, and W = 0 divides by zero.",
+            raises="ZeroDivisionError",
+        ),
+        Misconception(
+            "the decay computed in the warm-up too", lambda step, steps, warm_up, peak, floor: (
+                _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, floor)) + 0 * (1 / (steps - warm_up))),
+            "p is needed after the warm-up alone. Where all steps are warm-up, S − W is 0: compute it behind the `if`.",
+            raises="ZeroDivisionError",
+        ),
+        Misconception(
+            "the floor reached at the last step",
+            lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine((step - warm_up) / max(1, steps - warm_up - 1), peak, floor)),
+            "p is divided by S − W, so the last step still lies a little above the floor. (Divided by S − W − 1 it ends exactly there.)",
+        ),
+        Misconception(
+            "the peak one step after the warm-up", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: peak * (s + 1) / (warm_up + 1)),
+            "The warm-up has W equal parts, and its last step, W − 1, has the peak.",
+        ),
     ],
 )  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------------- loop
 
 
-def lessons(label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1) -> Case:
-    """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long."""
+def lessons(
+    label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1, spare: int = 0, watched: bool = False
+) -> Case:
+    """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long.
+
+    spare: batches that have no rate, and so no step. watched: whether `watch` is given."""
 
     def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
         found = []
-        for step in range(count):
+        for step in range(count + spare):
             inputs = torch.randint(11, (6, 7), generator=generator)
             targets = (3 * inputs + 1) % 11 if step % 5 else torch.randint(11, (6, 7), generator=generator)
             padding = torch.arange(7) >= torch.randint(3, 8, (6, 1), generator=generator)
@@ -218,30 +269,34 @@ def lessons(label: str, count: int, weight_decay: float, clip: float, peak: floa
         return found
 
     rates = [peak * min(1.0, (step + 1) / 4) * (1 - 0.9 * step / count) for step in range(count)]
-    return given(label, Drawn(batches), rates, weight_decay, clip)
+    return given(label, Drawn(batches), rates, weight_decay, clip, watched)
 
 
-def _loop(batches, rates, weight_decay, clip, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
-          rate=None, after=False, batch=None, betas=(0.9, 0.95), reduction="mean"):  # fmt: skip
+def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
+          rate=None, after=False, batch=None, betas=(0.9, 0.95), loss_of=F.cross_entropy, late_zero=False, every=False):  # fmt: skip
     """A right loop with one thing changed."""
     model = reference.small_model()
     parameters = (groups or reference.parameter_groups)(model, weight_decay)
     stepper = (optimiser or torch.optim.AdamW)(parameters, lr=rates[0], **({} if betas is None else {"betas": betas}))
     losses = []
-    for step, (inputs, targets) in enumerate(batches):
+    for step, (inputs, targets) in enumerate(batches if every else batches[: len(rates)]):
         inputs, targets = batches[batch] if batch is not None else (inputs, targets)
         for group in stepper.param_groups:
             group["lr"] = rate(step) if rate else rates[step]
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction=reduction)
+        loss = loss_of(model(inputs).flatten(0, 1), targets.flatten())
         if zero:
             stepper.zero_grad()
         loss.backward()
         if clipping:
             clipping(model.parameters(), clip)
+        if late_zero:
+            stepper.zero_grad()
         stepper.step()
         if after:
             loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
         losses.append(loss.item())
+        if watch:
+            watch(step, losses[-1])
     return losses
 
 
@@ -266,17 +321,39 @@ def _norms_decay(model, weight_decay):
     return [{"params": rest, "weight_decay": weight_decay}, {"params": biases, "weight_decay": 0.0}]
 
 
-def _reached(losses, batches, rates, weight_decay, clip) -> bool:
+def drive_training(
+    answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool
+) -> tuple:
+    """The losses, and what `watch` was told of them, if there is one."""
+    told = []
+    watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
+    losses = call(answer, batches, rates, weight_decay, clip, None, watch)
+    return losses, told
+
+
+def _reached(output, batches, rates, *_) -> bool:
     """Only the longest run without much decay has a loss to reach."""
-    return len(rates) < 60 or sum(losses[-4:]) / 4 < 0.25
+    return len(rates) < 60 or sum(output[0][-4:]) / 4 < 0.25
+
+
+def _watched(change):
+    """Right, but `watch` is told something else: change(step, loss) gives what, or None for nothing."""
+
+    def train(batches, rates, weight_decay, clip, model=None, watch=None):
+        tell = lambda step, loss: change(step, loss) and watch(*change(step, loss))
+        return _loop(batches, rates, weight_decay, clip, model, watch and tell)
+
+    return train
 
 
 train = Check(
     reference=reference.train,
+    drive=drive_training,
     cases=[
-        lessons("6 steps", 6, 0.0, 100.0),
+        lessons("6 steps, and 3 batches more than rates", 6, 0.0, 100.0, spare=3),
         lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
         lessons("15 steps, short gradients", 15, 0.1, 0.2),
+        lessons("5 steps that are watched", 5, 0.1, 1.0, watched=True),
         lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
     ],
     properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats.")],
@@ -291,7 +368,7 @@ train = Check(
             "Decay pulls numbers towards 0, and a gain belongs near 1. Give the optimiser two groups: matrices with decay, vectors (gains, biases) without.",
         ),
         Misconception(
-            "no weight decay", lambda batches, rates, weight_decay, clip: _loop(batches, rates, 0.0, clip),
+            "no weight decay", lambda batches, rates, weight_decay, *more: _loop(batches, rates, 0.0, *more),
             "`weight_decay` is never used. Matrices decay.",
         ),
         Misconception(
@@ -332,11 +409,11 @@ train = Check(
             "The length is that of all gradients together, so that the direction of the step stays.",
         ),
         Misconception(
-            "a constant rate", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[0]),
+            "a constant rate", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[0]),
             "Every step has a rate of its own. Set `group[\"lr\"]` of every parameter group before `step`.",
         ),
         Misconception(
-            "the rate of the step before", lambda batches, rates, weight_decay, clip: _loop(batches, rates, weight_decay, clip, rate=lambda step: rates[max(0, step - 1)]),
+            "the rate of the step before", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[max(0, step - 1)]),
             "The rate is set after `step`, so each step is taken with the rate of the one before.",
         ),
         Misconception(
@@ -348,8 +425,45 @@ train = Check(
             "Every step takes the next batch.",
         ),
         Misconception(
-            "the sum over positions instead of the mean", lambda *inputs: _loop(*inputs, reduction="sum"),
+            "the sum over positions instead of the mean", lambda *inputs: _loop(*inputs, loss_of=partial(F.cross_entropy, reduction="sum")),
             "The loss is a mean over the positions that count.",
+        ),
+        Misconception(
+            "targets of −100 counted in the mean", lambda *inputs: _loop(*inputs, loss_of=lambda logits, targets: F.cross_entropy(logits, targets, reduction="none").mean()),
+            "Where the target is −100 nothing is asked: it adds 0 to the sum, and must not count in the number that you divide by.",
+        ),
+        Misconception(
+            "−100 replaced by token 0", lambda *inputs: _loop(*inputs, loss_of=lambda logits, targets: F.cross_entropy(logits, targets.clamp(min=0))),
+            "Where the target is −100 nothing is asked. Token 0 is a word like any other: leave those places out instead.",
+        ),
+        Misconception(
+            "clipped at 1, whatever `clip` is", lambda *inputs: _loop(*inputs, clipping=lambda parameters, _: nn.utils.clip_grad_norm_(parameters, 1.0)),
+            "The length to which gradients are shortened is the argument `clip`.",
+        ),
+        Misconception(
+            "a weight decay of 0.1, whatever is asked for", lambda batches, rates, weight_decay, *more: _loop(batches, rates, 0.1, *more),
+            "0.1 is the default alone. Use the argument `weight_decay`.",
+        ),
+        Misconception(
+            "the rate set after the step, AdamW's own for the first", lambda batches, rates, *more: _loop(
+                batches, rates, *more, rate=lambda step: rates[step - 1] if step else 1e-3),
+            "Set the rate *before* `step`. Yours is taken by the step after, and the first one has AdamW's default, 0.001.",
+        ),
+        Misconception(
+            "gradients cleared before the step", lambda *inputs: _loop(*inputs, late_zero=True),
+            "`zero_grad` stands between `backward` and `step`: what was computed is thrown away, and nothing moves. Clear the gradients before `backward`.",
+        ),
+        Misconception(
+            "`watch` is never called", _watched(lambda step, loss: None),
+            "Where `watch` is given, it wants to be told of every step: `watch(step, loss)`. The curve below is drawn by it.",
+        ),
+        Misconception(
+            "`watch` is told steps from 1", _watched(lambda step, loss: (step + 1, loss)), "The steps are numbered 0, 1, 2, …, as rates and losses are.",
+        ),
+        Misconception(
+            "a step for every batch", lambda *inputs: _loop(*inputs, every=True),
+            "There are as many steps as rates, and `batches` may hold more (or never end). Take one for each rate: `zip(rates, batches)`.",
+            raises="IndexError",
         ),
     ],
 )  # fmt: skip

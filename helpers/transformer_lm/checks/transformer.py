@@ -19,8 +19,10 @@ __all__ = ["DecoderLM", "what_is_trained"]
 # -------------------------------------------------------------------------------------------------- logits, given weights
 
 
-def drive_lm(cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor) -> tuple[Tensor, int]:
-    """The logits of a model with these weights, and how many numbers it would train."""
+def drive_lm(
+    cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
+) -> tuple[Tensor, int, str]:
+    """The logits of a model with these weights, how many numbers it would train, and where its embedding begins."""
     model = call(cls, *sizes, rotary_embedding)
     wide = weights["embedding.weight"].dtype == torch.float64
     if wide:
@@ -32,7 +34,13 @@ def drive_lm(cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], 
     call(model.load_state_dict, weights | _other_heads(model, weights), False)
     call(model.eval)
     logits = call(model, tokens)
-    return logits, sum(parameter.numel() for parameter in list(call(model.parameters)))
+    return logits, sum(parameter.numel() for parameter in list(call(model.parameters))), _begins(names)
+
+
+def _begins(weights: dict[str, Tensor]) -> str:
+    """Whether a new model's table has a row that is no word's: `padding_idx` starts it at 0, and keeps it from being trained."""
+    empty = [row for row, numbers in enumerate(weights["embedding.weight"]) if not numbers.any()]
+    return f"row {empty[0]} of a new embedding is all zeros" if empty else "every row of a new embedding is a word's"
 
 
 def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -47,13 +55,13 @@ def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int) -> Case:
+def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int, dtype=torch.float32) -> Case:
     def weights(generator: Generator) -> dict[str, Tensor]:
         with torch.device("meta"):
             shapes = reference.DecoderLM(reference.Config(v, d, h, h, layers)).state_dict()
         drawn = {}
         for name, value in shapes.items():
-            numbers = torch.randn(value.shape, generator=generator)
+            numbers = torch.randn(value.shape, generator=generator, dtype=dtype)
             drawn[name] = numbers / math.sqrt(d) if value.dim() == 2 else numbers / 2 + name.endswith("weight")
         return drawn
 
@@ -212,6 +220,40 @@ class BlocksAdded(_LM):
         return x
 
 
+class PaddingIndex(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.embedding = nn.Embedding(vocabulary, d, padding_idx=0)
+
+
+class MaxNorm(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.embedding = nn.Embedding(vocabulary, d, max_norm=1.0)
+
+
+class ScaledByRootOfTheVocabulary(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) * math.sqrt(self.embedding.weight.shape[0])
+
+
+class NormAfterEveryBlock(_LM):
+    def through(self, x):
+        for block in self.blocks[:-1]:
+            x = self.norm(block(x))
+        return self.blocks[-1](x)
+
+
+class NormTwice(_LM):
+    def through(self, x):
+        return self.norm(super().through(x))
+
+
+class Squeezed(_LM):
+    def forward(self, tokens):
+        return super().forward(tokens).squeeze()
+
+
 class _PostNorm(_Block):
     def forward(self, x):
         x = self.norm_1(x + self.attention(x))
@@ -246,6 +288,47 @@ class _OneNorm(_Block):
         return x + self.mlp(self.norm_1(x))
 
 
+class _NormTwice(_Block):
+    """`norm_2` is another name of `norm_1`."""
+
+    def __init__(self, d, h, rotate):
+        super().__init__(d, h, rotate)
+        self.norm_2 = self.norm_1
+
+
+class BlocksWithANormOfTwoNames(_LM):
+    block = _NormTwice
+
+
+class _MLPFirst(_Block):
+    def forward(self, x):
+        x = x + self.mlp(self.norm_2(x))
+        return x + self.attention(self.norm_1(x))
+
+
+class BlocksWithTheMLPFirst(_LM):
+    block = _MLPFirst
+
+
+class _SideBySide(_Block):
+    def forward(self, x):
+        return x + self.attention(self.norm_1(x)) + self.mlp(self.norm_2(x))
+
+
+class BlocksSideBySide(_LM):
+    block = _SideBySide
+
+
+class _NormsSwapped(_Block):
+    def forward(self, x):
+        x = x + self.attention(self.norm_2(x))
+        return x + self.mlp(self.norm_1(x))
+
+
+class BlocksWithNormsSwapped(_LM):
+    block = _NormsSwapped
+
+
 class BlocksWithOneNorm(_LM):
     block = _OneNorm
 
@@ -267,8 +350,9 @@ _model = Check(
         random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
         random_model("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
         random_model("1 layer, 1 head, d = 6, b = 1, n = 4", 9, 6, 1, 1, 1, 4),
+        random_model("1 layer, 2 heads, d = 4, b = 2, n = 3, in float64", 7, 4, 2, 1, 2, 3, dtype=torch.float64),
     ],
-    within=(1e-3, 1e-4),
+    within={torch.float32: (1e-3, 1e-4)},
     misconceptions=[
         Misconception(
             "an untied head", UntiedHead,
@@ -326,6 +410,38 @@ _model = Check(
             "blocks without residuals", BlocksWithoutResiduals,
             "Each layer's output is added to the stream: x + attention(…), x + mlp(…).",
         ),
+        Misconception(
+            "a row that is never trained (`padding_idx`)", PaddingIndex,
+            "`padding_idx=0` starts the row of token 0 at zero, and keeps gradients from it. Here token 0 is a word like any other.",
+            lambda seen: "all zeros" in seen.output[2],
+        ),
+        Misconception(
+            "rows cut to length 1 (`max_norm`)", MaxNorm,
+            "`max_norm=1` shortens the rows in every call, whatever training has made of them. Length about 1 is how they *begin*.",
+        ),
+        Misconception(
+            "scaled by the root of the vocabulary", ScaledByRootOfTheVocabulary,
+            "`embedding.weight` is (vocabulary, d). The factor is the root of its *width*, √d.",
+        ),
+        Misconception(
+            "the last norm after every block", NormAfterEveryBlock,
+            "`norm` stands once, after the last block. Between the blocks nothing touches the stream.",
+        ),
+        Misconception("the last norm taken twice", NormTwice, "`norm` stands once, between the last block and the head."),
+        Misconception(
+            "axes of size 1 squeezed away", Squeezed,
+            "`squeeze()` takes away every axis of size 1: that of a batch of one too. The logits are (b, n, v), always.",
+        ),
+        Misconception(
+            "one norm under two names", BlocksWithANormOfTwoNames,
+            "`norm_1` and `norm_2` are one module: weights that are loaded into one are those of the other. Make two.",
+        ),
+        Misconception("the MLP before attention", BlocksWithTheMLPFirst, "First x + attention(norm_1(x)), then x + mlp(norm_2(x))."),
+        Misconception(
+            "attention and MLP side by side", BlocksSideBySide,
+            "Some models do that (GPT-J). Here the MLP reads what attention has written: two lines, x = x + …, one after the other.",
+        ),
+        Misconception("the two norms of a block swapped", BlocksWithNormsSwapped, "`norm_1` belongs to attention, `norm_2` to the MLP."),
         Misconception("blocks without the MLP", BlocksWithoutMLP, "After attention comes x + mlp(norm_2(x))."),
         Misconception("one norm for both layers of a block", BlocksWithOneNorm, "The MLP reads through norm_2."),
         Misconception(
@@ -387,6 +503,18 @@ _parameters = Check(
         Misconception(
             "biases of the MLP forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=4),
             "With biases, the MLP has 4d + d more.",
+        ),
+        Misconception(
+            "both biases of the MLP of size d", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=6),
+            "The MLP is 4d wide inside, and so is its first bias: 4d + d.",
+        ),
+        Misconception(
+            "norms with a bias only where `bias` says so", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, gains=1 + bias),
+            "`bias` speaks of the matrices. A LayerNorm has gain and bias, always.",
+        ),
+        Misconception(
+            "a head that has a bias", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias) + bias * v,
+            "The head is the embedding's matrix and nothing else.",
         ),
         Misconception(
             "learned positions forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, 0, bias),

@@ -1,0 +1,36 @@
+"""Of unit 06."""
+
+import re
+
+ONE_RATE = "all dropouts of a layer have the same rate"
+
+SPREAD = "a size 1 in place of the queries is spread over all of them"
+ITSELF = {re.compile(r"memory=x, mask=encoder_padding_mask\) → "): "an attention without a memory reads x itself"}
+
+EncoderLayer = ITSELF
+DecoderLayer = {
+    re.compile(r"^\d → -?\d   in: .*self\.dropouts\["): ONE_RATE,
+    "hidden > 0 → hidden >= 0": "where it is 0 both give 0",
+}
+EncoderDecoder = {
+    **ITSELF,
+    re.compile(r"^sinusoidal_positions\(.*\)\.to\(x\) → "): "positions in float32 are added to float64 as they are",
+    re.compile(r"^real\[:, None, :\]\.(expand|repeat)\("): SPREAD,
+}
+train_reversal = {
+    re.compile(r"^target → written   in: return right / len"): "both have a row for each string",
+    re.compile(r"^torch\.manual_seed\(1\) → "): "any seed will do",
+    re.compile(r"^\d → \d   in: torch\.manual_seed"): "any seed will do",
+    re.compile(
+        r"^range\(layers\) → range\(layers \+ 1\)"
+    ): "a model with a layer more learns it as well, and the check asks what comes out",
+    re.compile(r"^d \*\* \(-0\.5\) → "): "embeddings that begin still smaller learn it as well",
+    "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "to turn a string round is its own inverse: the model learns the same",
+    re.compile(r"ignore_index=PAD\) → "): "the check's strings have no padding",
+    "model.train() → (nothing)": "a new model is in training mode",
+    re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
+    re.compile(
+        r"→ train_reversal = first_output_again"
+    ): "differs only where one trains twice with as many strings, and the check trains once",
+}
+enc_dec_cost = {re.compile(r"^product\("): "2·a·b·c doesn't depend on the order of the three"}
