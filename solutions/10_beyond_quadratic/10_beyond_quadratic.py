@@ -198,15 +198,15 @@ plots.hops(global_local_attention, n=64, w=4)
 # The global token hears of it in layer 1 and tells everybody in layer 2. All of it goes through one vector of width
 # $d$. The next section spreads that load.
 #
-# **BigBird** (Zaheer et al., 2020, section 2) has your window and your global tokens, and a third part: every token reads $r$ keys drawn at random. In a graph with random edges no
+# **BigBird** (Zaheer et al., 2020, section 2) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
 # two tokens are many steps apart, so news travels by many ways and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
-# pattern with about $n$ pairs does all that full attention does. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
+# pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
 # a standard assumption on complexity).
 #
 # ### 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
-# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $r$ keys, two layers take news
-# from at most $r \cdot r$ tokens. For all $n$ of them $r$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
+# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
+# of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
 # connects all tokens with about $3n$ pairs, but it reads $n$ keys itself.) The strided pattern of Sparse Transformers (Child et al., 2019, section 4.2; causal there) stays below three times
 # that cap. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
@@ -294,12 +294,12 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 
 # %% [markdown]
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
-# real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes BigBird's pattern as well: a table with the window, the global
-# keys and the random ones of each token.)
+# real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's
+# window, global and random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
 #
 # ### 10.4 A summary of the keys  ●○○ · 10 min · 2 points
 #
-# So far pairs were left out. Linformer (Wang et al., 2020) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
+# So far pairs were left out. Linformer (Wang et al., 2020, equation 7) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
 # sees them, and the values likewise. $E$ and $F$ are learned matrices of shape $r \times m$:
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
@@ -366,7 +366,7 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 #
 # What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace $e^{q \cdot k}$ by a product of *features*,
 # $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then nothing stands between, and matrix products may be bracketed as we like
-# (Katharopoulos et al., 2020):
+# (Katharopoulos et al., 2020, section 3.2):
 #
 # $$\big(\varphi(q)\,\varphi(k)^\top\big)\,v \;=\; \varphi(q)\,\big(\varphi(k)^\top v\big)$$
 
@@ -392,7 +392,7 @@ plots.brackets(n=10, d=3)
 # This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
 # Cumulative sums over the tokens count too, if the work stays $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
 #
-# **(c)** `chunked_linear_attention`, the middle way that is used in practice. Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
+# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022, section 3.2). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
 # the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts your calls
 # of PyTorch: about $n/c$ steps, not $n$. Fewer are fine, such as all chunks at once. $c$ may be larger than $n$.
 
@@ -528,7 +528,7 @@ plots.blurred_weights(n=12, d=16)
 #
 # $$S_t = \gamma_t\,S_{t-1} + k_t^\top v_t, \qquad \text{out}_t = q_t\,S_t$$
 #
-# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, another one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8). In **Mamba-2** (Dao & Gu, 2024,
+# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, another one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In **Mamba-2** (Dao & Gu, 2024,
 # section 5) the token chooses it, through a gate: "from here on it is another topic, forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state.
 # You write the form in the middle: one factor for each head and token.
 #

@@ -128,8 +128,7 @@ def by_rows(q, k, v, gamma) -> Tensor:
 
 
 def _in_both(to_form: Callable[[Callable], Callable]) -> list[Misconception]:
-    """Slips that can be made in either form. to_form: makes of a function of (q, k, v, γ) one of the
-    form's own arguments."""
+    """Slips that can be made in either form. to_form: makes of a function of (q, k, v, γ) one of the form's own arguments."""
     return [
         Misconception(name, to_form(function), hint)
         for name, function, hint in (
@@ -237,14 +236,6 @@ def _sums_anew(seen: Observation) -> bool:
     (n, d), d_v = q.shape[-2:], v.shape[-1]
     again = n * (n + 1) * d * d_v
     return not square_made(seen) and again <= seen.flops <= again + 4 * n * d * (d_v + 1)
-
-
-UNDERFLOWN = Misconception(
-    "quotients of products that underflow", lambda *args: args[2] * torch.nan,
-    "The product of a hundred factors of 0.001 is smaller than the smallest number that there is, and 0/0 is NaN. Add logarithms, subtract, "
-    "and take the exponential of the difference; or multiply only the factors between s and t.",
-    recognise=lambda seen: bool(torch.isnan(seen.output).any()),
-)  # fmt: skip
 
 
 recurrent_decayed_attention = Check(
@@ -436,11 +427,38 @@ def cut_off_too_late(q, k, v, gamma, c) -> Tensor:
     return _chunked(q, k, v, gamma, c, mask)
 
 
+def quotients_of_products(q, k, v, gamma, c) -> Tensor:
+    """0/0 for late tokens, where the product of all factors is smaller than any number."""
+
+    def mask(g):
+        products = g.cumprod(-1)
+        return (products[..., :, None] / products[..., None, :]).tril()
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def infinity_times_zero(q, k, v, gamma, c) -> Tensor:
+    """NaN for early tokens, where the exponential of what is to be cut off is infinite."""
+
+    def mask(g):
+        total = g.log().cumsum(-1)
+        return (total[..., :, None] - total[..., None, :]).exp() * _all(g)
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def _nan_in(row: int, not_in: int) -> Callable:
+    def shown(seen: Observation) -> bool:
+        return bool(seen.output[..., row, :].isnan().any() and not seen.output[..., not_in, :].isnan().any())
+
+    return shown
+
+
 def past_anew_at_every_chunk(q, k, v, gamma, c) -> Tensor:
     outputs = []
     for start in range(0, q.shape[-2], c):
-        q_c, k_c, v_c, g_c = q[..., start : start + c, :], k[..., start : start + c, :], v[..., start : start + c, :], gamma[..., start : start + c]  # fmt: skip
-        state = 0
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        g_c, state = gamma[..., start : start + c], 0
         if start:
             total = gamma[..., :start].log().cumsum(-1)
             left = (total[..., -1:] - total).exp()[..., None]
@@ -599,7 +617,18 @@ chunked_decayed_attention = Check(
             "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
             raises="RuntimeError",
         ),
-        UNDERFLOWN,
+        Misconception(
+            "quotients of products that underflow", quotients_of_products,
+            "The product of 130 factors of 0.001 is smaller than the smallest number that there is, and 0/0 is NaN. Add logarithms, subtract, "
+            "and take the exponential of the difference; or multiply only the factors between s and t.",
+            _nan_in(row=-1, not_in=0),
+        ),
+        Misconception(
+            "infinity times 0", infinity_times_zero,
+            "For later tokens the difference of the logarithms is large and positive, and its exponential infinite. ∞ · 0 is NaN: a triangle of "
+            "zeros doesn't cut it off. Set those differences to −∞ first, then take the exponential.",
+            _nan_in(row=0, not_in=-1),
+        ),
         *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
         in_single_precision(reference.chunked_decayed_attention),
         written_for_one_batch_axis(reference.chunked_decayed_attention),

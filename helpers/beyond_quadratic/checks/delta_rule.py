@@ -8,6 +8,8 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from ..delta_rule import delta_rule as reference
@@ -131,6 +133,21 @@ def all_at_once(q, k, v, beta) -> Tensor:
     return (q @ k.mT).tril() @ _written_values(k, v, beta)
 
 
+def _longer(eps: float) -> tuple[Callable, Callable]:
+    """Keys divided by a length to which a number was added, outside of the root or inside."""
+    return (
+        lambda k: k / (k.norm(dim=-1, keepdim=True) + eps),
+        lambda k: k / (k.square().sum(-1, keepdim=True) + eps).sqrt(),
+    )
+
+
+def _number_added(seen: Observation) -> bool:
+    """A mark: the output is that of keys with one of the usual small numbers in their length."""
+    q, k, v, beta = seen.args
+    forms = (form for eps in (1e-5, 1e-6, 1e-7, 1e-8) for form in _longer(eps))
+    return any(agree(seen.output, walk(q, form(k), v, beta, _delta), tolerance(seen.args)) for form in forms)
+
+
 def state_of_d_by_d(q, k, v, beta) -> Tensor:
     state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
     return v[..., :1, :] - k[..., :1, :] @ state
@@ -216,6 +233,12 @@ delta_rule = Check(
         Misconception(
             "values normalised", lambda q, k, v, beta: walk(q, _unit(k), _unit(v), beta, _delta),
             "The values are what is stored: they keep their length. The keys lose theirs.",
+        ),
+        Misconception(
+            "a small number added to the length", by_keys(_longer(1e-6)[0]),
+            "No key is zero here, so the length needs no help, and with it the keys are a little too short: the check works in float64 too, and "
+            "sees it. (`F.normalize` takes the larger of length and 10⁻¹² instead, and that is right.)",
+            _number_added,
         ),
         Misconception(
             "keys divided by the square of their length", by_keys(lambda k: k / (k * k).sum(-1, keepdim=True)),
