@@ -663,7 +663,7 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # $k_t \leftarrow k_t / |k_t|$. That is part of your function. No key is zero. Queries and values stay as they are, and there is no $\varphi$ and no normaliser.
 #
 # **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta rule with $\beta = 1$: the table holds 10, the difference is 30, and
-# $10 + 30 = 40$. With $\beta = ½$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
+# $10 + 30 = 40$. With $\beta = \tfrac12$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
 #
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
 # $\beta = 1$?
