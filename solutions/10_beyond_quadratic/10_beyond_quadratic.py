@@ -28,7 +28,7 @@
 # use float64). Scores may be large. All functions of PyTorch may be used.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
-# correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens.
+# correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -606,8 +606,8 @@ def chunked_decayed_attention(
 # </details>
 # <details><summary>Hint 3 for (b): the four places</summary>
 #
-# In a chunk of tokens 1 … c: the score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$; token t finds $\gamma_1 \cdots \gamma_t$ of the old state; when the chunk is over, $\gamma_1 \cdots \gamma_c$ of it are left,
-# and $\gamma_{s+1} \cdots \gamma_c$ of key s. Which rows of the mask have you seen here?
+# Number the chunk's tokens 0 … c − 1. The score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$. Token t finds $\gamma_0 \cdots \gamma_t$ of the old state. When the chunk is over, $\gamma_0 \cdots \gamma_{c-1}$ of it are left,
+# and $\gamma_{s+1} \cdots \gamma_{c-1}$ of key s. Which rows of the mask have you seen here?
 # </details>
 # <details><summary>If the values are right and the gradients are NaN</summary>
 #
@@ -892,11 +892,11 @@ plots.cost_of_all({
 #
 # **Read more**
 #
-# - Tay et al., *Efficient Transformers: A Survey* (2022): all the kinds of 10.1 to 10.5, and many more, in one map.
-# - Katharopoulos et al., *Transformers are RNNs* (2020): linear attention, short and clear.
-# - Yang et al., *Gated Linear Attention Transformers with Hardware-Efficient Training* (2024a): gates, and how chunks run fast on a GPU.
-# - Dao & Gu, *Transformers are SSMs* (2024): why a decay mask and a recurrence are two views of one matrix; with 25 lines of code for the chunks.
-# - Yang et al., *Parallelizing Linear Transformers with the Delta Rule over Sequence Length* (2024b): the triangle of 10.7, and a table of all these recurrences side by side.
+# - Tay et al. (2022), *Efficient Transformers: A Survey*: all the kinds of 10.1 to 10.5, and many more, in one map.
+# - Katharopoulos et al. (2020), *Transformers are RNNs*: linear attention, short and clear.
+# - Schlag et al. (2021), *Linear Transformers Are Secretly Fast Weight Programmers*: the state as a table that is written and read, and when it is full (section 4.1).
+# - Dao & Gu (2024), *Transformers are SSMs*: why a mask of decays and a recurrence are two views of one matrix.
+# - Yang et al. (2024a), *Gated Linear Attention Transformers with Hardware-Efficient Training*, and Yang et al. (2024b), *Parallelizing Linear Transformers with the Delta Rule over Sequence Length*: how chunks run fast on a GPU.
 #
 # **Next:** you have come full circle. Unit 01 asked why a sequence must be read one token after another. Now you can say what it costs to avoid it, and choose. Where full
 # attention is the right choice, unit 09 makes it fast without changing a digit.
