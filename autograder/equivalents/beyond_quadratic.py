@@ -19,3 +19,7 @@ linear_attention = {
     "range(0, q.shape[-2], c) → range(0, q.shape[-2] + 1, c)": "an empty chunk at the end adds nothing",
     re.compile("^v → q   in: .*ones_like"): "one column of ones: queries and values have the same number of rows",
 }
+delta_rule = {
+    "q → k   in: state, outputs = (k.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), [])": "queries and keys have one dtype and one shape",
+    re.compile("torch.eye.* → .* - torch.eye"): "`unitriangular=True` takes the diagonal as 1 without looking",
+}

@@ -24,7 +24,7 @@
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
 # output is not enough here. A hidden $n \times n$ matrix is found. You have about three and a half hours, and 25 points to earn.
 #
-# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and compute in their dtype (the checks also
+# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
 # use float64). Scores may be large. All functions of PyTorch may be used.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a

@@ -8,9 +8,11 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import in_float64
 from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
@@ -60,6 +62,21 @@ def long_decaying_chunks(n: int, d: int, d_v: int, c: int, low: float = 0.6) -> 
     }
     label = f"n = {n}, c = {c}: counted, O(n d² + n c d), in float64"
     return decaying(label, n, d, d_v, c, low=low, dtype=torch.float64, limits=limits)
+
+
+IN_THEIR_DTYPE = Property(
+    "the dtype of the inputs", lambda output, q, *_: output.dtype == q.dtype,
+    "The numbers are right, but they come in another dtype than the inputs.",
+)  # fmt: skip
+
+
+def in_another_dtype(answer: Callable) -> Misconception:
+    """The right numbers, left in float64."""
+    return Misconception(
+        "the result in another dtype", lambda *args: answer(*tree_map(in_float64, args)),
+        "You may compute in float64, but turn the result back: `.to(v.dtype)`. A layer hands on what it is given.",
+        lambda seen: seen.output.dtype != seen.args[0].dtype,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------- slips of both functions
@@ -240,6 +257,7 @@ def _sums_anew(seen: Observation) -> bool:
 
 recurrent_decayed_attention = Check(
     reference=reference.recurrent_decayed_attention,
+    properties=[IN_THEIR_DTYPE],
     cases=[
         decaying("n = 5, d = 4, d_v = 3", 5, 4, 3),
         decaying("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
@@ -284,6 +302,7 @@ recurrent_decayed_attention = Check(
             raises="RuntimeError",
         ),
         *_in_both(lambda function: function),
+        in_another_dtype(reference.recurrent_decayed_attention),
         in_single_precision(reference.recurrent_decayed_attention),
         written_for_one_batch_axis(reference.recurrent_decayed_attention),
         written_without_a_batch(reference.recurrent_decayed_attention),
@@ -487,6 +506,7 @@ def backwards_in_chunks(q, k, v, gamma, c) -> Tensor:
 
 chunked_decayed_attention = Check(
     reference=reference.chunked_decayed_attention,
+    properties=[IN_THEIR_DTYPE],
     cases=[
         decaying("n = 8, c = 4", 8, 4, 3, 4),
         decaying("n = 11, c = 3, two batch axes, in float64", 11, 3, 5, 3, batch=(2, 3), dtype=torch.float64),
@@ -630,6 +650,7 @@ chunked_decayed_attention = Check(
             _nan_in(row=0, not_in=-1),
         ),
         *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
+        in_another_dtype(reference.chunked_decayed_attention),
         in_single_precision(reference.chunked_decayed_attention),
         written_for_one_batch_axis(reference.chunked_decayed_attention),
         written_without_a_batch(reference.chunked_decayed_attention),

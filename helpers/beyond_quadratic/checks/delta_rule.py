@@ -13,6 +13,7 @@ from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from ..delta_rule import delta_rule as reference
+from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype
 from .sparse import square_made
 
 __all__ = ["delta_rule"]
@@ -155,6 +156,7 @@ def state_of_d_by_d(q, k, v, beta) -> Tensor:
 
 delta_rule = Check(
     reference=reference,
+    properties=[IN_THEIR_DTYPE],
     cases=[
         written("n = 5, d = 4, d_v = 3", 5, 4, 3),
         written("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
@@ -324,6 +326,7 @@ delta_rule = Check(
             "The state holds a value of d_v numbers under each of d directions: it has the shape (…, d, d_v), and d_v need not be d.",
             raises="RuntimeError",
         ),
+        in_another_dtype(reference),
         in_single_precision(reference),
         written_for_one_batch_axis(reference),
         written_without_a_batch(reference),
