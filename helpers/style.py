@@ -31,13 +31,29 @@ def waits_for(*exercises: str) -> Callable:
     return decorate
 
 
+def show(described: str) -> None:
+    """Show the current figure. described: what it shows, in a sentence or two, for those who can't see it."""
+    if not plt.get_backend().lower().endswith("inline"):
+        plt.show()
+        return
+    from IPython.display import display  # there in every notebook, and needed nowhere else
+
+    figure = plt.gcf()
+    display(figure, metadata={"image/png": {"alt": described}})
+    plt.close(figure)
+
+
 def _sections(exercises: tuple[str, ...]) -> str:
     """The exercises by number and title of their sections: "exercise 3.13 (The zoo)"."""
-    index = json.loads(SECTIONS.read_text(encoding="utf-8"))
-    places = [index.get(name, ("", name)) for name in exercises]
-    words = [f"{number} ({title})" if number else f"`{title}`" for number, title in dict.fromkeys(map(tuple, places))]
+    words = list(dict.fromkeys(map(section, exercises)))
     listed = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     return f"exercise{'s' * (len(words) > 1)} {listed}"
+
+
+def section(exercise: str) -> str:
+    """Number and title of the section where an exercise stands: "3.13 (The zoo)"."""
+    number, title = json.loads(SECTIONS.read_text(encoding="utf-8")).get(exercise, ("", exercise))
+    return f"{number} ({title})" if number else f"`{title}`"
 
 
 def heatmap(

@@ -19,3 +19,13 @@ linear_attention = {
     "range(0, q.shape[-2], c) → range(0, q.shape[-2] + 1, c)": "an empty chunk at the end adds nothing",
     re.compile("^v → q   in: .*ones_like"): "one column of ones: queries and values have the same number of rows",
 }
+decayed_attention = {
+    "gap.shape[-2:] → gap.shape": "a triangle for each sequence, all the same",
+    re.compile(r"^(k|gamma).double\(\) → \1 "): "numbers of float32 are exact in float64, where the other factor is",
+    "reach < n → reach <= n": "a round more, in which nothing stands so many places before",
+    re.compile("^-1000000000.0 → -999999999.0"): "the exponential of both is 0",
+}
+delta_rule = {
+    "state, outputs = (k.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), [])": "queries and keys have one dtype and one shape",
+    re.compile("torch.eye.* → .* - torch.eye"): "`unitriangular=True` takes the diagonal as 1 without looking",
+}

@@ -2,6 +2,13 @@
 
 import torch
 
+from helpers.beyond_quadratic.checks.decayed_attention import (
+    decaying,
+    long_decaying,
+    long_decaying_chunks,
+    resets,
+)
+from helpers.beyond_quadratic.checks.delta_rule import few_keys, long_written, written
 from helpers.beyond_quadratic.checks.linear_attention import long_causal, long_chunks, long_sequences
 from helpers.beyond_quadratic.checks.sparse import listed_keys, long_global, long_local
 from helpers.engine.cases import sized
@@ -46,6 +53,31 @@ linear_attention = {
         long_chunks(601, 3, 4, 30),
     ],
 }
+decayed_attention = {
+    "recurrent_decayed_attention": [
+        decaying("n = 9, d = 2, d_v = 6, a batch axis", 9, 2, 6, batch=(4,)),
+        decaying("γ near 1, in float64", 11, 5, 3, low=0.999, dtype=torch.float64),
+        decaying("gradients, in float64", 6, 4, 3, dtype=torch.float64, limits={"gradient": True}),
+        decaying("large inputs", 5, 3, 4, scale=5.0, dtype=torch.float64),
+        long_decaying(250, 5, 4, low=0.9),
+    ],
+    "chunked_decayed_attention": [
+        decaying("n = 13, c = 5, a batch axis", 13, 4, 3, 5, batch=(3,)),
+        decaying("n = 6, c = 6, γ near 1, in float64", 6, 3, 2, 6, low=0.999, dtype=torch.float64),
+        decaying("n = 17, c = 7, γ near 0, in float64", 17, 2, 5, 7, low=1e-6, high=1e-2, dtype=torch.float64),
+        decaying("n = 15, c = 4, some wipe the state, in float64", 15, 5, 2, 4, gamma=resets, dtype=torch.float64),
+        decaying("n = 11, c = 4: gradients, in float64", 11, 3, 4, 4, dtype=torch.float64, limits={"gradient": True}),
+        long_decaying_chunks(601, 3, 4, 30, low=0.9),
+    ],
+}
+delta_rule = [
+    written("n = 9, d = 2, d_v = 6, a batch axis", 9, 2, 6, batch=(4,)),
+    written("short keys, in float64", 8, 5, 3, scale=0.05, dtype=torch.float64),
+    written("two keys, written seven times each", 14, 3, 2, keys=few_keys(14, 3, 2)),
+    written("β = 1, in float64", 7, 5, 4, low=1.0, dtype=torch.float64),
+    written("gradients, β near 1, in float64", 5, 4, 2, low=0.9, dtype=torch.float64, gradient=True),
+    long_written(250, 5, 4),
+]
 cost_of_all = {
     "local_flops": [sized(n=1000, d=8, w=10)],
     "global_local_flops": [sized(n=1000, d=8, w=10, g=7)],

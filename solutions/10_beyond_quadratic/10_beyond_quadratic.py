@@ -10,22 +10,25 @@
 # # 10 · Beyond quadratic
 #
 # Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100 000 tokens it costs
-# more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets.
+# more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets. The third
+# one ends in a memory of fixed size, and then the question is what such a memory should forget.
 #
 # **After this unit you can**
 # - compute attention in a band in $O(n\,w\,d)$, with global tokens where news has to travel far;
 # - build a pattern of $O(n\sqrt n)$ pairs that connects every two tokens in two layers;
 # - shorten the list of keys itself, and say when that loses little;
 # - write linear attention in three forms, at once, as a recurrence and in chunks, and see that it is an RNN;
+# - let its memory fade (RetNet, Mamba-2) or correct itself (DeltaNet), and say which of them can replace what it knows;
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
-# output is not enough here. A hidden $n \times n$ matrix is found. You have about two and a half hours, and 20 points to earn.
+# output is not enough here. A hidden $n \times n$ matrix is found. You have about three and a half hours, and 25 points to earn.
 #
-# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and compute in their dtype (the checks also
+# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
 # use float64). Scores may be large. All functions of PyTorch may be used.
 #
-# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries. In 10.3 a query has $c$ slots; in 10.5 a chunk has $c$ tokens.
+# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
+# correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -42,10 +45,10 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 10.1 A window  ●●○ · 25 min · 4 points
+# ### 10.1 A window  ●●○ · 25 min · 3 points
 #
 # Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$: $w$ neighbours to the
-# left, $w$ to the right, and itself. Drawn as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
+# left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
 #
 # You write the second picture of this row now, the third in 10.2 and the fourth in 10.3.
 
@@ -104,11 +107,11 @@ def local_attention(
 # What is in the slots beyond the ends, and what score does it have? A key of zeros has score 0, and $e^0 = 1$.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "local_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
-check.local_attention(local_attention, points=4)
+# %% nbgrader={"grade": true, "grade_id": "local_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.local_attention(local_attention, points=3)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import beyond_quadratic as hidden
-check.local_attention(local_attention, points=4, cases=hidden.local_attention)
+check.local_attention(local_attention, points=3, cases=hidden.local_attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -130,7 +133,7 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 #
 # In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers. The way out of
 # Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and all tokens read them. Any two tokens are then
-# two steps apart. A classification token is a natural choice.
+# two steps apart. A token that stands for the whole text, such as BERT's `[CLS]`, is a natural choice.
 #
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
 # too. It is one key, and gets one share. Any $g$ from 0 (a window alone) to $n$ (full attention) may come.
@@ -181,6 +184,11 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 
 # %% [markdown]
 # **See it.** One token is changed. Blue marks the tokens whose output has changed, layer after layer.
+#
+# <details><summary>Your prediction</summary>
+#
+# $2\,g\,n$, nearly: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
+# </details>
 
 # %%
 torch.manual_seed(0)
@@ -190,11 +198,17 @@ plots.hops(global_local_attention, n=64, w=4)
 # The global token hears of it in layer 1 and tells everybody in layer 2. All of it goes through one vector of width
 # $d$. The next section spreads that load.
 #
+# **BigBird** (Zaheer et al., 2020, section 2) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
+# two tokens are many steps apart, so news travels by many ways and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
+# pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
+# a standard assumption on complexity).
+#
 # ### 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
-# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. In two layers a token reaches
-# at most (keys it reads) × (keys those read) tokens. For $n$ tokens it must read at least $\sqrt n$. So $n\sqrt n$ pairs is the least possible, and
-# the strided pattern of Sparse Transformers (Child et al., 2019) needs less than three times as many. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
+# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
+# of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
+# connects all tokens with about $3n$ pairs, but it reads $n$ keys itself.) The strided pattern of Sparse Transformers (Child et al., 2019, section 4.2; causal there) stays below three times
+# that cap. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
 # - its **column**: all $j$ with $i - j$ divisible by $s$.
@@ -280,11 +294,12 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 
 # %% [markdown]
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
-# real kernels work on *blocks* of neighbouring keys.
+# real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's
+# window, global and random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
 #
 # ### 10.4 A summary of the keys  ●○○ · 10 min · 2 points
 #
-# So far pairs were left out. Linformer (Wang et al., 2020) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
+# So far pairs were left out. Linformer (Wang et al., 2020, equation 7) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
 # sees them, and the values likewise. $E$ and $F$ are learned matrices of shape $r \times m$:
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
@@ -340,13 +355,18 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 # %% [markdown]
 # If neighbours resemble each other, a fraction of the keys says nearly everything. If every token has news of its own, a summary must lose some
 # of it. Two more limits: $E$ has a fixed number of columns, so the length is fixed, and a summary of *all* positions contains the future, so the causal form is
-# lost. (Your answer to the prediction.)
+# lost.
+#
+# <details><summary>Your prediction</summary>
+#
+# $4096 \cdot 256$, about one million, 16 times fewer than $4096^2$. And no: a model that writes would read summaries of text that it hasn't written yet.
+# </details>
 #
 # ### 10.5 Moving the brackets: linear attention  ●●● · 40 min · 4 points
 #
 # What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace $e^{q \cdot k}$ by a product of *features*,
 # $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then nothing stands between, and matrix products may be bracketed as we like
-# (Katharopoulos et al., 2020):
+# (Katharopoulos et al., 2020, section 3.2):
 #
 # $$\big(\varphi(q)\,\varphi(k)^\top\big)\,v \;=\; \varphi(q)\,\big(\varphi(k)^\top v\big)$$
 
@@ -372,7 +392,7 @@ plots.brackets(n=10, d=3)
 # This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
 # Cumulative sums over the tokens count too, if the work stays $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
 #
-# **(c)** `chunked_linear_attention`, the middle way that is used in practice. Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
+# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022, section 3.2). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
 # the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts your calls
 # of PyTorch: about $n/c$ steps, not $n$. Fewer are fine, such as all chunks at once. $c$ may be larger than $n$.
 
@@ -470,7 +490,7 @@ plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=
 
 # %% [markdown]
 # **Back to unit 01.** There an RNN had to wait for its own past, and attention did not. Here one function is both. In training it runs in parallel, because
-# all tokens are known. In writing it runs as an RNN, and keeps a state of fixed size instead of a growing cache of keys and values (unit 08). The state is a
+# all tokens are known. While it writes it runs as an RNN, and keeps a state of fixed size instead of a growing cache of keys and values (unit 08). The state is a
 # *linear* recurrence, $S_t = 1 \cdot S_{t-1} + b_t$, so even the scan of unit 01 applies.
 #
 # **Predict:** after how many tokens does the state of a head with $d = 64$ become smaller than a cache of keys and values?
@@ -496,7 +516,222 @@ plots.blurred_weights(n=12, d=16)
 # %% [markdown]
 # The state explains it too: $d \times d_v$ numbers can't hold $n \gg d$ values apart. Linear attention remembers the gist and forgets the quotation.
 #
-# ### 10.6 What each of them costs  ●●○ · 15 min · 2 points
+# **Performer** (Choromanski et al., 2021) keeps the brackets and takes another $\varphi$. Your $\varphi$ makes weights of a new kind, and a model has to be trained with them.
+# Performer's features estimate the old ones: draw $r$ random directions $\omega$ from a normal distribution, and let $\varphi(x)$ have the entries $e^{\omega \cdot x - |x|^2/2} / \sqrt r$. They are
+# positive, and *on average* $\varphi(q) \cdot \varphi(k)$ is $e^{q \cdot k}$ (lemma 1). So this estimates softmax attention in $O(n\,r\,d)$, and runs in the same three forms as yours (section 2.2; the causal one in appendix B.1).
+# What is lost is exactness. The noise falls only as $1/\sqrt r$, and it is largest where $q + k$ is long, that is where softmax is sharp. The right map shows it for $r = 64$.
+#
+# ### 10.6 A memory that fades  ●●● · 30 min · 3 points
+#
+# The state of 10.5 forgets nothing on purpose: after a whole book the first word weighs as much as the last. Let it fade. Before token $t$ is added, multiply the state by a factor
+# $\gamma_t$ with $0 < \gamma_t \le 1$:
+#
+# $$S_t = \gamma_t\,S_{t-1} + k_t^\top v_t, \qquad \text{out}_t = q_t\,S_t$$
+#
+# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, another one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In **Mamba-2** (Dao & Gu, 2024,
+# section 5) the token chooses it, through a gate: "from here on it is another topic, forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state.
+# You write the form in the middle: one factor for each head and token.
+#
+# There is no $\varphi$ here and no normaliser. Queries and keys are taken as they are, weights may be negative, and the layer normalises its *output* (in RetNet by a GroupNorm, section 2.2).
+#
+# **Written out**, token $s$ has faded by the factors of all tokens *after* it when token $t$ reads it, but not by its own:
+#
+# $$\text{out}_t = \sum_{s \le t} D_{ts}\,(q_t \cdot k_s)\,v_s, \qquad D_{ts} = \gamma_{s+1}\,\gamma_{s+2} \cdots \gamma_t, \qquad D_{tt} = 1$$
+#
+# So $D$ takes the place of the triangle of ones. It is a causal mask with shades. With one constant factor it is $\gamma^{t-s}$.
+#
+# **By hand.** Three tokens, all queries and keys 1, values 8, 4, 2, factors 1, ½, ¼. The state is 8, then $\tfrac12 \cdot 8 + 4 = 8$, then $\tfrac14 \cdot 8 + 2 = 4$. The last row of $D$
+# is ⅛, ¼, 1, and $8/8 + 4/4 + 2$ is 4 again.
+#
+# **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
+#
+# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is summed up anew.
+#
+# **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk
+# finds of the old state; what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each is a product of some of the chunk's factors. Which?
+#
+# Two things to watch. The check counts calls as in 10.5, about $n/c$ steps, so there is no loop over the tokens of a chunk, not for its mask either. And factors near 0 and long chunks come
+# together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. Gradients are checked too, in float64.
+
+# %% nbgrader={"grade": false, "grade_id": "decayed_attention", "locked": false, "schema_version": 3, "solution": true}
+def recurrent_decayed_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    gamma: Float[Tensor, "*batch n"],
+) -> Float[Tensor, "*batch n d_v"]:
+    """S_t = γ_t S_{t−1} + k_tᵀ v_t, read by q_t, token after token. No feature map, no normaliser."""
+    ### BEGIN SOLUTION
+    state, outputs = 0, []
+    for t in range(q.shape[-2]):
+        new = k[..., t, :, None] * v[..., t, None, :]  # (*batch, d, d_v)
+        state = gamma[..., t, None, None] * state + new
+        outputs.append((q[..., t, None, :] @ state).squeeze(-2))
+    return torch.stack(outputs, dim=-2)
+    ### END SOLUTION
+
+
+def chunked_decayed_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    gamma: Float[Tensor, "*batch n"],
+    c: int,
+) -> Float[Tensor, "*batch n d_v"]:
+    """The same in chunks of c tokens (the last may be shorter), in n/c steps or fewer."""
+    ### BEGIN SOLUTION
+    state = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
+    outputs = []
+    for start in range(0, q.shape[-2], c):
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        total = gamma[..., start : start + c].log().cumsum(dim=-1)  # (*batch, c): logarithms, for products underflow
+        gap = total[..., :, None] - total[..., None, :]  # (*batch, c, c): log D for s ≤ t
+        later = torch.ones(gap.shape[-2:], dtype=torch.bool).triu(1)
+        mask = gap.masked_fill(later, -math.inf).exp()
+        old = total.exp()[..., None]  # (*batch, c, 1): the factors up to token t
+        outputs.append(old * (q_c @ state) + (q_c @ k_c.mT * mask) @ v_c)
+        kept = (total[..., -1:] - total).exp()[..., None] * k_c  # each key with the factors after it
+        state = old[..., -1:, :] * state + kept.mT @ v_c
+    return torch.cat(outputs, dim=-2)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1 for (a): a factor for each head</summary>
+#
+# $\gamma_t$ is `gamma[..., t]`, of shape (…). It multiplies a state of shape (…, d, d_v). Which axes are missing?
+# </details>
+# <details><summary>Hint 2 for (b): differences of sums</summary>
+#
+# With `total = gamma.log().cumsum(-1)` the logarithm of $\gamma_{s+1} \cdots \gamma_t$ is `total[t] - total[s]`. A column minus a row gives all pairs at once.
+# </details>
+# <details><summary>Hint 3 for (b): the four places</summary>
+#
+# Number the chunk's tokens 0 … c − 1. The score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$. Token t finds $\gamma_0 \cdots \gamma_t$ of the old state. When the chunk is over, $\gamma_0 \cdots \gamma_{c-1}$ of it are left,
+# and $\gamma_{s+1} \cdots \gamma_{c-1}$ of key s. Which rows of the mask have you seen here?
+# </details>
+# <details><summary>If the values are right and the gradients are NaN</summary>
+#
+# For later tokens, s > t, the difference of the logarithms is positive and may be 900. Its exponential is infinite. `tril` turns it into 0 on the way forward. On the way back 0 is multiplied by that
+# infinite slope. Set these differences to −∞ *before* the exponential, as the scores of unit 03.
+# </details>
+# <details><summary>A test of your own</summary>
+#
+# With c = 1 the chunked form is (a). With all factors 1 it is the numerator of 10.5 (c), without $\varphi$.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "decayed_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.decayed_attention(recurrent_decayed_attention, chunked_decayed_attention, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import beyond_quadratic as hidden
+check.decayed_attention(recurrent_decayed_attention, chunked_decayed_attention, points=3,
+                        cases=hidden.decayed_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** Give your function queries and keys of 1, and to each token a value of its own: then the output *is* $D$. (It is computed in chunks of 7. Can you see where they end?)
+
+# %%
+plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
+
+# %% [markdown]
+# **What you should see.** With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
+# everything at token 9 is to begin a new document, like the packed documents of unit 03. Heads with different factors look back differently far.
+#
+# <details><summary>Your prediction</summary>
+#
+# $(31/32)^{22}$ is 0.497: half is gone after 22 tokens. The gate cuts $D$ into two triangles. Nothing from before token 9 is read afterwards, or only a ten-thousandth of it.
+# </details>
+#
+# Large models compute the chunked form, in RetNet equation 7 and in Mamba-2 section 6, for the reason that you saw under "Which chunk size?". With a gate for every row of the state the mask no longer factors out of
+# $q\,k^\top$, and more care is needed (Yang et al., 2024a, section 4.3). What is lost: decay is blind. It takes from all keys alike, from what is out of date and from what will be asked for.
+#
+# ### 10.7 A memory that corrects itself  ●●● · 30 min · 3 points
+#
+# Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking $k$ up returns $k\,S = |k|^2\,v$ plus what other keys have left in that direction. If all keys have length 1 and stand at right
+# angles, each returns its own value, exactly. Now write the *same* key a second time. The table returns the sum of both values. But a key that comes again usually has news: the
+# door is *open*, the door is *closed*. The new value should take the old one's place.
+#
+# So look the key up before you write, and write only the difference:
+#
+# $$S_t = S_{t-1} + \beta_t\,k_t^\top\big(v_t - k_t\,S_{t-1}\big), \qquad \text{out}_t = q_t\,S_t$$
+#
+# That is the **delta rule** (for linear attention: Schlag et al., 2021, section 4.2, equation 24). It is one step of gradient descent on $\tfrac12\,|k_t S - v_t|^2$ with learning rate $\beta_t$: the layer learns
+# while it reads (Yang et al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace. Multiplied out it is
+# $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix). Decay takes from all that is stored. This takes only what stands under *this* key.
+#
+# **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the state can grow without bound. So divide each key by its length first,
+# $k_t \leftarrow k_t / |k_t|$. That is part of your function. No key is zero. Queries and values stay as they are, and there is no $\varphi$ and no normaliser.
+#
+# **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta rule with $\beta = 1$: the table holds 10, the difference is 30, and
+# $10 + 30 = 40$. With $\beta = \tfrac12$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
+#
+# **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
+# $\beta = 1$?
+#
+# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements.
+
+# %% nbgrader={"grade": false, "grade_id": "delta_rule", "locked": false, "schema_version": 3, "solution": true}
+def delta_rule(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    beta: Float[Tensor, "*batch n"],
+) -> Float[Tensor, "*batch n d_v"]:
+    """S_t = S_{t−1} + β_t k_tᵀ (v_t − k_t S_{t−1}), read by q_t. The keys are divided by their length first."""
+    ### BEGIN SOLUTION
+    k = k / k.norm(dim=-1, keepdim=True)
+    state, outputs = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[-2]):
+        key = k[..., t : t + 1, :]  # (*batch, 1, d)
+        difference = v[..., t : t + 1, :] - key @ state  # (*batch, 1, d_v)
+        state = state + beta[..., t, None, None] * key.mT @ difference
+        outputs.append(q[..., t : t + 1, :] @ state)
+    return torch.cat(outputs, dim=-2)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: in which order?</summary>
+#
+# Four steps for each token: look the key up in the *old* state, take the difference, write it, and only then let the query read.
+# </details>
+# <details><summary>Hint 2: shapes</summary>
+#
+# With the slice `t : t + 1` a key is a row, (…, 1, d). Looking up is `key @ state`, (…, 1, d_v). Writing is a column times a row, `key.mT @ difference`, (…, d, d_v).
+# </details>
+# <details><summary>If the numbers explode</summary>
+#
+# How long are your keys? The length is taken over the last axis, and each key has its own.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "delta_rule_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
+check.delta_rule(delta_rule, points=3)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import beyond_quadratic as hidden
+check.delta_rule(delta_rule, points=3, cases=hidden.delta_rule)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **See it.** Left: keys at right angles, some of them written again. The black line is the newest value. Right: random keys of length 1 with $d = 16$, each written twice, and what is asked for is the second value.
+
+# %%
+torch.manual_seed(0)
+plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
+
+# %% [markdown]
+# **What you should see.** Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
+# positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
+# come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
+#
+# <details><summary>Your prediction</summary>
+#
+# The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6 and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$.
+# </details>
+#
+# **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and
+# corrections, and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it, and what remains is your chunked form of 10.6 without decay, with $U$ in the place of $V$. That is how
+# DeltaNet is trained (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, equation 10): the gate forgets a topic, the delta rule a fact.
+#
+# ### 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
 # Now the formulas. Count the FLOPs of the **matrix products** alone, as PyTorch's counter does, for one head with $d_v = d$ and $n = m$. A product of $(a \times b)$ and
 # $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes, masks and normalisers. Full attention is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together
@@ -509,7 +744,7 @@ plots.blurred_weights(n=12, d=16)
 # - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that many slots;
 # - **low rank**: the two projections count;
 # - **linear**: the form of 10.5 (a);
-# - **chunked**: $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles.
+# - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
 #
 # **Check by hand.** For $n = 16$ and $d = 2$: full 2048; local ($w = 1$) 384; local and global ($w = 1$, $g = 2$) 816; strided 1280; low rank ($r = 2$) 512; linear 256;
 # chunked ($c = 4$) 768.
@@ -591,21 +826,32 @@ plots.formulas_and_counts({
 }, n=n, d=d, w=w, g=g, r=r, c=c)
 
 # %% [markdown]
-# **Measure it: all of them, on your machine.** The left picture is your formulas. **Predict** before you run: which line is lowest on the left at $n = 3600$? Will the
-# same one win on the clock? Why might the strided line look worse in the middle and on the right than on the left?
+# **Measure it: your own functions, on your machine.** The left picture counts what your formulas say. **Predict** before you run: which line is lowest on the left at $n = 3600$? Will the
+# same one win on the clock? Why might the strided line look worse in the middle and on the right than on the left? And the delta rule: few FLOPs, but how many steps? (Where an answer of yours is missing, the course's own
+# function runs, and a line says so.)
 
 # %%
 torch.manual_seed(0)
-plots.cost_of_all(lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24, c=64)
+plots.cost_of_all({
+    "local": local_attention,
+    "local + global": global_local_attention,
+    "strided": (strided_keys, gathered_attention),
+    "low rank": low_rank_attention,
+    "linear": linear_attention,
+    "linear, chunked": chunked_linear_attention,
+    "decay, chunked": chunked_decayed_attention,
+    "delta rule": delta_rule,
+}, lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24, c=64)
 
 # %% [markdown]
-# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the middle the linear ones lie on one line: their largest
-# tensor is no larger than the input. On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
-# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. Where an exponent on the clock is above the counted one, memory is
+# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the middle the linear ones, decay and delta rule can lie on one line: no
+# tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
+# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
+# its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which_one_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 10.7 Which one?  ●●○ · 15 min · 2 points
+# ### 10.9 Which one?  ●●○ · 15 min · 2 points
 #
 # Choose a kind of attention for each of these three workloads. Give one reason from the *task* and one *number* (FLOPs, pairs, or numbers kept in memory) that
 # supports it. All have heads of width $d = 64$.
@@ -618,8 +864,8 @@ plots.cost_of_all(lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24,
 # **Mark scheme (2 points).**
 # - ½ point, contracts: window plus global token(s), because dependencies are local and one place must read all. Also accept strided, or low rank with the remark that
 #   50 000 is then a fixed length. Full attention without an argument about its cost earns nothing here.
-# - ½ point, captions: linear attention (as a recurrence), because the state has a fixed size and a token costs the same at any time. Also accept a causal window with
-#   a ring buffer of 2w·d numbers, if it is said that older speech is forgotten. Low rank earns nothing: it is not causal.
+# - ½ point, captions: linear attention as a recurrence, with decay or with the delta rule as well, because the state has a fixed size and a token costs the same at any time. Also accept a causal
+#   window with a ring buffer of 2w·d numbers, if it is said that older speech is forgotten. Low rank earns nothing: it is not causal.
 # - ½ point, sentences: full attention. At n = 60 < d nothing is saved by the others: 4n²d = 0.92 million FLOPs, linear 4nd² = 0.98 million.
 # - ½ point: a right number for at least two of the three, with what it is compared to.
 # <!-- END MARK SCHEME -->
@@ -640,8 +886,17 @@ plots.cost_of_all(lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24,
 # - **Leave pairs out:** a window costs $O(n\,w\,d)$; global tokens connect everything through a few vectors; strided patterns spread the load, $O(n\sqrt n\,d)$.
 # - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summed up, the length is fixed and nothing is causal.
 # - **Move the brackets:** without a softmax, $q\,(k^\top v)$ costs $O(n\,d^2)$ and runs as an RNN with a state of fixed size, or in chunks.
+# - **Choose what such a state forgets:** with decay everything alike, step by step or at a gate's word; with the delta rule only what stood under the key that is written again.
 # - A right output proves nothing about cost. Count. And FLOPs prove nothing about seconds. Measure.
 # - Below a few hundred tokens full attention is hard to beat.
+#
+# **Read more**
+#
+# - Tay et al. (2022), *Efficient Transformers: A Survey*: all the kinds of 10.1 to 10.5, and many more, in one map.
+# - Katharopoulos et al. (2020), *Transformers are RNNs*: linear attention, short and clear.
+# - Schlag et al. (2021), *Linear Transformers Are Secretly Fast Weight Programmers*: the state as a table that is written and read, and when it is full (section 4.1).
+# - Dao & Gu (2024), *Transformers are SSMs*: why a mask of decays and a recurrence are two views of one matrix.
+# - Yang et al. (2024a), *Gated Linear Attention Transformers with Hardware-Efficient Training*, and Yang et al. (2024b), *Parallelizing Linear Transformers with the Delta Rule over Sequence Length*: how chunks run fast on a GPU.
 #
 # **Next:** you have come full circle. Unit 01 asked why a sequence must be read one token after another. Now you can say what it costs to avoid it, and choose. Where full
 # attention is the right choice, unit 09 makes it fast without changing a digit.

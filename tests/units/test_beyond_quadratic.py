@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from autograder.alternatives import beyond_quadratic as alternatives
 from helpers import check, plots
-from helpers.beyond_quadratic import linear_attention, low_rank, sparse, variant_costs
+from helpers.beyond_quadratic import decayed_attention, delta_rule, linear_attention, low_rank, sparse, variant_costs
+from helpers.beyond_quadratic.plots import variant_costs as variant_costs_drawn
 from helpers.engine.observe import observe
 
 matplotlib.use("Agg")
@@ -135,7 +136,9 @@ PICTURES = [
     lambda: plots.formulas_and_counts(
         {"linear": lambda: variant_costs.linear_flops(16, 2)}, n=16, d=2, w=1, g=1, r=2, c=4
     ),
-    lambda: plots.cost_of_all([9, 16, 25], d=2, w=1, g=1, r=2, c=4),
+    lambda: plots.cost_of_all(variant_costs_drawn.OURS, [9, 16, 25], d=2, w=1, g=1, r=2, c=4),
+    lambda: plots.fading_memory(decayed_attention.chunked_decayed_attention, 12, (0, 5), 10),
+    lambda: plots.overwritten_keys(delta_rule.delta_rule, decayed_attention.recurrent_decayed_attention, d=4),
 ]
 
 
@@ -153,3 +156,27 @@ def test_a_picture_waits_for_its_exercise(capsys):
 
     plots.local_growth(unsolved, [8, 16], d=2, w=1)
     assert "needs your answer to exercise 10.1" in capsys.readouterr().out
+
+
+def test_the_race_runs_the_students_own_functions_and_says_where_it_cannot(monkeypatch, capsys):
+    calls = []
+
+    def mine(*args):
+        calls.append(args[0].shape[-2])
+        return sparse.local_attention(*args)
+
+    def unsolved(*_):
+        raise NotImplementedError
+
+    def broken(*_):
+        raise ValueError("no such axis")
+
+    monkeypatch.setattr(plt, "show", lambda: None)
+    variants = variant_costs_drawn.OURS | {"local": mine, "strided": (unsolved, unsolved), "delta rule": broken}
+    plots.cost_of_all(variants, [9, 16, 25], d=2, w=1, g=1, r=2, c=4)
+    plt.close("all")
+    said = capsys.readouterr().out
+    assert {9, 16, 25} <= set(calls)
+    assert "strided: the course's own function runs in the place of yours, which is not written yet (10.3" in said
+    assert "delta rule: the course's own function runs in the place of yours, which stops with ValueError (10.7" in said
+    assert "local: the course's own" not in said

@@ -175,7 +175,7 @@ low_rank_attention = Check(
         Misconception(
             "scaled by the width of the values", lambda q, k, v, e, f: attention(scaled_by_values(q, v), e @ k, f @ v), VALUES_HINT
         ),
-        Misconception("powers that overflow", summary_of_powers, POWERS_HINT, _summary_overflowed),
+        Misconception("exponentials that overflow", summary_of_powers, POWERS_HINT, _summary_overflowed),
         in_single_precision(low_rank.low_rank_attention),
         written_for_one_batch_axis(low_rank.low_rank_attention),
         written_without_a_batch(low_rank.low_rank_attention),

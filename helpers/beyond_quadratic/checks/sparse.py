@@ -298,7 +298,7 @@ local_attention = Check(
             "masked too.",
         ),
         Misconception("scaled by the width of the values", lambda q, k, v, w: _banded(scaled_by_values(q, v), k, v, w, w), VALUES_HINT),
-        Misconception("powers that overflow", band_of_powers, POWERS_HINT, overflowed),
+        Misconception("exponentials that overflow", band_of_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
         written_without_a_batch(sparse.local_attention),
@@ -546,7 +546,7 @@ global_local = Check(
             "scaled by the width of the values",
             lambda q, k, v, w, g: attention(scaled_by_values(q, v), k, v, mask=_global_pairs(q.shape[-2], w, g)), VALUES_HINT,
         ),
-        Misconception("powers that overflow", global_powers, POWERS_HINT, overflowed),
+        Misconception("exponentials that overflow", global_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
         written_without_a_batch(sparse.global_local_attention),
@@ -890,7 +890,7 @@ gathered_attention = Check(
             lambda q, k, v, keys, allowed: sparse.gathered_attention(scaled_by_values(q, v), k, v, keys, allowed), VALUES_HINT,
         ),
         Misconception(
-            "powers that overflow", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
+            "exponentials that overflow", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
         ),
         in_single_precision(sparse.gathered_attention),
         written_for_one_batch_axis(sparse.gathered_attention),

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 from .. import linear_attention
 from .sparse import counted, growth_panels
@@ -38,22 +38,30 @@ def brackets(n: int = 10, d: int = 3) -> None:
     plt.show()
 
 
-def blurred_weights(n: int = 12, d: int = 16) -> None:
-    """The weights of both kinds for queries that each look for one key. One scale for both."""
+def blurred_weights(n: int = 12, d: int = 16, r: int = 64) -> None:
+    """The weights of three kinds for queries that each look for one key: softmax, linear, and linear with r random features
+    that estimate the softmax (Choromanski et al., 2021, lemma 1). One scale for all."""
     torch.manual_seed(1)
     k = torch.nn.functional.normalize(torch.randn(n, d), dim=-1) * 4
-    weights = linear_attention.feature_map(k) @ linear_attention.feature_map(k).mT
-    maps = {
-        "softmax": (k @ k.mT / math.sqrt(d)).softmax(-1),
-        "linear, φ = elu + 1": weights / weights.sum(-1, keepdim=True),
-    }
-    figure, axes = plt.subplots(1, 2, figsize=(7, 3.3))
+    features = {"linear, φ = elu + 1": linear_attention.feature_map(k), f"{r} random features": _random_features(k, r)}
+    maps = {"softmax": (k @ k.mT / math.sqrt(d)).softmax(-1)}
+    maps |= {name: x @ x.mT / (x @ x.mT).sum(-1, keepdim=True) for name, x in features.items()}
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.3))
+    right = {name: matrix.diagonal().mean() for name, matrix in maps.items()}
     for axis, (name, matrix) in zip(axes, maps.items()):
-        right = matrix.diagonal().mean()
-        heatmap(
-            axis, matrix, f"{name}\nright key: {right:.2f} on average", rows="query", columns="key", vmin=0, vmax=0.4
-        )
-    plt.show()
+        title = f"{name}\nright key: {right[name]:.2f} on average"
+        heatmap(axis, matrix, title, rows="query", columns="key", vmin=0, vmax=0.4)
+    show(
+        "Three maps of weights. With softmax the diagonal, the right key, stands out; with φ = elu + 1 all keys get nearly the same "
+        "weight; with random features the diagonal is back, and so is noise: some wrong keys are as dark as right ones. "
+        + ", ".join(f"{name}: {weight:.2f} for the right key" for name, weight in right.items())
+    )
+
+
+def _random_features(x: Tensor, r: int) -> Tensor:
+    """Positive features of x whose products are e^(x · y / √d) on average, (n, r)."""
+    x = x / x.shape[-1] ** 0.25  # the scale 1/√d, shared out between query and key
+    return (x @ torch.randn(x.shape[-1], r) - x.square().sum(-1, keepdim=True) / 2).exp() / math.sqrt(r)
 
 
 @waits_for("linear_attention")

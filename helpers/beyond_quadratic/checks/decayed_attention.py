@@ -1,0 +1,660 @@
+"""Checks of linear attention with decay, as a recurrence and in chunks.
+
+Most slips are written as one (n, n) matrix of decays: what is left of token s when token t reads.
+"""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import in_float64
+from helpers.engine.observe import Observation
+from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
+
+from .. import decayed_attention as reference
+from .linear_attention import MOST_PER_CHUNK
+from .sparse import all_pairs_scored, square_made
+
+__all__ = ["decayed_attention"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- inputs
+
+
+def factors(*shape: int, low: float = 0.3, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Drawn:
+    """Decays between low and high."""
+    return Drawn(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
+
+
+def resets(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
+    """Decays of 1, and here and there one that wipes the state."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        wiped = torch.rand(shape, generator=generator) < 0.3
+        return torch.where(wiped, 1e-6, 1.0).to(dtype)
+
+    return Drawn(draw)
+
+
+def decaying(label: str, n: int, d: int, d_v: int, *c: int, batch: tuple = (), gamma: Callable = factors, scale: float = 1.0,
+             dtype: torch.dtype = torch.float32, limits: dict | None = None, **range_) -> Case:  # fmt: skip
+    """A case; `c` is the size of a chunk where there is one, `range_` the range of the decays."""
+    q, k, v = (normal(*batch, n, width, scale=scale, dtype=dtype) for width in (d, d, d_v))
+    return given(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
+
+
+def long_decaying(n: int, d: int, d_v: int, low: float = 0.6) -> Case:
+    limits = {"max_flops": 2 * 2 * 2 * n * d * (d_v + 1), "max_elements": 2 * n * (d + 1) * (d_v + 1)}
+    label = f"n = {n}: counted, O(n d²), in float64"
+    return decaying(label, n, d, d_v, low=low, dtype=torch.float64, limits=limits)
+
+
+def long_decaying_chunks(n: int, d: int, d_v: int, c: int, low: float = 0.6) -> Case:
+    limits = {
+        "max_flops": 2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+        "max_elements": 2 * n * max((d + 1) * (d_v + 1), c),
+        "max_operations": MOST_PER_CHUNK * -(-n // c),
+    }
+    label = f"n = {n}, c = {c}: counted, O(n d² + n c d), in float64"
+    return decaying(label, n, d, d_v, c, low=low, dtype=torch.float64, limits=limits)
+
+
+IN_THEIR_DTYPE = Property(
+    "the dtype of the inputs", lambda output, q, *_: output.dtype == q.dtype,
+    "The numbers are right, but they come in another dtype than the inputs.",
+)  # fmt: skip
+
+
+def in_another_dtype(answer: Callable) -> Misconception:
+    """The right numbers, left in float64."""
+    return Misconception(
+        "the result in another dtype", lambda *args: answer(*tree_map(in_float64, args)),
+        "You may compute in float64, but turn the result back: `.to(v.dtype)`. A layer hands on what it is given.",
+        lambda seen: seen.output.dtype != seen.args[0].dtype,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- slips of both functions
+
+
+def _mixed(q, k, v, weights) -> Tensor:
+    return (q @ k.mT * weights) @ v
+
+
+def _all(gamma) -> Tensor:
+    """1 for s ≤ t."""
+    return torch.ones(gamma.shape[-1], gamma.shape[-1], dtype=gamma.dtype).tril().expand(*gamma.shape, -1)
+
+
+def _left(gamma) -> Tensor:
+    return reference.decay_mask(gamma)
+
+
+def _phi(x) -> Tensor:
+    return F.elu(x) + 1
+
+
+def _earlier(weights) -> Tensor:
+    """Row t − 1 of the weights in row t."""
+    return torch.cat([torch.zeros_like(weights[..., :1, :]), weights[..., :-1, :]], dim=-2)
+
+
+def _steps(gamma) -> Tensor:
+    """t − s where it is not negative."""
+    place = torch.arange(gamma.shape[-1], dtype=gamma.dtype)
+    return (place[:, None] - place).clamp(min=0)
+
+
+def normalised(q, k, v, weights, above=None) -> Tensor:
+    scores = q @ k.mT
+    return (scores * (weights if above is None else above)) @ v / (scores * weights).sum(-1, keepdim=True)
+
+
+def one_state_for_the_batch(q, k, v, gamma) -> Tensor:
+    axes = tuple(range(k.dim() - 2))
+    state, outputs = 0, []
+    for t in range(q.shape[-2]):
+        new = k[..., t, :, None] * v[..., t, None, :]
+        state = gamma[..., t, None, None] * state + (new.sum(axes, keepdim=True) if axes else new)
+        outputs.append((q[..., t, None, :] @ state).squeeze(-2))
+    return torch.stack(outputs, dim=-2)
+
+
+def state_of_d_by_d(q, k, v, gamma) -> Tensor:
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
+    return q @ (gamma[..., :1, None] * state + k[..., :1, :].mT @ v[..., :1, :])
+
+
+def _left_of_all(gamma, t: int) -> Tensor:
+    """Row t of the mask, and no more of it, as a column (…, t + 1, 1)."""
+    total = gamma.log().cumsum(-1)
+    return (total[..., t : t + 1] - total[..., : t + 1]).exp().unsqueeze(-1)
+
+
+def by_rows(q, k, v, gamma) -> Tensor:
+    rows = []
+    for t in range(q.shape[-2]):
+        weights = (q[..., t : t + 1, :] @ k.mT)[..., : t + 1] * _left_of_all(gamma, t).mT
+        rows.append(weights @ v[..., : t + 1, :])
+    return torch.cat(rows, dim=-2)
+
+
+def _in_both(to_form: Callable[[Callable], Callable]) -> list[Misconception]:
+    """Slips that can be made in either form. to_form: makes of a function of (q, k, v, γ) one of the form's own arguments."""
+    return [
+        Misconception(name, to_form(function), hint)
+        for name, function, hint in (
+            (
+                "the decay forgotten", lambda q, k, v, g: _mixed(q, k, v, _all(g)),
+                "Your state only grows. Multiply the old state by γ_t before token t is added.",
+            ),
+            (
+                "the new token decayed with the state", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., None, :]),
+                "γ_t makes what is *old* fade. Token t has only just come: it is added whole, after the decay.",
+            ),
+            (
+                "the decay of the token before", lambda q, k, v, g: _mixed(q, k, v, _left(g.roll(1, -1))),
+                "The state before token t fades by γ_t, the new token's own factor, not by that of the token before it.",
+            ),
+            (
+                "decayed twice at every step", lambda q, k, v, g: _mixed(q, k, v, _left(g * g)),
+                "From one token to the next the state fades once, by γ_t. Yours fades by γ_t².",
+            ),
+            (
+                "the token's own decay on what it adds alone", lambda q, k, v, g: _mixed(q, k, v, _all(g) * g[..., None, :]),
+                "γ_t belongs to the state, γ_t S + kᵀv. On the other summand it is a gate for what comes in, and nothing is ever forgotten.",
+            ),
+            (
+                "a moving average", lambda q, k, v, g: _mixed(q, k, v, _left(g) * (1 - g[..., None, :])),
+                "The new token is not multiplied by 1 − γ_t: the state is a sum that fades, not an average.",
+            ),
+            (
+                "1 − γ in the place of γ", lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
+                "γ_t is what is left, not what is lost: γ_t = 1 forgets nothing.",
+            ),
+            (
+                "the first token's decay for all", lambda q, k, v, g: _mixed(q, k, v, _left(g[..., :1].expand_as(g))),
+                "Every token has a factor of its own. Your powers of one γ are RetNet's special case.",
+            ),
+            (
+                "powers of the reader's own decay", lambda q, k, v, g: _mixed(q, k, v, g[..., :, None] ** _steps(g) * _all(g)),
+                "γ_t^(t−s) is right only if all decays are equal. On the way from s to t the state fades by γ_{s+1}, γ_{s+2}, …, γ_t in turn.",
+            ),
+            (
+                "powers of the writer's own decay", lambda q, k, v, g: _mixed(q, k, v, g[..., None, :] ** _steps(g) * _all(g)),
+                "A token doesn't bring the decay by which it will be forgotten. The tokens after it do: γ_{s+1} … γ_t.",
+            ),
+            (
+                "the output decayed too", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., :, None]),
+                "Reading changes nothing: out_t = q_t S_t, with no factor in front.",
+            ),
+            (
+                "the state read before the token is added", lambda q, k, v, g: _mixed(q, k, v, _earlier(_left(g))),
+                "Token t reads itself too: decay, add, then read.",
+            ),
+            (
+                "the token itself left out", lambda q, k, v, g: _mixed(q, k, v, _left(g).tril(-1)),
+                "Token t reads itself too, with weight 1: the diagonal of the mask is 1.",
+            ),
+            (
+                "γ taken for a logarithm", lambda q, k, v, g: _mixed(q, k, v, _left(g.exp())),
+                "γ_t is the factor itself, between 0 and 1. e^γ would make the state grow.",
+            ),
+            (
+                "a second sigmoid on the decay", lambda q, k, v, g: _mixed(q, k, v, _left(g.sigmoid())),
+                "γ_t is between 0 and 1 already: the gate's sigmoid has been applied before it gets here.",
+            ),
+            (
+                "not causal", lambda q, k, v, g: _mixed(q, k, v, _left(g) + _left(g).mT.triu(1)),
+                "The decay counts distance in both directions in yours. Token t reads tokens 0 … t, and nothing that comes later.",
+            ),
+            (
+                "divided by a normaliser", lambda q, k, v, g: normalised(q, k, v, _left(g)),
+                "There is no normaliser here: q and k have no feature map, so q · z may be 0 or negative. (The layer normalises its output instead.)",
+            ),
+            (
+                "a normaliser that decays beside a state that doesn't", lambda q, k, v, g: normalised(q, k, v, _left(g), _all(g)),
+                "The decay belongs to the state S. Your state only grows, and what fades is a normaliser, which is not needed here.",
+            ),
+            (
+                "a feature map on queries and keys", lambda q, k, v, g: _mixed(_phi(q), _phi(k), v, _left(g)),
+                "φ made weights positive, for a normaliser to divide by. Here is neither: q and k are taken as they are.",
+            ),
+            (
+                "feature map and normaliser as before", lambda q, k, v, g: normalised(_phi(q), _phi(k), v, _left(g)),
+                "That is linear attention of the section before, with decay. Here q and k are taken as they are, and nothing is divided.",
+            ),
+            (
+                "divided by √d", lambda q, k, v, g: _mixed(q, k, v, _left(g)) / q.shape[-1] ** 0.5,
+                "There is no softmax that could saturate, and the formula has no scale.",
+            ),
+        )
+    ]  # fmt: skip
+
+
+# -------------------------------------------------------------------------------------------------------- the recurrence
+
+
+def past_anew(q, k, v, gamma) -> Tensor:
+    rows = []
+    for t in range(q.shape[-2]):
+        state = (_left_of_all(gamma, t) * k[..., : t + 1, :]).mT @ v[..., : t + 1, :]
+        rows.append(q[..., t : t + 1, :] @ state)
+    return torch.cat(rows, dim=-2)
+
+
+def _sums_anew(seen: Observation) -> bool:
+    q, _, v = seen.args[:3]
+    (n, d), d_v = q.shape[-2:], v.shape[-1]
+    again = n * (n + 1) * d * d_v
+    return not square_made(seen) and again <= seen.flops <= again + 4 * n * d * (d_v + 1)
+
+
+recurrent_decayed_attention = Check(
+    reference=reference.recurrent_decayed_attention,
+    properties=[IN_THEIR_DTYPE],
+    cases=[
+        decaying("n = 5, d = 4, d_v = 3", 5, 4, 3),
+        decaying("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
+        decaying("γ = 1: nothing is forgotten", 6, 5, 2, low=1.0, dtype=torch.float64),
+        decaying("γ near 0", 8, 3, 4, low=1e-6, high=1e-3),
+        decaying("γ of 1, and some that wipe the state", 9, 4, 3, gamma=resets),
+        long_decaying(300, 4, 3), long_decaying(260, 3, 6),
+        decaying("one token", 1, 3, 2),
+    ],
+    misconceptions=[
+        Misconception(
+            "causal by masking a full n × n matrix", lambda q, k, v, g: _mixed(q, k, v, _left(g)),
+            "The values are right, and n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            cost=square_made,
+        ),
+        Misconception(
+            "the past summed up anew at every token", past_anew,
+            "The state of token t is that of token t − 1, faded, and one term more. Keep it: then a token costs the same wherever it stands.",
+            cost=_sums_anew,
+        ),
+        Misconception(
+            "every query against every key, one row at a time", by_rows,
+            "No n × n matrix stands in memory, but every query still meets every key. All that the past has to say is in the state.",
+            cost=all_pairs_scored,
+        ),
+        Misconception(
+            "the state overwritten instead of added to", lambda q, k, v, g: (q * k).sum(-1, keepdim=True) * v,
+            "Your state holds the last token alone. The old state fades, and stays in the sum.",
+        ),
+        Misconception(
+            "the sequence read backwards",
+            lambda q, k, v, g: reference.recurrent_decayed_attention(*(x.flip(-2) for x in (q, k, v)), g.flip(-1)).flip(-2),
+            "Your state starts at the last token, so each token reads itself and the future.",
+        ),
+        Misconception(
+            "one state for the whole batch", one_state_for_the_batch,
+            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+        ),
+        Misconception(
+            "a state of d × d", state_of_d_by_d,
+            "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
+            raises="RuntimeError",
+        ),
+        *_in_both(lambda function: function),
+        in_another_dtype(reference.recurrent_decayed_attention),
+        in_single_precision(reference.recurrent_decayed_attention),
+        written_for_one_batch_axis(reference.recurrent_decayed_attention),
+        written_without_a_batch(reference.recurrent_decayed_attention),
+    ],
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------------- in chunks
+
+
+def chunk_weights(gamma, c: int, slip: str) -> Tensor:
+    """What is left of token s at token t if one of the four decays of the chunked form is wrong: inside a chunk, of the state at
+    the reader (read), of the state from chunk to chunk (carry), of a key at the end of its chunk (keep)."""
+    n = gamma.shape[-1]
+    log, place = gamma.log(), torch.arange(n)
+    total = log.cumsum(-1)
+    first = place // c * c
+    last = (first + c - 1).clamp(max=n - 1)
+    begin, end = (total - log)[..., first], total[..., last]  # sums before a token's chunk, and to its end
+    reader, writer = (lambda x: x[..., :, None]), (lambda x: x[..., None, :])
+    inside = reader(total) - writer(total)
+    read, keep, carry = total - begin, end - total, reader(begin) - writer(end)
+    if slip == "inside":
+        inside = inside * 0
+    elif slip == "inside, own":
+        inside = inside + writer(log)
+    elif slip == "read":
+        read = read * 0
+    elif slip == "read, short":
+        read = read - log
+    elif slip == "read, whole":
+        read = end - begin
+    elif slip == "read, twice":
+        read = read + end - begin
+    elif slip == "keep":
+        keep = keep * 0
+    elif slip == "keep, turned":
+        keep = total - begin
+    elif slip == "keep, own":
+        keep = keep + log
+    elif slip == "keep, whole":
+        keep = end - begin
+    elif slip == "carry":
+        carry = carry * 0
+    elif slip == "carry, last":
+        ends = torch.where(place == last, log, 0).cumsum(-1)
+        carry = reader(ends - torch.where(place == last, log, 0)) - writer(ends[..., last])
+    across = reader(read) + carry + writer(keep)
+    same = first[:, None] == first
+    weights = torch.where(same, inside, across)
+    return weights.masked_fill(place[:, None] < place, -torch.inf).exp()
+
+
+def _slip(kind: str) -> Callable:
+    return lambda q, k, v, gamma, c: _mixed(q, k, v, chunk_weights(gamma, c, kind))
+
+
+def _pairs(n: int, c: int) -> tuple[Tensor, Tensor]:
+    """Which pairs stand in one chunk, and in which the key's chunk is an earlier one."""
+    chunk = torch.arange(n) // c
+    return chunk[:, None] == chunk, chunk[:, None] > chunk
+
+
+def _only(kind: str) -> Callable:
+    def function(q, k, v, gamma, c) -> Tensor:
+        same, earlier = _pairs(q.shape[-2], c)
+        chunk = torch.arange(q.shape[-2]) // c
+        kept = {
+            "boundary": same, "past": earlier, "two": same | (chunk[:, None] - chunk == 1),
+        }[kind]  # fmt: skip
+        return _mixed(q, k, v, _left(gamma) * kept)
+
+    return function
+
+
+def open_inside(q, k, v, gamma, c) -> Tensor:
+    same, _ = _pairs(q.shape[-2], c)
+    return _mixed(q, k, v, _left(gamma) + same.to(q).triu(1))
+
+
+def counted_twice(q, k, v, gamma, c) -> Tensor:
+    """The chunk is in the state already when its tokens read it."""
+    same, _ = _pairs(q.shape[-2], c)
+    weights = chunk_weights(gamma, c, "")
+    total, log = gamma.log().cumsum(-1), gamma.log()
+    place = torch.arange(q.shape[-2])
+    first = place // c * c
+    last = (first + c - 1).clamp(max=q.shape[-2] - 1)
+    again = (total - (total - log)[..., first])[..., :, None] + (total[..., last] - total)[..., None, :]
+    across = torch.where(
+        same, again.exp(), weights * (total[..., last] - (total - log)[..., first]).exp()[..., :, None]
+    )
+    return _mixed(q, k, v, across + weights * same)
+
+
+def first_of_a_chunk(q, k, v, gamma, c) -> Tensor:
+    return _mixed(q, k, v, _left(gamma[..., torch.arange(q.shape[-2]) // c * c]))
+
+
+def mean_of_a_chunk(q, k, v, gamma, c) -> Tensor:
+    means = torch.cat([part.mean(-1, keepdim=True).expand_as(part) for part in gamma.split(c, -1)], dim=-1)
+    return _mixed(q, k, v, _left(means))
+
+
+def short_chunk_lost(q, k, v, gamma, c) -> Tensor:
+    whole = (torch.arange(q.shape[-2]) < q.shape[-2] // c * c)[:, None]
+    return _mixed(q, k, v, _left(gamma)) * whole
+
+
+def short_chunk_dropped(q, k, v, gamma, c) -> Tensor:
+    return _mixed(q, k, v, _left(gamma))[..., : max(q.shape[-2] // c, 1) * c, :]
+
+
+def whole_chunks_joined(q, k, v, gamma, c) -> Tensor:
+    right = _mixed(q, k, v, _left(gamma))
+    return torch.cat([right[..., chunk * c : (chunk + 1) * c, :] for chunk in range(q.shape[-2] // c)], dim=-2)
+
+
+def fixed_triangle(q, k, v, gamma, c) -> Tensor:
+    triangle = torch.ones(c, c, dtype=q.dtype).tril()
+    for q_c, k_c in zip(q.split(c, -2), k.split(c, -2)):
+        (q_c @ k_c.mT) * triangle
+    return _mixed(q, k, v, _left(gamma))
+
+
+def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor]) -> Tensor:
+    state, outputs = 0, []
+    for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
+        inside, left = mask(g_c), g_c.cumprod(-1)[..., None]
+        outputs.append((q_c @ k_c.mT * inside) @ v_c + (left * (q_c @ state) if outputs else 0))
+        state = left[..., -1:, :] * state + (inside[..., -1, :, None] * k_c).mT @ v_c
+    return torch.cat(outputs, dim=-2)
+
+
+def cut_off_too_late(q, k, v, gamma, c) -> Tensor:
+    """Right values; but the exponential of a later token is infinite, and 0 times its slope is NaN."""
+
+    def mask(g):
+        total = g.log().cumsum(-1)
+        return (total[..., :, None] - total[..., None, :]).exp().tril()
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def quotients_of_products(q, k, v, gamma, c) -> Tensor:
+    """0/0 for late tokens, where the product of all factors is smaller than any number."""
+
+    def mask(g):
+        products = g.cumprod(-1)
+        return (products[..., :, None] / products[..., None, :]).tril()
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def infinity_times_zero(q, k, v, gamma, c) -> Tensor:
+    """NaN for early tokens, where the exponential of what is to be cut off is infinite."""
+
+    def mask(g):
+        total = g.log().cumsum(-1)
+        return (total[..., :, None] - total[..., None, :]).exp() * _all(g)
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def _nan_in(row: int, not_in: int) -> Callable:
+    def shown(seen: Observation) -> bool:
+        return bool(seen.output[..., row, :].isnan().any() and not seen.output[..., not_in, :].isnan().any())
+
+    return shown
+
+
+def past_anew_at_every_chunk(q, k, v, gamma, c) -> Tensor:
+    outputs = []
+    for start in range(0, q.shape[-2], c):
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        g_c, state = gamma[..., start : start + c], 0
+        if start:
+            total = gamma[..., :start].log().cumsum(-1)
+            left = (total[..., -1:] - total).exp()[..., None]
+            state = g_c.cumprod(-1)[..., None] * (q_c @ ((left * k[..., :start, :]).mT @ v[..., :start, :]))
+        outputs.append(state + (q_c @ k_c.mT * _left(g_c)) @ v_c)
+    return torch.cat(outputs, dim=-2)
+
+
+def _chunks_anew(seen: Observation) -> bool:
+    q, _, v, _, c = seen.args
+    again = q.numel() * q.shape[-2] * v.shape[-1] // c
+    return not square_made(seen) and 0.9 * again <= seen.flops < 1.5 * again
+
+
+def token_after_token(q, k, v, gamma, c) -> Tensor:
+    return reference.recurrent_decayed_attention(q, k, v, gamma)
+
+
+def _token_by_token(seen: Observation) -> bool:
+    return seen.args[4] >= 20 and sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
+
+
+def backwards_in_chunks(q, k, v, gamma, c) -> Tensor:
+    return reference.recurrent_decayed_attention(*(x.flip(-2) for x in (q, k, v)), gamma.flip(-1)).flip(-2)
+
+
+chunked_decayed_attention = Check(
+    reference=reference.chunked_decayed_attention,
+    properties=[IN_THEIR_DTYPE],
+    cases=[
+        decaying("n = 8, c = 4", 8, 4, 3, 4),
+        decaying("n = 11, c = 3, two batch axes, in float64", 11, 3, 5, 3, batch=(2, 3), dtype=torch.float64),
+        decaying("n = 7, c = 2, γ = 1: nothing is forgotten", 7, 5, 2, 2, low=1.0, dtype=torch.float64),
+        decaying("a chunk longer than the sequence", 5, 3, 4, 9),
+        decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
+        decaying("n = 10, c = 4, γ of 1, and some that wipe the state", 10, 4, 3, 4, gamma=resets),
+        decaying("c = 1: a chunk a token", 6, 3, 2, 1),
+        long_decaying_chunks(608, 4, 3, 25), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
+        decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,
+                 limits={"gradient": True}),
+    ],
+    misconceptions=[
+        Misconception(
+            "causal by masking a full n × n matrix", lambda q, k, v, g, c: _mixed(q, k, v, _left(g)),
+            "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
+            cost=square_made,
+        ),
+        Misconception(
+            "a loop over tokens instead of chunks", token_after_token,
+            "A step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products, and so is its mask.",
+            cost=_token_by_token,
+        ),
+        Misconception(
+            "the past summed up anew at every chunk", past_anew_at_every_chunk,
+            "The state before a chunk is the state before the last one, faded, and that chunk's own sum. Keep it, and add: you sum up all "
+            "earlier tokens again for every chunk, and that grows as n²/c.",
+            cost=_chunks_anew,
+        ),
+        Misconception(
+            "no decay inside a chunk", _slip("inside"),
+            "Inside a chunk the scores get a mask of decays, γ_{s+1} … γ_t, and not only a triangle of ones.",
+        ),
+        Misconception(
+            "the new token decayed inside its chunk", _slip("inside, own"),
+            "Inside the chunk token s has faded by γ_{s+1} … γ_t when token t reads it. Its own factor γ_s is not among them.",
+        ),
+        Misconception(
+            "the state read as if it didn't fade inside the chunk", _slip("read"),
+            "The t-th token of the chunk finds less of the old state than the first one: multiply what it reads by the chunk's factors up to its own.",
+        ),
+        Misconception(
+            "the reader's own decay left out", _slip("read, short"),
+            "The state fades by γ_t before token t reads it. The first token of a chunk already finds γ times the state, not all of it.",
+        ),
+        Misconception(
+            "one factor for all readers of a chunk", _slip("read, whole"),
+            "The whole chunk's decay has passed only for its last token. Each token reads with the product of the factors up to its own.",
+        ),
+        Misconception(
+            "the chunk's decay twice", _slip("read, twice"),
+            "Your state has faded by the whole chunk before its tokens read it, and fades again at each of them. Read first, then let the state fade.",
+        ),
+        Misconception(
+            "keys added to the state as if they were all new", _slip("keep"),
+            "When the chunk ends its first token is c − 1 steps old. Each key fades by the factors after it before it goes into the state.",
+        ),
+        Misconception(
+            "keys decayed from the chunk's beginning", _slip("keep, turned"),
+            "A key fades by the tokens *after* it, up to the chunk's end: the last key not at all. Yours fade by those before.",
+        ),
+        Misconception(
+            "a key's own decay counted", _slip("keep, own"),
+            "Token s fades by γ_{s+1}, γ_{s+2}, … up to the chunk's end. Its own factor made the state before it fade.",
+        ),
+        Misconception(
+            "one factor for all keys of a chunk", _slip("keep, whole"),
+            "The whole chunk's decay belongs to the old state. A key fades only by the tokens after it.",
+        ),
+        Misconception(
+            "the old state handed on without its decay", _slip("carry"),
+            "Over a chunk the state fades by the product of all its factors. You add the chunk to a state that has not faded.",
+        ),
+        Misconception(
+            "one step of decay for a whole chunk", _slip("carry, last"),
+            "From one chunk to the next c tokens go by: the state fades by the product of all c factors, not by the last one alone.",
+        ),
+        Misconception(
+            "the first decay of a chunk for all its tokens", first_of_a_chunk,
+            "Every token has a factor of its own, inside a chunk as well.",
+        ),
+        Misconception("the mean decay of a chunk", mean_of_a_chunk, "A product of different factors is no power of their mean. Use each token's own."),
+        Misconception(
+            "the state lost at the chunk's boundary", _only("boundary"),
+            "Your chunks know nothing of each other. Carry the state from chunk to chunk.",
+        ),
+        Misconception(
+            "the chunk itself left out", _only("past"),
+            "The state holds the earlier chunks. The tokens of the chunk itself are missing: add the c × c scores with their mask.",
+        ),
+        Misconception(
+            "a state that holds the last chunk alone", _only("two"),
+            "The state is a fading sum over *all* earlier chunks. Yours is replaced at each boundary.",
+        ),
+        Misconception(
+            "not causal inside a chunk", open_inside,
+            "Inside its own chunk a token may read only the tokens up to itself: for later ones the mask is 0.",
+        ),
+        Misconception(
+            "the chunk counted twice", counted_twice,
+            "You add the chunk to the state before you read it, and its triangle besides. Read the state of the earlier chunks, then update it.",
+        ),
+        Misconception(
+            "the last short chunk lost", short_chunk_lost, "n need not be a multiple of c. `split(c)` gives a shorter last chunk by itself."
+        ),
+        Misconception(
+            "the last short chunk dropped", short_chunk_dropped,
+            "n need not be a multiple of c, and n // c rounds down: the tokens of the short last chunk get no output. `split(c)` gives it too.",
+        ),
+        Misconception(
+            "chunks counted by rounding down", whole_chunks_joined,
+            "n // c rounds down: the tokens of a last, shorter chunk get no output, and where c is larger than n there is no chunk at all.",
+            raises="ValueError",
+        ),
+        Misconception(
+            "a triangle of fixed size", fixed_triangle,
+            "The last chunk may be shorter than c, and its mask with it. Make the mask from the chunk's own decays.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "later tokens cut off after the exponential", cut_off_too_late,
+            "The logarithms' difference is large and positive for later tokens, and its exponential infinite. `tril` hides that on the way "
+            "forward; on the way back it is 0 · ∞ = NaN. Set those differences to −∞ first, then take the exponential.",
+        ),
+        Misconception("the sequence read backwards", backwards_in_chunks, "Your first state is that of the last chunk. Tokens read the past."),
+        Misconception(
+            "a state of d × d", lambda q, k, v, gamma, c: state_of_d_by_d(q, k, v, gamma),
+            "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "quotients of products that underflow", quotients_of_products,
+            "The product of 130 factors of 0.001 is smaller than the smallest number that there is, and 0/0 is NaN. Add logarithms, subtract, "
+            "and take the exponential of the difference; or multiply only the factors between s and t.",
+            _nan_in(row=-1, not_in=0),
+        ),
+        Misconception(
+            "infinity times 0", infinity_times_zero,
+            "For later tokens the difference of the logarithms is large and positive, and its exponential infinite. ∞ · 0 is NaN: a triangle of "
+            "zeros doesn't cut it off. Set those differences to −∞ first, then take the exponential.",
+            _nan_in(row=0, not_in=-1),
+        ),
+        *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
+        in_another_dtype(reference.chunked_decayed_attention),
+        in_single_precision(reference.chunked_decayed_attention),
+        written_for_one_batch_axis(reference.chunked_decayed_attention),
+        written_without_a_batch(reference.chunked_decayed_attention),
+    ],
+)  # fmt: skip
+
+decayed_attention = CheckGroup("decayed_attention", recurrent_decayed_attention, chunked_decayed_attention)

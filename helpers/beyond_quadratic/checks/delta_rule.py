@@ -1,0 +1,334 @@
+"""The check of the delta rule. Most slips are one line of the step from state to state, so they share the loop."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.observe import Observation
+from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
+
+from ..delta_rule import delta_rule as reference
+from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype
+from .sparse import square_made
+
+__all__ = ["delta_rule"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- inputs
+
+
+def strengths(*shape: int, low: float = 0.1, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Drawn:
+    """Numbers between low and high."""
+    return Drawn(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
+
+
+def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> Drawn:
+    """n keys of few directions, each with a length of its own: what stands under a key is written again and again."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        directions, lengths = torch.randn(kinds, d, generator=generator), 0.5 + torch.rand(n, 1, generator=generator)
+        return (lengths * directions[torch.arange(n) % kinds]).to(dtype)
+
+    return Drawn(draw)
+
+
+def written(label: str, n: int, d: int, d_v: int, *, batch: tuple = (), scale: float = 1.0, low: float = 0.1, high: float = 1.0,
+            dtype: torch.dtype = torch.float32, keys: Drawn | None = None, **limits) -> Case:  # fmt: skip
+    """A case; scale: that of the keys; low, high: the range of β."""
+    q, v = normal(*batch, n, d, dtype=dtype), normal(*batch, n, d_v, dtype=dtype)
+    k = keys or normal(*batch, n, d, scale=scale, dtype=dtype)
+    return given(label, q, k, v, strengths(*batch, n, low=low, high=high, dtype=dtype), **limits)
+
+
+def long_written(n: int, d: int, d_v: int) -> Case:
+    """Room for chunks of up to 16 tokens, where n² pairs would be many times as much."""
+    label = f"n = {n}: counted, O(n d²), in float64"
+    flops, elements = 4 * n * (3 * d * (d_v + 1) + 16 * (d + d_v + 1)), 2 * n * (d + 1) * (d_v + 1)
+    return written(label, n, d, d_v, dtype=torch.float64, max_flops=flops, max_elements=elements)
+
+
+# ----------------------------------------------------------------------------------------------------------------- slips
+
+
+def _unit(k) -> Tensor:
+    return k / k.norm(dim=-1, keepdim=True)
+
+
+def _outer(k, v) -> Tensor:
+    return k.mT @ v
+
+
+def walk(q, k, v, beta, step: Callable, before: bool = False) -> Tensor:
+    """The loop over tokens. step: (state, k_t, v_t, β_t) → the next state. before: read before the step."""
+    state, outputs = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[-2]):
+        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
+        after = step(state, k_t, v_t, beta[..., t, None, None])
+        outputs.append(q_t @ (state if before else after))
+        state = after
+    return torch.cat(outputs, dim=-2)
+
+
+def _delta(state, k, v, beta) -> Tensor:
+    return state + beta * _outer(k, v - k @ state)
+
+
+def by_step(step: Callable) -> Callable:
+    """A slip in the step; the keys are right."""
+    return lambda q, k, v, beta: walk(q, _unit(k), v, beta, step)
+
+
+def by_keys(keys: Callable) -> Callable:
+    """A slip in what is done to the keys; the step is right."""
+    return lambda q, k, v, beta: walk(q, keys(k), v, beta, _delta)
+
+
+def recalled_by_the_query(q, k, v, beta) -> Tensor:
+    k, state, outputs = _unit(k), k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[-2]):
+        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
+        state = state + beta[..., t, None, None] * _outer(k_t, v_t - q_t @ state)
+        outputs.append(q_t @ state)
+    return torch.cat(outputs, dim=-2)
+
+
+def corrections_as_outputs(q, k, v, beta) -> Tensor:
+    k, state, outputs = _unit(k), k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
+    for t in range(q.shape[-2]):
+        k_t, v_t = k[..., t : t + 1, :], v[..., t : t + 1, :]
+        wrong_by = v_t - k_t @ state
+        outputs.append(wrong_by)
+        state = state + beta[..., t, None, None] * _outer(k_t, wrong_by)
+    return torch.cat(outputs, dim=-2)
+
+
+def normalised_output(q, k, v, beta) -> Tensor:
+    k = _unit(k)
+    return walk(q, k, v, beta, _delta) / (q * k.cumsum(-2)).sum(-1, keepdim=True)
+
+
+def one_state_for_the_batch(q, k, v, beta) -> Tensor:
+    axes = tuple(range(k.dim() - 2))
+
+    def step(state, k_t, v_t, b_t):
+        new = b_t * _outer(k_t, v_t - k_t @ state)
+        return state + (new.sum(axes, keepdim=True) if axes else new)
+
+    return walk(q, _unit(k), v, beta, step)
+
+
+def _written_values(k, v, beta) -> Tensor:
+    """All corrections at once, from a triangle of n × n."""
+    products = (beta[..., None] * (k @ k.mT)).tril(-1)
+    eye = torch.eye(k.shape[-2], dtype=k.dtype)
+    return torch.linalg.solve_triangular(eye + products, beta[..., None] * v, upper=False, unitriangular=True)
+
+
+def all_at_once(q, k, v, beta) -> Tensor:
+    k = _unit(k)
+    return (q @ k.mT).tril() @ _written_values(k, v, beta)
+
+
+def _longer(eps: float) -> tuple[Callable, Callable]:
+    """Keys divided by a length to which a number was added, outside of the root or inside."""
+    return (
+        lambda k: k / (k.norm(dim=-1, keepdim=True) + eps),
+        lambda k: k / (k.square().sum(-1, keepdim=True) + eps).sqrt(),
+    )
+
+
+def _number_added(seen: Observation) -> bool:
+    """A mark: the output is that of keys with one of the usual small numbers in their length."""
+    q, k, v, beta = seen.args
+    forms = (form for eps in (1e-5, 1e-6, 1e-7, 1e-8) for form in _longer(eps))
+    return any(agree(seen.output, walk(q, form(k), v, beta, _delta), tolerance(seen.args)) for form in forms)
+
+
+def state_of_d_by_d(q, k, v, beta) -> Tensor:
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
+    return v[..., :1, :] - k[..., :1, :] @ state
+
+
+delta_rule = Check(
+    reference=reference,
+    properties=[IN_THEIR_DTYPE],
+    cases=[
+        written("n = 5, d = 4, d_v = 3", 5, 4, 3),
+        written("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
+        written("long keys", 6, 5, 2, scale=4.0),
+        written("three keys, written four times each", 12, 4, 3, keys=few_keys(12, 4, 3)),
+        written("the same, β = 1", 10, 4, 3, keys=few_keys(10, 4, 2), low=1.0),
+        written("β near 0, and 0", 8, 3, 4, low=0.0, high=1e-3, dtype=torch.float64),
+        long_written(300, 4, 3), long_written(260, 3, 6),
+        written("one token", 1, 3, 2),
+        written("gradients, in float64", 6, 3, 4, dtype=torch.float64, gradient=True),
+    ],
+    misconceptions=[
+        Misconception(
+            "added instead of corrected", by_step(lambda state, k, v, b: state + b * _outer(k, v)),
+            "That is linear attention again: what stood under the key stays, and the new value lies on top. Write only the difference, "
+            "v_t − k_t S_{t−1}.",
+        ),
+        Misconception(
+            "β forgotten", by_step(lambda state, k, v, b: _delta(state, k, v, 1)),
+            "β_t says how much of the correction is written. Yours writes all of it, as if β were 1.",
+        ),
+        Misconception(
+            "keys not normalised", by_keys(lambda k: k),
+            "With a key of length 2 the state returns 4 times what was written, and correcting overshoots. Divide each key by its length first.",
+        ),
+        Misconception(
+            "β on the new value alone", by_step(lambda state, k, v, b: state + _outer(k, b * v - k @ state)),
+            "β_t is on the whole correction. Yours erases all that stood under the key and writes only a part of the new value.",
+        ),
+        Misconception(
+            "β on the old value alone", by_step(lambda state, k, v, b: state + _outer(k, v - b * (k @ state))),
+            "β_t is on the whole correction. Yours writes the new value in full and erases only a part of the old one.",
+        ),
+        Misconception(
+            "β applied twice", by_step(lambda state, k, v, b: state + b * _outer(b * k, v - k @ state)),
+            "β_t stands in the formula once. On the keys as well as on the correction it counts as β².",
+        ),
+        Misconception(
+            "1 − β in the place of β", by_step(lambda state, k, v, b: _delta(state, k, v, 1 - b)),
+            "β_t is the part that is written: with β = 1 the new value replaces the old one.",
+        ),
+        Misconception(
+            "the state read before the token is written",
+            lambda q, k, v, beta: walk(q, _unit(k), v, beta, _delta, before=True),
+            "Token t reads what it has just written: first S_t, then q_t S_t.",
+        ),
+        Misconception(
+            "the old value looked up with the query", recalled_by_the_query,
+            "What is corrected is what stands under the *key*: k_t S_{t−1}. The query reads when the writing is done.",
+        ),
+        Misconception(
+            "the old value added once more", by_step(lambda state, k, v, b: state + b * _outer(k, v + k @ state)),
+            "The sign: the old value has to go, v_t − k_t S_{t−1}. Yours writes it a second time.",
+        ),
+        Misconception(
+            "the sign of the correction turned", by_step(lambda state, k, v, b: state - b * _outer(k, v - k @ state)),
+            "v_t − k_t S_{t−1} points from what is stored to what should be. Add it.",
+        ),
+        Misconception(
+            "everything faded, not only what stands under the key", by_step(lambda state, k, v, b: (1 - b) * state + b * _outer(k, v)),
+            "(1 − β_t) S fades all keys. The delta rule erases only what stands under *this* key: β_t kᵀ(k S), and all that is at a right "
+            "angle to the key stays.",
+        ),
+        Misconception(
+            "the state overwritten by the correction", by_step(lambda state, k, v, b: b * _outer(k, v - k @ state)),
+            "The correction is *added* to the state. Yours replaces it, and every other key is lost.",
+        ),
+        Misconception(
+            "queries normalised as well", lambda q, k, v, beta: walk(_unit(q), _unit(k), v, beta, _delta),
+            "Only keys are divided by their length here. The query is taken as it is.",
+        ),
+        Misconception(
+            "queries normalised instead of keys", lambda q, k, v, beta: walk(_unit(q), k, v, beta, _delta),
+            "The length that matters is the key's: it is in the state twice, once when writing and once when looking up.",
+        ),
+        Misconception(
+            "values normalised", lambda q, k, v, beta: walk(q, _unit(k), _unit(v), beta, _delta),
+            "The values are what is stored: they keep their length. The keys lose theirs.",
+        ),
+        Misconception(
+            "a small number added to the length", by_keys(_longer(1e-6)[0]),
+            "No key is zero here, so the length needs no help, and with it the keys are a little too short: the check works in float64 too, and "
+            "sees it. (`F.normalize` takes the larger of length and 10⁻¹² instead, and that is right.)",
+            _number_added,
+        ),
+        Misconception(
+            "keys divided by the square of their length", by_keys(lambda k: k / (k * k).sum(-1, keepdim=True)),
+            "The length is the root of the sum of squares: `k.norm(dim=-1, keepdim=True)`.",
+        ),
+        Misconception(
+            "keys divided by the sum of their entries", by_keys(lambda k: k / k.abs().sum(-1, keepdim=True)),
+            "That makes the absolute entries sum to 1. The length is the root of the sum of squares.",
+        ),
+        Misconception(
+            "keys divided by √d", by_keys(lambda k: k / k.shape[-1] ** 0.5),
+            "Dividing by √d makes keys of *typical* length 1. Each key has to be of length 1 exactly: divide by its own norm.",
+        ),
+        Misconception(
+            "keys normalised over the tokens", by_keys(lambda k: k / k.norm(dim=-2, keepdim=True)),
+            "The norm is taken over the d entries of one key, the last axis, and not over the n tokens. (It would look into the future, too.)",
+        ),
+        Misconception(
+            "one norm for all keys", by_keys(lambda k: k / k.norm(dim=(-2, -1), keepdim=True)),
+            "Every key is divided by a length of its own: `norm(dim=-1, keepdim=True)`.",
+        ),
+        Misconception(
+            "a softmax on the keys", by_keys(lambda k: k.softmax(-1)),
+            "A softmax makes entries that sum to 1. Here the sum of their squares is to be 1.",
+        ),
+        Misconception(
+            "the feature map of linear attention on the keys", by_keys(lambda k: _unit(F.elu(k) + 1)),
+            "There is no feature map in this exercise, and no normaliser: only the length of the keys.",
+        ),
+        Misconception(
+            "feature maps on queries and keys", lambda q, k, v, beta: walk(F.elu(q) + 1, _unit(F.elu(k) + 1), v, beta, _delta),
+            "There is no feature map in this exercise, and no normaliser: only the length of the keys.",
+        ),
+        Misconception(
+            "normalised for looking up, not for writing", lambda q, k, v, beta: walk(
+                q, k, v, beta, lambda state, k, v, b: state + b * _outer(k, v - _unit(k) @ state)),
+            "One and the same key of length 1 looks up the old value and writes the correction.",
+        ),
+        Misconception(
+            "normalised for writing, not for looking up", lambda q, k, v, beta: walk(
+                q, k, v, beta, lambda state, k, v, b: state + b * _outer(_unit(k), v - k @ state)),
+            "One and the same key of length 1 looks up the old value and writes the correction.",
+        ),
+        Misconception(
+            "one β for all tokens", lambda q, k, v, beta: walk(q, _unit(k), v, beta[..., :1].expand_as(beta), _delta),
+            "Every token has a β of its own: β_t is `beta[..., t]`.",
+        ),
+        Misconception(
+            "a second sigmoid on β", lambda q, k, v, beta: walk(q, _unit(k), v, beta.sigmoid(), _delta),
+            "β comes in as it is used, between 0 and 1: the gate's sigmoid has been applied before it gets here.",
+        ),
+        Misconception(
+            "divided by a normaliser", normalised_output,
+            "There is no normaliser here: q · Σ k may be 0 or negative. out_t is q_t S_t and nothing else.",
+        ),
+        Misconception(
+            "divided by √d", lambda q, k, v, beta: walk(q / q.shape[-1] ** 0.5, _unit(k), v, beta, _delta),
+            "There is no softmax that could saturate, and the formula has no scale.",
+        ),
+        Misconception(
+            "the corrections returned", corrections_as_outputs,
+            "You return v_t − k_t S_{t−1}, what was written. The output is what the query reads: q_t S_t.",
+        ),
+        Misconception(
+            "read with the key", lambda q, k, v, beta: walk(_unit(k), _unit(k), v, beta, _delta),
+            "The key writes, the query reads: out_t = q_t S_t.",
+        ),
+        Misconception(
+            "the sequence read backwards", lambda q, k, v, beta: reference(*(x.flip(-2) for x in (q, k, v)), beta.flip(-1)).flip(-2),
+            "Your state starts at the last token, so each token reads itself and the future.",
+        ),
+        Misconception(
+            "one state for the whole batch", one_state_for_the_batch,
+            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+        ),
+        Misconception(
+            "a triangle of n × n", all_at_once,
+            "That is right, and it costs n² numbers. A state of d × d_v that walks along the tokens does the same; or chunks of a few tokens.",
+            cost=square_made,
+        ),
+        Misconception(
+            "a state of d × d", state_of_d_by_d,
+            "The state holds a value of d_v numbers under each of d directions: it has the shape (…, d, d_v), and d_v need not be d.",
+            raises="RuntimeError",
+        ),
+        in_another_dtype(reference),
+        in_single_precision(reference),
+        written_for_one_batch_axis(reference),
+        written_without_a_batch(reference),
+    ],
+)  # fmt: skip
