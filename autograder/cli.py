@@ -182,6 +182,52 @@ def _write(file: Path, text: str) -> None:
 
 @app.command()
 @one_line_errors
+def collect(
+    downloads: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[ZIP|FOLDER]...", help="What the learning management system gave you, zipped or unpacked."
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="Who is in the class; kept for the next time. Only student_id is needed."
+        ),
+    ] = None,
+    due: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The unit's deadline: '2026-11-30 23:59', or with a zone behind it."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
+) -> None:
+    """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
+
+    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several
+    attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes nothing.
+
+    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a
+    download, the roster or the deadline can't be used, and nothing was changed.
+    """
+    from autograder.term.collect import collect as run
+
+    if not downloads and not roster:
+        raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
+    plan = run(find_course(), list(downloads or []), roster, due, dry_run)
+    for line in plan.lines() if dry_run else []:
+        out.print(_escaped(line), soft_wrap=True, highlight=False)
+    for line in plan.problems:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    for line in plan.notes:
+        out.print(_escaped(line), soft_wrap=True, highlight=False)
+    if dry_run:
+        out.print("Nothing was written (--dry-run). It would be:")
+    out.print(plan.summary(), soft_wrap=True, highlight=False)
+    raise typer.Exit(REJECTED if plan.problems else 0)
+
+
+@app.command()
+@one_line_errors
 def mark(
     file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
     as_json: AsJson = False,

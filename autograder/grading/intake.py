@@ -113,13 +113,13 @@ def _read_folder(folder: int, submission: Submission) -> HandIn:
 
 def read_notebook(folder: int, name: str) -> File:
     """A regular file of a folder, within the size that a notebook may have. Raises Rejected."""
-    data, saved = _read_file(folder, name, sizes.FILE)
+    data, saved = read_regular(folder, name, sizes.FILE)
     if len(data) > sizes.FILE:
         raise Rejected(f"{name} has more than {sizes.FILE // 1_000_000} MB: clear the outputs and hand it in again")
     return File(name, data, saved)
 
 
-def _read_file(folder: int, name: str, most: int) -> tuple[bytes, int]:
+def read_regular(folder: int, name: str, most: int) -> tuple[bytes, int]:
     """At most one byte more than `most` of a regular file, and when it was saved."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -160,7 +160,7 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     try:
         if kinds[TIMESTAMP]:
             raise Rejected(f"{TIMESTAMP} is {kinds[TIMESTAMP]}")
-        text = _read_file(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
+        text = read_regular(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
         if text and not isinstance(parse_utc(text[: sizes.TIMESTAMP]), datetime):
             raise ValueError
         return text, []
