@@ -228,6 +228,38 @@ def collect(
 
 @app.command()
 @one_line_errors
+def export(
+    units: Units = None,
+    format: Annotated[
+        str, typer.Option("--format", help="csv (a long table), canvas, moodle, or gradescope (as its own download).")
+    ] = "csv",
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="csv, gradescope: the file to write. canvas, moodle: the file to fill."),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(metavar="TITLE", help="canvas, moodle: the column to fill, where it can't be told.")
+    ] = None,
+    with_open: Annotated[bool, typer.Option("--open", help="Even where written answers are not marked yet.")] = False,
+) -> None:
+    """Write grades: as a long CSV, or into the file that a learning management system takes back.
+
+    A filled file lies beside the one it was made from, as NAME.filled.csv. Who has no grade keeps an empty cell.
+
+    Exit status: 0 written; 1 written answers are not marked yet; 2 there is nothing to export, or a file can't be used.
+    """
+    from autograder.term.export import export as run
+
+    course = find_course()
+    done = run(course, course.chosen(units or []), format, into, column, with_open)
+    for line in done.notes:
+        out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    where = f" into the column '{done.column}'" if done.column else ""
+    out.print(f"{done.filled} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
 def mark(
     file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
     as_json: AsJson = False,

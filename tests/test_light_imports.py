@@ -70,6 +70,7 @@ def test_a_module_brings_no_more_along(module, needs):
         (["grade", "--help"], set()),
         (["collect", "--help"], set()),
         (["collect"], set()),
+        (["export", "--help"], set()),
         (["lint", "no-such-unit"], set()),
         (["lint", "00"], {"torch", "triton"}),  # lint looks at the checks
         (["doctor"], {"torch"}),
