@@ -213,6 +213,8 @@ def collect(
 
     if not downloads and not roster:
         raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
+    if due and not downloads:
+        raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
     plan = run(find_course(), list(downloads or []), roster, due, dry_run)
     for line in plan.lines() if dry_run else []:
         out.print(_escaped(line), soft_wrap=True, highlight=False)
@@ -222,7 +224,9 @@ def collect(
         out.print(_escaped(line), soft_wrap=True, highlight=False)
     if dry_run:
         out.print("Nothing was written (--dry-run). It would be:")
-    out.print(plan.summary(), soft_wrap=True, highlight=False)
+    out.print(
+        plan.summary() if downloads else f"{plan.enrolled} students on the roster", soft_wrap=True, highlight=False
+    )
     raise typer.Exit(REJECTED if plan.problems else 0)
 
 
@@ -255,7 +259,7 @@ def export(
     for line in done.notes:
         out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     where = f" into the column '{done.column}'" if done.column else ""
-    out.print(f"{done.filled} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
+    out.print(f"{done.grades} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
 
 
 @app.command()

@@ -52,6 +52,7 @@ class Plan:
     strangers: set[str] = field(default_factory=set)
     missing: list[tuple[str, str]] | None = None
     equal: list[list[str]] = field(default_factory=list)
+    enrolled: int = 0
 
     def lines(self) -> list[str]:
         """A line for each notebook that is new or takes the place of another."""
@@ -81,6 +82,7 @@ def collect(
         found = gather(course, downloads, Who(in_use), staging, units)
         plan = _plan(course, found, in_use, known, deadline, staging)
         plan.notes += given.notes if given else []
+        plan.enrolled = len(in_use.active()) if in_use else 0
         if not dry_run:
             _apply(course, plan, given, known, deadline, staging)
     return plan

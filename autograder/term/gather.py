@@ -13,12 +13,12 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
 from autograder.grading.reading import Rejected
 from autograder.printable import printable
-from autograder.term import archive, shapes
+from autograder.term import archive, gradescope, shapes
 from autograder.term.archive import Folder, Member, Refused, Zip
 from autograder.term.shapes import Claim
 from autograder.term.who import Unplaced, Who
 
-METADATA = 50_000_000
+LONGEST_METADATA = 50_000_000
 """Bytes of Gradescope's submission_metadata.yml, which holds the output of every test."""
 METADATA_SECONDS = 60.0
 MOST_INSIDE = 50
@@ -112,20 +112,22 @@ class _Reading:
     def _claims(self, download: Zip | Folder) -> dict[Member, list[Claim]]:
         members = download.members
         if people := self._gradescope(download):
-            return {member: shapes.gradescope(member, people) for member in members}
+            return {member: gradescope.claims(member, people) for member in members}
         return shapes.claimed(members, self.who.knows, set(self.units))
 
     def _gradescope(self, download: Zip | Folder) -> dict[str, list[dict]]:
-        member = next((one for one in download.members if one.name == shapes.METADATA and len(one.parts) <= 2), None)
+        member = next(
+            (one for one in download.members if one.name == gradescope.METADATA and len(one.parts) <= 2), None
+        )
         if member is None:
             return {}
-        data = download.read(member, METADATA)
-        if len(data) > METADATA:
-            raise Refused(f"its {shapes.METADATA} has more than {METADATA // 1_000_000} MB")
+        data = download.read(member, LONGEST_METADATA)
+        if len(data) > LONGEST_METADATA:
+            raise Refused(f"its {gradescope.METADATA} has more than {LONGEST_METADATA // 1_000_000} MB")
         try:
-            return limited.call(shapes.submitters, data, seconds=METADATA_SECONDS)
+            return limited.call(gradescope.submitters, data, seconds=METADATA_SECONDS)
         except (limited.TooMuch, limited.Failed) as reason:
-            raise Refused(f"its {shapes.METADATA} can't be read: {' '.join(str(reason).split())[:100]}") from None
+            raise Refused(f"its {gradescope.METADATA} can't be read: {' '.join(str(reason).split())[:100]}") from None
 
     # ---------------------------------------------------------------- one file
 
@@ -158,7 +160,7 @@ class _Reading:
                 self.found.strangers.add(_label(readings))
                 self._problem(member, str(reason))
                 continue
-            self.here.append(HandIn(student, unit, sha, printable(member.name)[:200], _read_as(readings), why))
+            self.here.append(HandIn(student, unit, sha, printable(member.name)[:200], readings[0], why))
             path = self.staging / f"{sha}.ipynb"
             if not path.exists():
                 path.write_bytes(data)
@@ -235,10 +237,6 @@ class _Reading:
 def _label(claims: list[Claim]) -> str:
     first = claims[0]
     return " ".join(filter(None, ((first.names or (first.email,))[0], first.person and f"({first.person})")))
-
-
-def _read_as(readings: list[Claim]) -> Claim:
-    return readings[0]
 
 
 def _named(name: str, units: dict[str, list[str]]) -> str | None:

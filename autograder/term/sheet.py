@@ -90,6 +90,11 @@ def number(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
+def cell(value: float | None) -> str:
+    """A number, or nothing."""
+    return "" if value is None else number(value)
+
+
 def nfc(text: str) -> str:
     """Text in one form: an ü that is u and two dots becomes one character, as nearly everybody writes it."""
     return unicodedata.normalize("NFC", " ".join(text.split()))
