@@ -186,7 +186,8 @@ def collect(
     downloads: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[ZIP|FOLDER]...", help="What the learning management system gave you, zipped or unpacked."
+            metavar="[ZIP|FOLDER]...",
+            help="What the learning management system gave you, zipped or not; with Moodle its worksheet (.csv), too.",
         ),
     ] = None,
     roster: Annotated[

@@ -245,9 +245,9 @@ def _told(plan: Plan, dues: _Dues) -> list[str]:
     unknown = sum(
         not step.timestamp and bool(dues.units[step.chosen.unit]) and step.chosen.lms == "moodle" for step in plan.steps
     )
-    return lines + [f"Moodle's archive doesn't say when {unknown} were handed in: none of them counts as late"] * bool(
-        unknown
-    )
+    return lines + [
+        f"Moodle's archive doesn't say when {unknown} were handed in: none counts as late (name its grading worksheet beside it)"
+    ] * bool(unknown)
 
 
 def _some(names: list[str], most: int = 20) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.printable import printable
-from autograder.term import attempts, grades, sheet
+from autograder.term import attempts, grades, sheet, worksheet
 from autograder.term.grades import Grade
 from autograder.term.roster import EXCUSED
 from autograder.term.sheet import Sheet, cell, number
@@ -59,14 +59,12 @@ def _canvas(course: Course, table: Sheet, found: list[Grade], column: str | None
     assignments = [at for at, title in enumerate(table.header) if re.search(r"\(\d+\)\s*$", title)]
     target = _chosen_column(table, assignments, found[0].unit if found else "", column)
     match = _Matching(course, found, "canvas")
-    places = {"SIS User ID": "sis_user_id", "SIS Login ID": "sis_login_id"}
-    columns = {name: at for title, name in places.items() if (at := table.column(title)) is not None}
+    places = _columns(table, sis_user_id="SIS User ID", sis_login_id="SIS Login ID")
     notes = _possible(table, target, found)
 
     def find(row: list[str]) -> Grade | None:
-        return (
-            match.find(row[ids], {name: row[at] for name, at in columns.items()}, row[0]) if row[ids].strip() else None
-        )
+        said = {what: row[at] for what, at in places.items()}
+        return match.find(row[ids], said, row[0]) if row[ids].strip() else None
 
     filled = _fill(table, target, find, lambda one: "EX" if one.status == EXCUSED else cell(grades.to_send(one)))
     return filled, table.header[target], notes + match.left(found)
@@ -90,32 +88,19 @@ def _other_maximum(text: str, found: list[Grade], where: str) -> list[str]:
 
 def _moodle(course: Course, table: Sheet, found: list[Grade], column: str | None) -> tuple[int, str, list[str]]:
     """Moodle finds students by `Identifier`, `Participant 900001`; the number is that of the folder in its download."""
-    numbered = [
-        at
-        for at in range(len(table.header))
-        if table.rows and all(re.fullmatch(r"\D+\s?\d+", row[at].strip()) for row in table.rows)
-    ]
-    if not numbered:
-        raise sheet.refused(
-            table.path,
-            "it is no grading worksheet of Moodle's (no column with 'Participant' and a number in every line)",
-        )
+    identifier = worksheet.identifiers(table)
     target = _chosen_column(table, [at for at in [table.column("Grade")] if at is not None], "", column)
     match = _Matching(course, found, "moodle")
-    names, mails, numbers = table.column("Full name"), table.column("Email address"), table.column("ID number")
+    places = _columns(table, email="Email address", moodle_idnumber="ID number", name="Full name")
     locked, most = table.column("Grade can be changed"), table.column("Maximum Grade")
-    comma = any(re.fullmatch(r"\d+,\d+", cell.strip()) for row in table.rows for cell in row)
+    comma = any(re.fullmatch(r"\d+,\d+", text.strip()) for row in table.rows for text in row)
 
     def find(row: list[str]) -> Grade | None:
         if locked is not None and row[locked].strip().casefold() == "no":
             return None
-        said = {
-            "email": row[mails] if mails is not None else "",
-            "moodle_idnumber": row[numbers] if numbers is not None else "",
-        }
-        return match.find(
-            re.search(r"\d+$", row[numbered[0]].strip())[0], said, row[names] if names is not None else ""
-        )
+        said = {what: row[at] for what, at in places.items()}
+        name = said.pop("name", "")
+        return match.find(worksheet.number_of(row[identifier]), said, name)
 
     def points(one: Grade) -> str:
         return cell(grades.to_send(one)).replace(".", "," if comma else ".")
@@ -123,6 +108,11 @@ def _moodle(course: Course, table: Sheet, found: list[Grade], column: str | None
     notes = _other_maximum(table.rows[0][most], found, "Moodle") if most is not None else []
     filled = _fill(table, target, find, points)
     return filled, table.header[target], notes + match.left(found)
+
+
+def _columns(table: Sheet, **titles: str) -> dict[str, int]:
+    """Where the columns are that the table has."""
+    return {what: at for what, title in titles.items() if (at := table.column(title)) is not None}
 
 
 def _fill(table: Sheet, target: int, find: Callable[[list[str]], Grade | None], points: Callable[[Grade], str]) -> int:

@@ -4,7 +4,7 @@ download. A download that is not as it should be ends the whole, before anything
 import hashlib
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder import limited, sizes
@@ -13,7 +13,7 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
 from autograder.grading.reading import Rejected
 from autograder.printable import printable
-from autograder.term import archive, gradescope, shapes
+from autograder.term import archive, gradescope, shapes, worksheet
 from autograder.term.archive import Folder, Member, Refused, Zip
 from autograder.term.shapes import Claim
 from autograder.term.who import Unplaced, Who
@@ -48,15 +48,17 @@ class Gathered:
 
 
 def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known: dict[str, str]) -> Gathered:
-    """Reads downloads. known: the units of notebooks seen before, by hash. Raises CourseError where one is refused."""
+    """Reads downloads; a CSV among them is Moodle's grading worksheet, which says when. known: the units of notebooks seen before, by
+    hash. Raises CourseError where one is refused."""
     found = Gathered()
+    times = {number: time for path in downloads if _is_table(path) for number, time in worksheet.times(path).items()}
     units = intake.units_of(course)
-    for path in downloads:
+    for path in (path for path in downloads if not _is_table(path)):
         if not path.exists():
             raise CourseError(f"There is no {path}.", BAD_INPUT)
         try:
             for download in _parts(archive.opened(path)):
-                _Reading(course, units, who, staging, known, found).read(download)
+                _Reading(course, units, who, staging, known, found, times).read(download)
         except Refused as reason:
             raise CourseError(f"{path}: {printable(reason)}. Nothing was collected.", BAD_INPUT) from None
         except OSError as error:
@@ -64,6 +66,10 @@ def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known
                 f"{path}: it can't be read ({error.strerror}). Nothing was collected.", BAD_INPUT
             ) from None
     return found
+
+
+def _is_table(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
 
 
 def _parts(download: Zip | Folder) -> list[Zip | Folder]:
@@ -80,16 +86,10 @@ class _Reading:
     """One download."""
 
     def __init__(
-        self, course: Course, units: dict, who: Who, staging: Path, known: dict[str, str], found: Gathered
+        self, course: Course, units: dict, who: Who, staging: Path, known: dict[str, str], found: Gathered, times: dict
     ) -> None:
-        self.course, self.units, self.who, self.staging, self.known, self.found = (
-            course,
-            units,
-            who,
-            staging,
-            known,
-            found,
-        )
+        self.course, self.units, self.who, self.staging, self.known = course, units, who, staging, known
+        self.found, self.times = found, times
         self.here: list[HandIn] = []
         self.empty: dict[str, list[str]] = defaultdict(list)
         self.full: set[str] = set()
@@ -113,7 +113,12 @@ class _Reading:
         members = download.members
         if people := self._gradescope(download):
             return {member: gradescope.claims(member, people) for member in members}
-        return shapes.claimed(members, self.who.knows, set(self.units))
+        claimed = shapes.claimed(members, self.who.knows, set(self.units))
+        return {member: [self._timed(claim) for claim in claims] for member, claims in claimed.items()}
+
+    def _timed(self, claim: Claim) -> Claim:
+        time = self.times.get(claim.person) if claim.lms == "moodle" else None
+        return replace(claim, time=time, time_from="lms") if time else claim
 
     def _gradescope(self, download: Zip | Folder) -> dict[str, list[dict]]:
         member = next(

@@ -98,6 +98,34 @@ def test_moodle(course, tmp_path, roster, pattern):
     assert plan.problems == [] and plan.missing == []
 
 
+WORKSHEET = """Identifier,Full name,Last modified (submission),Grade
+Participant 900001,Ada Lovelace,"Friday, 20 November 2026, 11:59 PM",
+Participant 900002,Bob Bär-Öztürk,"Saturday, 21 November 2026, 12:01 AM",
+Participant 900003,Cyd O'Neill,-,
+"""
+
+
+def test_moodles_worksheet_says_when(course, tmp_path, roster):
+    people = {"Ada Lovelace_900001": "a", "Bob Bär-Öztürk_900002": "b"}
+    files = {f"{name}_assignsubmission_file/x.ipynb": notebook(course, text) for name, text in people.items()}
+    download, table = put(tmp_path / "in.zip", zipped(files)), put(tmp_path / "w.csv", WORKSHEET.encode())
+    without = collect(course, [download], roster, due="2026-11-20", dry_run=True)
+    assert any("doesn't say when 2 were handed in" in line for line in without.notes)
+    plan = collect(course, [download, table], roster, due="2026-11-20")
+    assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
+    assert _there(course)["bob"][1] == moment.written(datetime(2026, 11, 21, 0, 1).astimezone())
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,2\n", "Kennung,Zuletzt\nTeilnehmer 1,gestern\n", WORKSHEET.replace("November", "novembre"), ""]
+)
+def test_a_worksheet_that_says_no_times_is_refused(course, tmp_path, text):
+    download = put(tmp_path / "in.zip", zipped({"Ada_1_assignsubmission_file/x.ipynb": notebook(course)}))
+    with pytest.raises(CourseError, match="w.csv: "):
+        collect(course, [download, put(tmp_path / "w.csv", text.encode())])
+    assert not course.submitted.exists()
+
+
 def test_moodle_marked_blind(course, tmp_path, roster):
     for word in ("Participant", "Teilnehmer"):
         files = {f"{word}_90000{n}_assignsubmission_file/x.ipynb": notebook(course, str(n)) for n in (1, 2)}
