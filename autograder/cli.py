@@ -265,6 +265,43 @@ def export(
 
 @app.command()
 @one_line_errors
+def backup(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE.zip]", help="Where to. Default: backups/class-TIME.zip in the course folder."),
+    ] = None,
+) -> None:
+    """Keep the class in one archive: gradebook, hand-ins and their history, graded notebooks, results, roster.
+
+    It may run while a class is graded. An existing file is never overwritten.
+    """
+    from autograder.term.backup import backup as run
+
+    path, count, notes = run(find_course(), file)
+    for line in notes:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    out.print(f"{count} files kept: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `attn backup` wrote.")],
+) -> None:
+    """Make the class what it was when a backup was made. The class that is there now is moved aside, not deleted.
+
+    Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was changed.
+    """
+    from autograder.term.backup import restore as run
+
+    count, made, aside = run(find_course(), file)
+    out.print(f"{count} files are as they were at {made}.", soft_wrap=True, highlight=False)
+    if aside:
+        out.print(f"What was there before: {_escaped(aside)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
 def mark(
     file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
     as_json: AsJson = False,
