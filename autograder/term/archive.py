@@ -219,7 +219,7 @@ def _parts(info: zipfile.ZipInfo) -> list[str]:
         raise Refused(
             f"{printable(info.filename)[:80]!r} in it is a path that leads out of it: no LMS makes such archives"
         )
-    if len(parts) > PARTS or len(path) > 2_000:
+    if len(parts) > PARTS or any(len(part) > 300 for part in parts):
         raise Refused(
             f"{printable(info.filename)[:80]} in it lies more than {PARTS} folders deep, or its name has no end"
         )

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"(?:\((\d{1,6})\)|-(\d{1,6}))\s*\.ipynb", re.IGNORECASE)
 class Attempt:
     """One notebook of one student. `seen`: when it was first collected; `submitted`: when it was handed in, as `time_from` says (`lms`,
     `file`: when the file was saved, `timestamp.txt`; "": nobody says); `late`: the LMS called it late; `lms_id`: the LMS's number of
-    the student (Canvas, Moodle) or of the submission (Gradescope)."""
+    the student (Canvas, Moodle) or of the submission (Gradescope); `why`: why it can't be graded, where it can't."""
 
     student_id: str
     unit: str
@@ -30,6 +30,7 @@ class Attempt:
     submitted: datetime | None = None
     time_from: str = ""
     late: bool = False
+    why: str = ""
     counts: bool = False
 
     @property
@@ -62,8 +63,9 @@ COLUMNS = tuple(column.name for column in fields(Attempt))
 
 
 def counting(attempts: Iterable[Attempt], due: datetime | None) -> Attempt:
-    """The attempt that counts."""
+    """The attempt that counts. What can't be graded never takes the place of what can."""
     attempts = list(attempts)
+    attempts = [one for one in attempts if not one.why] or attempts
     in_time = [one for one in attempts if not one.is_late(due)]
     return max(in_time or attempts, key=lambda one: one.age)
 

@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from autograder import limited, sizes
@@ -21,13 +22,14 @@ from autograder.term.who import Unplaced, Who
 LONGEST_METADATA = 50_000_000
 """Bytes of Gradescope's submission_metadata.yml, which holds the output of every test."""
 METADATA_SECONDS = 60.0
+FOREIGN = "no cell of it is one of this course's"
 MOST_INSIDE = 50
 """Notebooks of an archive that a student handed in."""
 
 
 @dataclass(frozen=True)
 class HandIn:
-    """A notebook in the staging folder. `unit`: None where its cells can't be read, and `why` says so."""
+    """A notebook in the staging folder. `unit`: None where its cells don't tell, and `why` says so."""
 
     student_id: str
     unit: str | None
@@ -53,12 +55,14 @@ def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known
     found = Gathered()
     times = {number: time for path in downloads if _is_table(path) for number, time in worksheet.times(path).items()}
     units = intake.units_of(course)
+    if not units:
+        raise CourseError("No unit has been built yet: run `attn build` first.")
     for path in (path for path in downloads if not _is_table(path)):
         if not path.exists():
             raise CourseError(f"There is no {path}.", BAD_INPUT)
         try:
             for download in _parts(archive.opened(path)):
-                _Reading(course, units, who, staging, known, found, times).read(download)
+                _Reading(units, who, staging, known, times, found).read(download)
         except Refused as reason:
             raise CourseError(f"{path}: {printable(reason)}. Nothing was collected.", BAD_INPUT) from None
         except OSError as error:
@@ -82,18 +86,20 @@ def _parts(download: Zip | Folder) -> list[Zip | Folder]:
     return [*(Zip(download.root / one.name) for one in archives), *rest]
 
 
+@dataclass
 class _Reading:
-    """One download."""
+    """One download. `times`: when Moodle's participants handed in; `empty`, `full`: who handed in no notebook, and who did."""
 
-    def __init__(
-        self, course: Course, units: dict, who: Who, staging: Path, known: dict[str, str], found: Gathered, times: dict
-    ) -> None:
-        self.course, self.units, self.who, self.staging, self.known = course, units, who, staging, known
-        self.found, self.times = found, times
-        self.here: list[HandIn] = []
-        self.empty: dict[str, list[str]] = defaultdict(list)
-        self.full: set[str] = set()
-        self.bytes = 0
+    units: dict[str, list[str]]
+    who: Who
+    staging: Path
+    known: dict[str, str]
+    times: dict[str, datetime]
+    found: Gathered
+    here: list[HandIn] = field(default_factory=list)
+    empty: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    full: set[str] = field(default_factory=set)
+    bytes: int = 0
 
     def read(self, download: Zip | Folder) -> None:
         self.found.problems += getattr(download, "notes", [])
@@ -156,7 +162,7 @@ class _Reading:
     def _place(self, member: Member, claims: list[Claim], data: bytes) -> None:
         sha = hashlib.sha256(data).hexdigest()
         unit, why = self._unit(sha, data)
-        if unit is None and not why:
+        if why == FOREIGN and claims[0].lms in ("folder", "files"):
             return self._problem(member, "it is no notebook of this course")
         for readings in [[one] for one in claims] if claims[0].lms == "gradescope" else [claims]:
             try:
@@ -177,8 +183,9 @@ class _Reading:
             unit = intake.unit_of(data, self.units)
         except Rejected as reason:
             return None, str(reason)
-        if unit:
-            self.known[sha] = unit
+        if unit is None:
+            return None, FOREIGN
+        self.known[sha] = unit
         return unit, ""
 
     def _inner(self, download: Zip | Folder, member: Member, claims: list[Claim]) -> None:
@@ -208,20 +215,18 @@ class _Reading:
                 self.found.problems.append(f"{printable(label)}: no notebook was handed in ({shown})")
 
     def _settle_units(self) -> None:
-        """A file that can't be read is of the unit that all others are of, or of the one in its name: then `attn grade` rejects it, and says
-        why."""
+        """A file whose cells don't tell is of the unit in its name, or of the one that all others are of."""
         others = {one.unit for one in self.here if one.unit}
         settled = []
         for one in self.here:
             unit = one.unit or _named(one.name, self.units) or (next(iter(others)) if len(others) == 1 else None)
-            if unit is None:
+            if one.why:
                 self.found.problems.append(
-                    f"{one.student_id}, {one.name}: {one.why}; of which unit it is can't be told"
+                    f"{one.student_id}, {one.name}: {'left out' if unit is None else 'no grade is possible'}: {one.why}"
                 )
-                continue
-            if one.claim.blind:
-                self.found.blind.add(unit)
-            settled.append(HandIn(one.student_id, unit, one.sha256, one.name, one.claim, one.why))
+            if unit:
+                settled.append(replace(one, unit=unit))
+        self.found.blind |= {one.unit for one in settled if one.claim.blind}
         self.here = settled
 
     def _same_person(self) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.term import moment
 from autograder.term import roster as rosters
+from autograder.term.book import gradebook
 from autograder.term.roster import DROPPED, EXCUSED, Roster, Student
 
 GRADED, TO_MARK, REJECTED, MISSING = "graded", "to_mark", "rejected", "missing"
@@ -37,12 +37,12 @@ def grades(course: Course, unit: str) -> list[Grade]:
     """A grade for everybody on the roster, in its order, and for everybody else who handed in. Raises CourseError where the unit was
     never graded."""
     roster = rosters.in_use(course) or Roster({})
-    with stock.open_gradebook(course) as gradebook:
-        assignment = next((one for one in gradebook.assignments if one.name == unit and one.notebooks), None)
+    with gradebook(course) as book:
+        assignment = next((one for one in book.assignments if one.name == unit and one.notebooks), None)
         if assignment is None:
             raise CourseError(f"{unit} has no grades yet: run `attn grade {unit[:2]}`.", BAD_INPUT)
-        rows, open_answers = _rows(gradebook, unit), _open(gradebook, unit)
-        people = {one.id: one for one in gradebook.students}
+        rows, open_answers = _rows(book, unit), _open(book, unit)
+        people = {one.id: one for one in book.students}
         names = dict.fromkeys([*roster.students, *sorted(set(rows) | _handed_in(course, unit))])
         most, due = assignment.max_score, moment.of_gradebook(assignment.duedate)
         return [
@@ -83,10 +83,10 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:10]) + ", …" * (len(names) > 10)
 
 
-def _rows(gradebook, unit: str) -> dict[str, dict]:
+def _rows(book, unit: str) -> dict[str, dict]:
     """Student → nbgrader's dictionary, with what it leaves out: the penalty and whether it was late."""
-    rows = {row["student"]: row for row in gradebook.submission_dicts(unit)}
-    for one in gradebook.assignment_submissions(unit):
+    rows = {row["student"]: row for row in book.submission_dicts(unit)}
+    for one in book.assignment_submissions(unit):
         if one.student_id in rows:
             rows[one.student_id] |= {
                 "late_penalty": one.late_submission_penalty,
@@ -96,14 +96,14 @@ def _rows(gradebook, unit: str) -> dict[str, dict]:
     return rows
 
 
-def _open(gradebook, unit: str) -> dict[str, int]:
+def _open(book, unit: str) -> dict[str, int]:
     """Student → how many answers wait for a mark."""
     from nbgrader.api import Assignment, SubmittedAssignment, SubmittedNotebook
     from nbgrader.api import Grade as Cell
     from sqlalchemy import func
 
     found = (
-        gradebook.db.query(SubmittedAssignment.student_id, func.count(Cell.id))
+        book.db.query(SubmittedAssignment.student_id, func.count(Cell.id))
         .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
         .join(Cell, Cell.notebook_id == SubmittedNotebook.id)
         .join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)

@@ -16,6 +16,8 @@ def due(text: str) -> datetime:
         moment = datetime.fromisoformat(" ".join(words))
         if len(" ".join(words)) <= len("2026-11-30"):
             moment = datetime.combine(moment, time(23, 59, 59))
+        if not 1990 < moment.year < 2200:
+            raise ValueError
         return utc(moment.replace(tzinfo=zone) if zone else moment)
     except (ValueError, KeyError, OSError, OverflowError, IndexError):
         raise CourseError(

@@ -10,6 +10,7 @@ from autograder.course.paths import Course
 from autograder.grading.triage import odd_character
 from autograder.printable import printable
 from autograder.term import sheet
+from autograder.term.book import gradebook
 
 ACTIVE, DROPPED, EXCUSED = "", "dropped", "excused"
 STATUSES = {"": ACTIVE, "active": ACTIVE, "enrolled": ACTIVE, DROPPED: DROPPED, EXCUSED: EXCUSED}
@@ -134,10 +135,8 @@ def keep(course: Course, roster: Roster) -> list[str]:
 
 def _into_gradebook(course: Course, roster: Roster) -> None:
     """Names and e-mails; what the roster doesn't say stays as it is."""
-    from autograder.course import stock
-
-    with stock.open_gradebook(course) as gradebook:
-        known = {student.id: student for student in gradebook.students}
+    with gradebook(course) as book:
+        known = {student.id: student for student in book.students}
         for student in roster.students.values():
             said = {name: getattr(student, name) for name in ("first_name", "last_name", "email")}
             new = {
@@ -146,7 +145,7 @@ def _into_gradebook(course: Course, roster: Roster) -> None:
                 if text and getattr(known.get(student.student_id), name, None) != text
             }
             if new or student.student_id not in known:
-                gradebook.update_or_create_student(student.student_id, **new)
+                book.update_or_create_student(student.student_id, **new)
 
 
 def _keep_earlier(course: Course) -> None:

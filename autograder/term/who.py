@@ -13,6 +13,8 @@ BY_NUMBER = {"canvas": ("canvas_id", "student_id")}
 BY_SID = ("sis_user_id", "student_id", "moodle_idnumber", "sis_login_id")
 BY_NAME = ("student_id", "sis_login_id", "email", "canvas_id", "sis_user_id", "moodle_idnumber")
 """Where a name of a folder or a file may stand in the roster, beside the student's own names."""
+BY_OWN_NAMES = ("canvas", "moodle", "brightspace", "gradescope")
+"""Where people have a name, and may choose what to be called: nobody becomes another by taking that one's id for a name."""
 
 
 class Unplaced(Exception):
@@ -64,8 +66,10 @@ class Who:
         )
 
     def _one(self, claim: Claim) -> str:
+        own_names = claim.lms in BY_OWN_NAMES
         for name in claim.names:
-            found = {one for one in self._by_name(name) if self._may_be(one, claim)}
+            candidates = self.named.get(key(name), ()) if own_names else self._by_name(name)
+            found = {one for one in candidates if self._may_be(one, claim)}
             if len(found) == 1:
                 return found.pop()
             if found:

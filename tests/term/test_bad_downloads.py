@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import struct
 import zipfile
 
@@ -279,6 +280,32 @@ def test_a_disk_that_is_full_loses_nothing(course, tmp_path, monkeypatch):
         collect(course, [path])
     monkeypatch.setattr(module, "_copy", copy)
     assert collect(course, [path]).summary().startswith("2 collected (1 new, 0 replaced, 1 same)")
+
+
+def test_a_gradebook_that_is_none_or_locked_is_a_line(course, tmp_path):
+    put(course.classroom / "gradebook.db", b"no gradebook" * 100)
+    with pytest.raises(CourseError, match="The gradebook can't be used"):
+        collect(course, [put(tmp_path / "in.zip", zipped({GOOD: notebook(course)}))], due="2026-11-30")
+    assert not course.submitted.exists()
+
+
+def test_a_class_folder_that_is_a_file_is_a_line(course, tmp_path):
+    shutil.rmtree(course.classroom, ignore_errors=True)
+    put(course.classroom, b"")
+    with pytest.raises(CourseError, match="can't be used"):
+        collect(course, [put(tmp_path / "in.zip", zipped({GOOD: notebook(course)}))])
+
+
+def test_a_course_that_was_not_built_says_so(fresh_course, tmp_path):
+    with pytest.raises(CourseError, match="attn build"):
+        collect(fresh_course, [put(tmp_path / "in.zip", zipped({GOOD: b"{}"}))])
+
+
+def test_a_run_beside_another_waits(course, tmp_path):
+    from autograder.grading.record import only_writer
+
+    with only_writer(course), pytest.raises(CourseError, match="wait until it is done"):
+        collect(course, [put(tmp_path / "in.zip", zipped({GOOD: notebook(course)}))])
 
 
 def test_a_list_of_attempts_that_somebody_broke_is_named(course, tmp_path):

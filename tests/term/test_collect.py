@@ -342,13 +342,36 @@ def test_a_broken_notebook_is_collected_so_that_grading_can_say_why(course, tmp_
     assert _there(course)["bob"][0] == b'{"cells": ['
 
 
+def test_a_broken_file_beside_a_good_one_counts_for_nothing(course, tmp_path, roster):
+    files = {"x_101_1_a.ipynb": notebook(course, "a"), "x_101_2_b.ipynb": b"{", "x_101_3_c.ipynb": b'{"cells": []}'}
+    plan = _collect(course, tmp_path, files, roster)
+    assert _there(course) == {"ada": (notebook(course, "a"), "")}
+    assert [line.split(": ")[1] for line in plan.problems] == ["no grade is possible"] * 2
+    again = _collect(course, tmp_path, {"x_101_9_02_small.ipynb": b"{"})
+    assert _there(course) == {"ada": (notebook(course, "a"), "")} and again.steps[0].kind == "same"
+    assert _collect(course, tmp_path, files).problems == plan.problems
+
+
+def test_nobody_becomes_another_by_taking_an_id_for_a_name(course, tmp_path, roster):
+    files = {
+        f"{name}_{n}_assignsubmission_file/x.ipynb": notebook(course, name)
+        for n, name in enumerate(("bob", "cyd@x.org", "M1", "102"))
+    }
+    plan = _collect(course, tmp_path, files, roster)
+    assert not plan.steps and len(plan.strangers) == 4
+
+
 def test_units_are_told_apart_by_their_cells(course, tmp_path, roster):
     other = b'{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}'
     plan = _collect(
         course, tmp_path, {"x_101_1_holiday.ipynb": notebook(course), "x_102_2_02_small.ipynb": other}, roster
     )
-    assert list(_there(course)) == ["ada"]
-    assert plan.problems == ["x_102_2_02_small.ipynb: it is no notebook of this course"]
+    assert plan.problems == ["bob, x_102_2_02_small.ipynb: no grade is possible: no cell of it is one of this course's"]
+    plain = collect(
+        course, [folder(tmp_path / "in", {"cyd/notes.ipynb": other, "cyd/x.ipynb": notebook(course)})], roster
+    )
+    assert plain.problems == ["cyd/notes.ipynb: it is no notebook of this course"]
+    assert _there(course)["cyd"][0] == notebook(course)
 
 
 def test_the_list_of_attempts_reads_back_as_it_was(course, tmp_path):
