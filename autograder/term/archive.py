@@ -1,5 +1,5 @@
-"""Downloads: a zip archive or a folder as a list of files that can be read one by one. Nothing is ever unpacked to where an archive
-says, no link is followed, and what an archive says of itself is read in a process with limits."""
+"""Downloads: a zip archive or a folder as a list of files that can be read one by one. Nothing is ever unpacked to
+where an archive says, no link is followed, and what an archive says of itself is read in a process with limits."""
 
 import io
 import os
@@ -37,7 +37,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a download. `parts`: its path; `saved`: when, as the download says, in UTC; `place`: where its owner finds it."""
+    """A file of a download. `parts`: its path; `saved`: when, as the download says, in UTC; `place`: where its owner
+    finds it."""
 
     parts: tuple[str, ...]
     size: int
@@ -205,7 +206,8 @@ def _row(info: zipfile.ZipInfo) -> list:
         raise Refused(f"{shown} in it is a link: {NO_LINKS}")
     if info.compress_type not in _METHODS:
         raise Refused(
-            f"{shown} in it is packed in a way (method {info.compress_type}) that no LMS uses: unpack it, and give the folder"
+            f"{shown} in it is packed in a way (method {info.compress_type}) that no LMS uses: unpack it, and give "
+            "the folder"
         )
     return [_parts(info), info.file_size, _saved(info)]
 

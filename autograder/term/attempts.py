@@ -1,5 +1,5 @@
-"""What each student handed in, attempt by attempt: `collected.csv` in the class folder. Of several the last before the deadline counts;
-where none was in time, the last."""
+"""What each student handed in, attempt by attempt: `collected.csv` in the class folder. Of several the last before
+the deadline counts; where none was in time, the last."""
 
 import re
 from collections.abc import Iterable
@@ -15,9 +15,10 @@ _NUMBER = re.compile(r"(?:\((\d{1,6})\)|-(\d{1,6}))\s*\.ipynb", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Attempt:
-    """One notebook of one student. `seen`: when it was first collected; `submitted`: when it was handed in, as `time_from` says (`lms`,
-    `file`: when the file was saved, `timestamp.txt`; "": nobody says); `late`: the LMS called it late; `lms_id`: the LMS's number of
-    the student (Canvas, Moodle) or of the submission (Gradescope); `why`: why it can't be graded, where it can't."""
+    """One notebook of one student. `seen`: when it was first collected; `submitted`: when it was handed in, as
+    `time_from` says (`lms`, `file`: when the file was saved, `timestamp.txt`; "": nobody says); `late`: the LMS
+    called it late; `lms_id`: the LMS's number of the student (Canvas, Moodle) or of the submission (Gradescope);
+    `why`: why it can't be graded, where it can't."""
 
     student_id: str
     unit: str
@@ -39,7 +40,8 @@ class Attempt:
 
     @property
     def age(self) -> tuple:
-        """Sorts by time; of two at the same time the one with the greater number of upload, or `name (2)`, is the later."""
+        """Sorts by time; of two at the same time the one with the greater number of upload, or `name (2)`, is the
+        later."""
         number = _NUMBER.search(self.name)
         return (
             self.submitted or self.seen,
@@ -52,8 +54,8 @@ class Attempt:
         return self.late or bool(due and self.submitted and self.submitted > due)
 
     def timestamp(self, due: datetime | None) -> str:
-        """What timestamp.txt says of it; "" where the time is not known. A hand-in that the LMS calls late without saying by how
-        much gets the first second after the deadline."""
+        """What timestamp.txt says of it; "" where the time is not known. A hand-in that the LMS calls late without
+        saying by how much gets the first second after the deadline."""
         if self.submitted or not (self.late and due):
             return moment.written(self.submitted)
         return moment.written(due + timedelta(seconds=1))

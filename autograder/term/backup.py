@@ -1,5 +1,6 @@
-"""`attn backup` and `attn restore`: the class folder as one archive, and back. The gradebook is copied by SQLite itself, so that a backup is
-whole even while a class is graded. Nothing is overwritten: what a restore replaces is moved aside."""
+"""`attn backup` and `attn restore`: the class folder as one archive, and back. The gradebook is copied by SQLite
+itself, so that a backup is whole even while a class is graded. Nothing is overwritten: what a restore replaces is
+moved aside."""
 
 import hashlib
 import json
@@ -27,8 +28,8 @@ CHUNK = 1 << 20
 
 
 def backup(course: Course, target: Path | None) -> tuple[Path, int, list[str]]:
-    """Writes an archive of the class folder. Returns its path, how many files it holds, and a line for each thing that is no file. Raises
-    CourseError."""
+    """Writes an archive of the class folder. Returns its path, how many files it holds, and a line for each thing
+    that is no file. Raises CourseError."""
     if not course.classroom.is_dir() or not any(course.classroom.iterdir()):
         raise CourseError(f"There is nothing in {course.classroom} to keep.", BAD_INPUT)
     path = target or course.root / "backups" / f"class-{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.zip"
@@ -112,8 +113,8 @@ def _commit(course: Course) -> str:
 
 
 def restore(course: Course, path: Path) -> tuple[int, str, Path | None]:
-    """Makes the class folder what it was. Returns how many files came back, when the backup was made, and where the folder lies that was
-    there. Raises CourseError, and then nothing is changed."""
+    """Makes the class folder what it was. Returns how many files came back, when the backup was made, and where the
+    folder lies that was there. Raises CourseError, and then nothing is changed."""
     from autograder.grading.record import only_writer
 
     with only_writer(course), tempfile.TemporaryDirectory(prefix=".restoring-", dir=course.classroom.parent) as folder:

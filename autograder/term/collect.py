@@ -1,7 +1,7 @@
 """`attn collect`: what students handed in, from the downloads of a learning management system into `submitted/`.
 
-Everything is read and decided first, in a staging folder; then files are moved. Nothing is lost: attempts that don't count, and notebooks
-that are replaced, lie in `history/`."""
+Everything is read and decided first, in a staging folder; then files are moved. Nothing is lost: attempts that don't
+count, and notebooks that are replaced, lie in `history/`."""
 
 import os
 import shutil
@@ -26,7 +26,8 @@ from autograder.term.who import Who
 def collect(
     course: Course, downloads: list[Path], roster: Path | None = None, due: str | None = None, dry_run: bool = False
 ) -> Plan:
-    """Collects downloads; with `dry_run` it writes nothing and returns what it would do. Raises CourseError, and then nothing is changed."""
+    """Collects downloads; with `dry_run` it writes nothing and returns what it would do. Raises CourseError, and then
+    nothing is changed."""
     given = rosters.read(roster) if roster else None
     deadline = moment.due(due) if due else None
     try:

@@ -1,5 +1,5 @@
-"""`attn export`: grades as a long table of ours, as Gradescope's own download has them, or filled into the tables that Canvas and Moodle
-take back."""
+"""`attn export`: grades as a long table of ours, as Gradescope's own download has them, or filled into the tables
+that Canvas and Moodle take back."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,21 +10,25 @@ from autograder.printable import printable
 from autograder.term import attempts, grades, moment, sheet
 from autograder.term.fill import CANVAS, MOODLE, Filled, fill
 from autograder.term.grades import Grade
-from autograder.term.sheet import cell, number
+from autograder.term.sheet import cell
 
 CSV, GRADESCOPE = "csv", "gradescope"
 FORMATS = (CSV, CANVAS, MOODLE, GRADESCOPE)
-LONG = ("unit", "student_id", "last_name", "first_name", "email", "section", "status", "submitted", "due", "late", "code_score",
-        "written_score", "written_unmarked", "late_penalty", "score", "max_score")  # fmt: skip
-OF_GRADESCOPE = ("First Name", "Last Name", "SID", "Email", "Sections", "Total Score", "Max Points", "Status", "Submission ID",
-                 "Submission Time", "Lateness (H:M:S)", "View Count", "Submission Count")  # fmt: skip
+LONG = (
+    *("unit", "student_id", "last_name", "first_name", "email", "section", "status", "submitted", "due", "late"),
+    *("code_score", "written_score", "written_unmarked", "late_penalty", "score", "max_score"),
+)
+OF_GRADESCOPE = (
+    *("First Name", "Last Name", "SID", "Email", "Sections", "Total Score", "Max Points", "Status", "Submission ID"),
+    *("Submission Time", "Lateness (H:M:S)", "View Count", "Submission Count"),
+)
 
 
 def export(
     course: Course, units: list[str], format: str, into: Path | None, column: str | None, with_open: bool
 ) -> Filled:
-    """Writes the units' grades. into: for csv and gradescope the file to write; for canvas and moodle the file from there. Raises
-    CourseError, and then nothing is written."""
+    """Writes the units' grades. into: for csv and gradescope the file to write; for canvas and moodle the file from
+    there. Raises CourseError, and then nothing is written."""
     if format not in FORMATS:
         raise CourseError(f"There is no format '{printable(format)[:30]}': choose {', '.join(FORMATS)}.", BAD_INPUT)
     if format != CSV and len(units) != 1:
@@ -62,24 +66,28 @@ def _own_table(course: Course, found: dict[str, list[Grade]], format: str, into:
 
 def _long(one: Grade) -> list[str]:
     who = one.student
-    numbers = one.code_score, one.written_score, one.written_unmarked, one.late_penalty, one.score
-    return [one.unit, who.student_id, who.last_name, who.first_name, who.email, who.section, one.status, moment.written(one.submitted),
-            moment.written(one.due), "yes" * one.late, *(cell(value) for value in numbers), number(one.max_score)]  # fmt: skip
+    person = [who.student_id, who.last_name, who.first_name, who.email, who.section]
+    times = [moment.written(one.submitted), moment.written(one.due), "yes" * one.late]
+    numbers = one.code_score, one.written_score, one.written_unmarked, one.late_penalty, one.score, one.max_score
+    return [one.unit, *person, one.status, *times, *map(cell, numbers)]
 
 
 def _gradescope(one: Grade, known: dict[str, attempts.Attempt]) -> list[str]:
     """A line as in Gradescope's own download of grades; what only Gradescope knows is empty."""
     who, chosen = one.student, next((attempt for attempt in known.values() if attempt.counts), None)
-    late = one.submitted - one.due if one.late and one.submitted and one.due else None
-    hours = (
-        f"{int(late.total_seconds()) // 3600:02d}:{int(late.total_seconds()) // 60 % 60:02d}:{int(late.total_seconds()) % 60:02d}"
-        if late
-        else "00:00:00"
-    )
     status = "Missing" if one.score is None else "Ungraded" if one.status == grades.TO_MARK else "Graded"
-    return [who.first_name, who.last_name, who.sis_user_id or who.student_id, who.email, who.section, cell(grades.to_send(one)), number(one.max_score),
-            status, chosen.lms_id if chosen and chosen.lms == GRADESCOPE else "", moment.written(one.submitted),
-            hours if one.score is not None else "", "", str(len(known)) if known else ""]  # fmt: skip
+    person = [who.first_name, who.last_name, who.sis_user_id or who.student_id, who.email, who.section]
+    number_there = chosen.lms_id if chosen and chosen.lms == GRADESCOPE else ""
+    points = [cell(grades.to_send(one)), cell(one.max_score), status]
+    return [*person, *points, number_there, moment.written(one.submitted), _lateness(one), "", str(len(known) or "")]
+
+
+def _lateness(one: Grade) -> str:
+    """Hours, minutes and seconds."""
+    if one.score is None:
+        return ""
+    seconds = int((one.submitted - one.due).total_seconds()) if one.late and one.submitted and one.due else 0
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def _keep_copy(path: Path) -> None:

@@ -1,5 +1,5 @@
-"""The tables of learning management systems, filled: one column of a file that the instructor downloaded. Everything else in it stays as
-it was, and a student without a grade keeps what stands there."""
+"""The tables of learning management systems, filled: one column of a file that the instructor downloaded. Everything
+else in it stays as it was, and a student without a grade keeps what stands there."""
 
 import re
 from collections.abc import Callable
@@ -149,7 +149,8 @@ def _is_meant(title: str, unit: str) -> bool:
 
 
 class _Matching:
-    """Finds the student of a line: by the number under which the hand-in was collected, by the roster, by name where only one has it."""
+    """Finds the student of a line: by the number under which the hand-in was collected, by the roster, by name where
+    only one has it."""
 
     def __init__(self, course: Course, found: list[Grade], lms: str) -> None:
         self.by: dict[tuple[str, str], Grade] = {}
@@ -190,6 +191,4 @@ class _Matching:
             for one in found
             if grades.to_send(one) is not None and one.student.student_id not in self.matched
         ]
-        return (
-            [f"with a grade, but not in the file: {', '.join(names[:10])}{', …' * (len(names) > 10)}"] if names else []
-        )
+        return [f"with a grade, but not in the file: {grades.some(names)}"] if names else []

@@ -1,5 +1,6 @@
-"""Downloads read into a staging folder: which notebook is of which unit, and whose. What can't be placed is a line, and stays in the
-download. A download that is not as it should be ends the whole, before anything is written elsewhere."""
+"""Downloads read into a staging folder: which notebook is of which unit, and whose. What can't be placed is a line,
+and stays in the download. A download that is not as it should be ends the whole, before anything is written
+elsewhere."""
 
 import hashlib
 import re
@@ -50,8 +51,8 @@ class Gathered:
 
 
 def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known: dict[str, str]) -> Gathered:
-    """Reads downloads; a CSV among them is Moodle's grading worksheet, which says when. known: the units of notebooks seen before, by
-    hash. Raises CourseError where one is refused."""
+    """Reads downloads; a CSV among them is Moodle's grading worksheet, which says when. known: the units of notebooks
+    seen before, by hash. Raises CourseError where one is refused."""
     found = Gathered()
     times = {number: time for path in downloads if _is_table(path) for number, time in worksheet.times(path).items()}
     units = intake.units_of(course)
@@ -88,7 +89,8 @@ def _parts(download: Zip | Folder) -> list[Zip | Folder]:
 
 @dataclass
 class _Reading:
-    """One download. `times`: when Moodle's participants handed in; `empty`, `full`: who handed in no notebook, and who did."""
+    """One download. `times`: when Moodle's participants handed in; `empty`, `full`: who handed in no notebook, and
+    who did."""
 
     units: dict[str, list[str]]
     who: Who
@@ -238,9 +240,10 @@ class _Reading:
         for student, numbers in sorted(people.items()):
             if len(numbers) > 1:
                 self.here = [one for one in self.here if one.student_id != student]
+                shown = ", ".join(sorted(numbers)[:4])
                 self.found.problems.append(
-                    f"{student}: {len(numbers)} people in the download have this name (numbers {', '.join(sorted(numbers)[:4])}): "
-                    "give the roster a column that tells them apart"
+                    f"{student}: {len(numbers)} people in the download have this name (numbers {shown}): give the "
+                    "roster a column that tells them apart"
                 )
 
 

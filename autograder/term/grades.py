@@ -1,4 +1,5 @@
-"""What the gradebook says of every student and unit, as rows that all exports are made from. Every number is the gradebook's own."""
+"""What the gradebook says of every student and unit, as rows that all exports are made from. Every number is the
+gradebook's own."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ GRADED, TO_MARK, REJECTED, MISSING = "graded", "to_mark", "rejected", "missing"
 
 @dataclass(frozen=True)
 class Grade:
-    """A student's grade of a unit. `score` is None where there is no grade; else it is what nbgrader's own export says: all points
-    less the late penalty, and at least 0."""
+    """A student's grade of a unit. `score` is None where there is no grade; else it is what nbgrader's own export
+    says: all points less the late penalty, and at least 0."""
 
     unit: str
     student: Student
@@ -34,8 +35,8 @@ class Grade:
 
 
 def grades(course: Course, unit: str) -> list[Grade]:
-    """A grade for everybody on the roster, in its order, and for everybody else who handed in. Raises CourseError where the unit was
-    never graded."""
+    """A grade for everybody on the roster, in its order, and for everybody else who handed in. Raises CourseError
+    where the unit was never graded."""
     roster = rosters.in_use(course) or Roster({})
     with gradebook(course) as book:
         assignment = next((one for one in book.assignments if one.name == unit and one.notebooks), None)
@@ -55,11 +56,11 @@ def refuse_open(found: Iterable[Grade]) -> None:
     """Raises CourseError where a written answer waits for its mark."""
     waiting = [one for one in found if one.status == TO_MARK]
     if waiting:
-        who = ", ".join(one.student.student_id for one in waiting[:5]) + ", …" * (len(waiting) > 5)
-        count = sum(one.written_unmarked for one in waiting)
+        who, count = [one.student.student_id for one in waiting], sum(one.written_unmarked for one in waiting)
+        answers = f"{count} written answer{'s' * (count > 1)} of {len(who)} student{'s' * (len(who) > 1)}"
         raise CourseError(
-            f"{count} written answer{'s' * (count > 1)} of {len(waiting)} student{'s' * (len(waiting) > 1)} of {waiting[0].unit} "
-            f"{'are' if count > 1 else 'is'} not marked ({who}): mark them in formgrader, or export what there is with --open."
+            f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({some(who)}): mark them in "
+            "formgrader, or export what there is with --open."
         )
 
 
@@ -68,18 +69,19 @@ def warnings(course: Course, found: list[Grade]) -> list[str]:
     lines = []
     without = [one.student.student_id for one in found if one.status == REJECTED]
     if without:
-        lines.append(f"handed in, but without a grade (`attn grade` says why): {_some(without)}")
+        lines.append(f"handed in, but without a grade (`attn grade` says why): {some(without)}")
     newer = [one.student.student_id for one in found if one.score is not None and _is_newer(course, one)]
     if newer:
-        lines.append(f"handed in again since they were graded (run `attn grade`): {_some(newer)}")
+        lines.append(f"handed in again since they were graded (run `attn grade`): {some(newer)}")
     roster = rosters.in_use(course)
     strangers = [one.student.student_id for one in found if roster and one.student.student_id not in roster.students]
     if strangers:
-        lines.append(f"not on the roster: {_some(strangers)}")
+        lines.append(f"not on the roster: {some(strangers)}")
     return lines
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
+    """The first of them."""
     return ", ".join(names[:10]) + ", …" * (len(names) > 10)
 
 
@@ -134,11 +136,10 @@ def _grade(
     if row is None:
         there = course.submission(student.student_id, unit).parent.is_dir()
         return Grade(unit, student, student.status or (REJECTED if there else MISSING), due=due, max_score=most)
-    penalty = row["late_penalty"] or 0.0
-    return Grade(
-        unit, student, student.status or (TO_MARK if waiting else GRADED), moment.of_gradebook(row["timestamp"]), moment.of_gradebook(row["due"]),
-        row["late"], row["code_score"], row["written_score"], waiting, penalty, max(0.0, row["score"] - penalty), most,
-    )  # fmt: skip
+    penalty, status = row["late_penalty"] or 0.0, student.status or (TO_MARK if waiting else GRADED)
+    times = moment.of_gradebook(row["timestamp"]), moment.of_gradebook(row["due"]), row["late"]
+    points = row["code_score"], row["written_score"], waiting, penalty, max(0.0, row["score"] - penalty)
+    return Grade(unit, student, status, *times, *points, most)
 
 
 def _is_newer(course: Course, one: Grade) -> bool:

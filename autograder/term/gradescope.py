@@ -1,6 +1,8 @@
-"""Gradescope's export of submissions: folders with numbers, and submission_metadata.yml, which says whose they are, and when they came."""
+"""Gradescope's export of submissions: folders with numbers, and submission_metadata.yml, which says whose they are,
+and when they came."""
 
 import re
+from dataclasses import replace
 from datetime import datetime
 
 from autograder.term import moment
@@ -12,13 +14,16 @@ FOLDER = re.compile(r"submission_([0-9]{1,20})")
 
 
 def claims(member: Member, people: dict[str, list[dict]]) -> list[Claim]:
-    """`…/submission_123/02.ipynb`, and what submission_metadata.yml says of submission_123: a claim for each of a group."""
+    """`…/submission_123/02.ipynb`, and what submission_metadata.yml says of submission_123: a claim for each of a
+    group."""
     folder = next((part for part in member.parts[:-1] if FOLDER.fullmatch(part)), "")
-    return [
-        Claim("gradescope", (one["name"],) if one["name"] else (), folder.removeprefix("submission_"), one["sid"], one["email"].casefold(),
-              time=_time(one["time"]), time_from="lms" if _time(one["time"]) else "", order=int(folder.removeprefix("submission_")))
-        for one in people.get(folder, [])
-    ]  # fmt: skip
+    return [_claim(folder.removeprefix("submission_"), one) for one in people.get(folder, [])]
+
+
+def _claim(number: str, one: dict) -> Claim:
+    names, time = (one["name"],) if one["name"] else (), _time(one["time"])
+    who = Claim("gradescope", names, number, one["sid"], one["email"].casefold(), order=int(number))
+    return replace(who, time=time, time_from="lms") if time else who
 
 
 def _time(text: str) -> datetime | None:

@@ -8,8 +8,8 @@ from autograder.printable import printable
 
 
 def due(text: str) -> datetime:
-    """A deadline: `2026-11-30`, `2026-11-30 23:59`, with `+01:00`, `UTC` or `Europe/Berlin` behind it; else this machine's time.
-    A day alone lasts to its end. Raises CourseError."""
+    """A deadline: `2026-11-30`, `2026-11-30 23:59`, with `+01:00`, `UTC` or `Europe/Berlin` behind it; else this
+    machine's time. A day alone lasts to its end. Raises CourseError."""
     words = text.strip().split()
     try:
         zone = ZoneInfo(words.pop()) if len(words) > 1 and words[-1][0].isalpha() else None
@@ -21,7 +21,7 @@ def due(text: str) -> datetime:
         return utc(moment.replace(tzinfo=zone) if zone else moment)
     except (ValueError, KeyError, OSError, OverflowError, IndexError):
         raise CourseError(
-            f"'{printable(text)[:40]}' is no date: write one such as '2026-11-30 23:59' or '2026-11-30 23:59 Europe/Berlin'.",
+            f"'{printable(text)[:40]}' is no date: write one such as '2026-11-30 23:59' or '2026-11-30 23:59 UTC'.",
             BAD_INPUT,
         ) from None
 

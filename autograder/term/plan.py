@@ -1,5 +1,5 @@
-"""What a run of `attn collect` is to do: for every student and unit the attempt that counts, what it takes the place of, whether it is
-late; and who is missing. Nothing is changed here."""
+"""What a run of `attn collect` is to do: for every student and unit the attempt that counts, what it takes the place
+of, whether it is late; and who is missing. Nothing is changed here."""
 
 import hashlib
 import os
@@ -25,8 +25,8 @@ Known = dict[tuple[str, str], dict[str, Attempt]]
 
 @dataclass
 class Step:
-    """What is to be done with one student's notebook of one unit. `before`: the hash of what lies there; `aside`: notebooks with other
-    names beside it, which go to the history."""
+    """What is to be done with one student's notebook of one unit. `before`: the hash of what lies there; `aside`:
+    notebooks with other names beside it, which go to the history."""
 
     chosen: Attempt
     kind: str
@@ -50,13 +50,18 @@ class Plan:
 
     def lines(self) -> list[str]:
         """A line for each notebook that is new or takes the place of another."""
-        return [f"{step.kind} {step.chosen.student_id} {step.chosen.unit[:2]} ← {step.chosen.name}{', late' * step.late}"
-                for step in self.steps if step.kind != SAME]  # fmt: skip
+        changed = [(step, step.chosen) for step in self.steps if step.kind != SAME]
+        return [
+            f"{step.kind} {one.student_id} {one.unit[:2]} ← {one.name}{', late' * step.late}" for step, one in changed
+        ]
 
     def summary(self) -> str:
         kinds = Counter(step.kind for step in self.steps)
-        parts = [f"{len(self.steps)} collected ({kinds[NEW]} new, {kinds[REPLACED]} replaced, {kinds[SAME]} same)",
-                 f"{sum(step.late for step in self.steps)} late", f"{len(self.strangers)} not on the roster"]  # fmt: skip
+        parts = [
+            f"{len(self.steps)} collected ({kinds[NEW]} new, {kinds[REPLACED]} replaced, {kinds[SAME]} same)",
+            f"{sum(step.late for step in self.steps)} late",
+            f"{len(self.strangers)} not on the roster",
+        ]
         parts += [] if self.missing is None else [f"{len(self.missing)} missing"]
         return ", ".join([*parts, f"{len(self.equal)} group{'s' * (len(self.equal) != 1)} of equal files"])
 
@@ -109,13 +114,14 @@ def _step(
 
 
 def _attempt(one: HandIn) -> Attempt:
-    claim = one.claim
-    return Attempt(one.student_id, one.unit, one.sha256, one.name, claim.lms, claim.person, claim.order,
-                   datetime.now(UTC).replace(microsecond=0), claim.time, claim.time_from, claim.late, one.why)  # fmt: skip
+    claim, now = one.claim, datetime.now(UTC).replace(microsecond=0)
+    who = one.student_id, one.unit, one.sha256, one.name, claim.lms, claim.person
+    return Attempt(*who, claim.order, now, claim.time, claim.time_from, claim.late, one.why)
 
 
 def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list[Attempt], str, list[Path]]:
-    """What lies in `submitted/`: its notebooks as attempts, the hash of the one that counts, and those with other names. Raises Rejected."""
+    """What lies in `submitted/`: its notebooks as attempts, the hash of the one that counts, and those with other
+    names. Raises Rejected."""
     folder = course.submission(student, unit).parent
     if folder.parent.is_symlink() or folder.is_symlink():
         raise Rejected(f"{folder} is a link")
@@ -176,20 +182,19 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
 
 
 def _told(plan: Plan, dues: Dues) -> list[str]:
+    """What a person should look at: one line for each kind of thing."""
     lines = [f"equal files: {', '.join(group)}" for group in plan.equal]
-    lines += [f"missing {unit[:2]}: {_some([name for name, of in plan.missing or [] if of == unit])}"
-              for unit in sorted({unit for _, unit in plan.missing or []})]  # fmt: skip
-    lines += [f"late: {_some([step.chosen.student_id for step in plan.steps if step.late])}"] * any(
-        step.late for step in plan.steps
-    )
-    of_files = sum(step.chosen.time_from == "file" for step in plan.steps)
-    lines += [f"of {of_files} the time is that of the file, for the download says no other"] * bool(of_files)
-    unknown = sum(
-        not step.timestamp and bool(dues.units[step.chosen.unit]) and step.chosen.lms == "moodle" for step in plan.steps
-    )
-    return lines + [
-        f"Moodle's archive doesn't say when {unknown} were handed in: none counts as late (name its grading worksheet beside it)"
-    ] * bool(unknown)
+    for unit in sorted({unit for _, unit in plan.missing or []}):
+        lines.append(f"missing {unit[:2]}: {_some([name for name, of in plan.missing if of == unit])}")
+    if late := [step.chosen.student_id for step in plan.steps if step.late]:
+        lines.append(f"late: {_some(late)}")
+    if of_files := sum(step.chosen.time_from == "file" for step in plan.steps):
+        lines.append(f"of {of_files} the time is that of the file, for the download says no other")
+    untold = [step for step in plan.steps if step.chosen.lms == "moodle" and not step.timestamp]
+    if any(dues.units[step.chosen.unit] for step in untold):
+        lines.append(f"Moodle's archive doesn't say when {len(untold)} were handed in: none counts as late (name its "
+                     "grading worksheet beside it)")  # fmt: skip
+    return lines
 
 
 def _some(names: list[str], most: int = 20) -> str:

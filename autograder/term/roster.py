@@ -1,5 +1,5 @@
-"""The roster: who is in the class, by which names the learning management system knows them. A CSV file of the instructor's; the
-copy that is used lies in the class folder."""
+"""The roster: who is in the class, by which names the learning management system knows them. A CSV file of the
+instructor's; the copy that is used lies in the class folder."""
 
 import shutil
 from dataclasses import astuple, dataclass, field, fields
@@ -20,7 +20,8 @@ ONE_STUDENT_EACH = ("student_id", "email", "canvas_id", "sis_user_id", "sis_logi
 
 @dataclass(frozen=True)
 class Student:
-    """A line of the roster. `student_id` is the name in the gradebook and of the folder in `submitted/`; nothing else is needed."""
+    """A line of the roster. `student_id` is the name in the gradebook and of the folder in `submitted/`; nothing else
+    is needed."""
 
     student_id: str
     last_name: str = ""
@@ -121,8 +122,8 @@ def in_use(course: Course) -> Roster | None:
 
 
 def keep(course: Course, roster: Roster) -> list[str]:
-    """Makes this the roster of the class, its names and e-mails those of the gradebook. An earlier one that says something else goes
-    to `history/`. Returns lines about who is not on it any more."""
+    """Makes this the roster of the class, its names and e-mails those of the gradebook. An earlier one that says
+    something else goes to `history/`. Returns lines about who is not on it any more."""
     before = in_use(course)
     if before is None or before.students != roster.students:
         if before is not None:

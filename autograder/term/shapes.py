@@ -1,8 +1,9 @@
-"""What the paths in a download say: each learning management system (LMS) writes names, ids and times into them in its own way.
+"""What the paths in a download say: each learning management system (LMS) writes names, ids and times into them in
+its own way.
 
-Canvas and Moodle: from their sources. Gradescope, Brightspace and Google Classroom: from what others who read their downloads
-have published; nothing here was tried against a living LMS. The leftmost match counts, and only in the folder where the whole
-download has it: what a student may name is always further right."""
+Canvas and Moodle: from their sources. Gradescope, Brightspace and Google Classroom: from what others who read their
+downloads have published; nothing here was tried against a living LMS. The leftmost match counts, and only in the
+folder where the whole download has it: what a student may name is always further right."""
 
 import re
 from collections import Counter
@@ -16,8 +17,8 @@ from autograder.term.archive import Member
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose a file is, as the LMS says. `names`: any of them, the likeliest first; `person`: the LMS's number of this student;
-    `sid`: a student number; `order`: grows with every upload; `blind`: nobody is meant to know who it is."""
+    """Whose a file is, as the LMS says. `names`: any of them, the likeliest first; `person`: the LMS's number of this
+    student; `sid`: a student number; `order`: grows with every upload; `blind`: nobody is meant to know who it is."""
 
     lms: str
     names: tuple[str, ...] = ()
@@ -41,8 +42,8 @@ BRIGHTSPACE = re.compile(
 
 
 def canvas(part: str) -> list[Claim]:
-    """`lovelaceada_LATE_101_9001_02.ipynb`: the first number is the `ID` of Canvas's gradebook, the second one the upload's. All
-    readings, the leftmost first: a name may hold numbers, too."""
+    """`lovelaceada_LATE_101_9001_02.ipynb`: the first number is the `ID` of Canvas's gradebook, the second one the
+    upload's. All readings, the leftmost first: a name may hold numbers, too."""
     if found := CANVAS_BLIND.fullmatch(part):
         return [
             Claim("canvas", (found["id"],), found["id"], late=bool(found["late"]), order=int(found["file"]), blind=True)
@@ -56,7 +57,7 @@ def canvas(part: str) -> list[Claim]:
 
 
 def moodle(part: str) -> list[Claim]:
-    """`Ada Lovelace_900001_assignsubmission_file_…`; in group mode a group's name and a dash stand before the name."""
+    """`Ada Lovelace_900001_assignsubmission_file_…`; in group mode the group and a dash stand before the name."""
     if not (found := MOODLE.fullmatch(part)):
         return []
     name, dashes = found["name"], [match.end() for match in re.finditer("-", found["name"])]
@@ -83,7 +84,8 @@ DEPTHS = range(4)
 
 
 def claimed(members: Sequence[Member], known: Callable[[str], bool], units: set[str]) -> dict[Member, list[Claim]]:
-    """What each file's path says of whose it is; an empty list where it says nothing. known: whether a name is a student's."""
+    """What each file's path says of whose it is; an empty list where it says nothing. known: whether a name is a
+    student's."""
     shape, depth = _lms(members)
     if not shape:
         depth = _depth(members, known, units)
@@ -116,7 +118,8 @@ def _blind(found: dict[Member, list[Claim]]) -> dict[Member, list[Claim]]:
 
 
 def _plain(member: Member, depth: int) -> list[Claim]:
-    """A folder for each student; or files alone that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
+    """A folder for each student; or files alone that carry a name, as Google Classroom's `Ada Lovelace -
+    Title.ipynb`."""
     time = {"time": member.saved, "time_from": "file" if member.saved else ""}
     if len(member.parts) > depth + 1:
         return [Claim("folder", (member.parts[depth],), **time)]

@@ -1,4 +1,5 @@
-"""From what a learning management system says of a hand-in to a student of the roster. Where that is not certain nobody is taken."""
+"""From what a learning management system says of a hand-in to a student of the roster. Where that is not certain
+nobody is taken."""
 
 import unicodedata
 from collections import defaultdict
@@ -14,7 +15,8 @@ BY_SID = ("sis_user_id", "student_id", "moodle_idnumber", "sis_login_id")
 BY_NAME = ("student_id", "sis_login_id", "email", "canvas_id", "sis_user_id", "moodle_idnumber")
 """Where a name of a folder or a file may stand in the roster, beside the student's own names."""
 BY_OWN_NAMES = ("canvas", "moodle", "brightspace", "gradescope")
-"""Where people have a name, and may choose what to be called: nobody becomes another by taking that one's id for a name."""
+"""Where people have a name, and may choose what to be called: nobody becomes another by taking that one's id for a
+name."""
 
 
 class Unplaced(Exception):
@@ -22,7 +24,8 @@ class Unplaced(Exception):
 
 
 def key(name: str) -> str:
-    """A name as systems agree on it: letters and digits alone, small, without accents; `Lovelace, Ada` is lovelaceada."""
+    """A name as systems agree on it: letters and digits alone, small, without accents; `Lovelace, Ada` is
+    lovelaceada."""
     bare = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
     return "".join(char for char in bare.casefold() if char.isalnum())
 

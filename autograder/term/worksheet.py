@@ -1,4 +1,5 @@
-"""Moodle's grading worksheet: a line for each participant, by the number that is in the folders of the download, too."""
+"""Moodle's grading worksheet: a line for each participant, by the number that is in the folders of the download,
+too."""
 
 import re
 from datetime import datetime
@@ -27,7 +28,8 @@ def number_of(text: str) -> str:
 
 
 def times(path: Path) -> dict[str, datetime]:
-    """When each participant handed in, to the minute; the worksheet's clock is taken for this machine's. Raises CourseError."""
+    """When each participant handed in, to the minute; the worksheet's clock is taken for this machine's. Raises
+    CourseError."""
     table = sheet.read(path)
     at, when = identifiers(table), table.column(WHEN)
     if when is None:

@@ -78,7 +78,7 @@ def registered(built, tmp_path_factory):
     return course
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(people=classes(), lms=st.sampled_from(sorted(MAKERS)))
 def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
     if lms in ("moodle", "brightspace"):
