@@ -204,11 +204,9 @@ def collect(
 ) -> None:
     """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
 
-    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several
-    attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes nothing.
+    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes nothing.
 
-    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a
-    download, the roster or the deadline can't be used, and nothing was changed.
+    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a download, the roster or the deadline can't be used, and nothing was changed.
     """
     from autograder.term.collect import collect as run
 
@@ -234,7 +232,10 @@ def collect(
 @app.command()
 @one_line_errors
 def export(
-    units: Units = None,
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[UNIT]...", help="Units by name or number. Default: all that have grades."),
+    ] = None,
     format: Annotated[
         str, typer.Option("--format", help="csv (a long table), canvas, moodle, or gradescope (as its own download).")
     ] = "csv",
@@ -254,9 +255,11 @@ def export(
     Exit status: 0 written; 1 written answers are not marked yet; 2 there is nothing to export, or a file can't be used.
     """
     from autograder.term.export import export as run
+    from autograder.term.grades import units_with_grades
 
     course = find_course()
-    done = run(course, course.chosen(units or []), format, into, column, with_open)
+    chosen = course.chosen(units) if units else units_with_grades(course)
+    done = run(course, chosen, format, into, column, with_open)
     for line in done.notes:
         out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     where = f" into the column '{done.column}'" if done.column else ""

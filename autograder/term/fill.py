@@ -66,7 +66,8 @@ def _canvas(course: Course, table: Sheet, found: list[Grade], column: str | None
         said = {what: row[at] for what, at in places.items()}
         return match.find(row[ids], said, row[0]) if row[ids].strip() else None
 
-    filled = _fill(table, target, find, lambda one: "EX" if one.status == EXCUSED else cell(grades.to_send(one)))
+    write = _writer(table, assignments)
+    filled = _fill(table, target, find, lambda one: "EX" if one.status == EXCUSED else write(grades.to_send(one)))
     return filled, table.header[target], notes + match.left(found)
 
 
@@ -93,7 +94,6 @@ def _moodle(course: Course, table: Sheet, found: list[Grade], column: str | None
     match = _Matching(course, found, "moodle")
     places = _columns(table, email="Email address", moodle_idnumber="ID number", name="Full name")
     locked, most = table.column("Grade can be changed"), table.column("Maximum Grade")
-    comma = any(re.fullmatch(r"\d+,\d+", text.strip()) for row in table.rows for text in row)
 
     def find(row: list[str]) -> Grade | None:
         if locked is not None and row[locked].strip().casefold() == "no":
@@ -102,12 +102,16 @@ def _moodle(course: Course, table: Sheet, found: list[Grade], column: str | None
         name = said.pop("name", "")
         return match.find(worksheet.number_of(row[identifier]), said, name)
 
-    def points(one: Grade) -> str:
-        return cell(grades.to_send(one)).replace(".", "," if comma else ".")
-
     notes = _other_maximum(table.rows[0][most], found, "Moodle") if most is not None else []
-    filled = _fill(table, target, find, points)
+    write = _writer(table, [at for at in (target, most) if at is not None])
+    filled = _fill(table, target, find, lambda one: write(grades.to_send(one)))
     return filled, table.header[target], notes + match.left(found)
+
+
+def _writer(table: Sheet, columns: list[int]) -> Callable[[float | None], str]:
+    """Writes numbers as these columns have them: with a decimal comma where the site has one."""
+    comma = any(re.fullmatch(r"\d+,\d+", row[at].strip()) for row in table.rows for at in columns)
+    return lambda value: cell(value).replace(".", "," if comma else ".")
 
 
 def _columns(table: Sheet, **titles: str) -> dict[str, int]:

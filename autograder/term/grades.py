@@ -52,6 +52,15 @@ def grades(course: Course, unit: str) -> list[Grade]:
         ]
 
 
+def units_with_grades(course: Course) -> list[str]:
+    """The units in the gradebook. Raises CourseError where there is none."""
+    with gradebook(course) as book:
+        found = {one.name for one in book.assignments if one.notebooks}
+    if units := [unit for unit in course.units() if unit in found]:
+        return units
+    raise CourseError("No unit has grades yet: run `attn grade`.", BAD_INPUT)
+
+
 def refuse_open(found: Iterable[Grade]) -> None:
     """Raises CourseError where a written answer waits for its mark."""
     waiting = [one for one in found if one.status == TO_MARK]

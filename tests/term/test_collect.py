@@ -1,4 +1,5 @@
-"""Downloads of every kind reach `submitted/`: whose they are, which attempt counts, what is late; a second run changes nothing."""
+"""Downloads of every kind reach `submitted/`: whose they are, which attempt counts, what is late; a second run changes
+nothing."""
 
 import os
 from datetime import UTC, datetime

@@ -166,9 +166,14 @@ def test_what_can_not_be_exported_is_said_in_a_line(graded, attn, arguments, say
     assert done.exit_code == 2 and says in done.output and done.output.count("\n") == 1
 
 
-def test_a_unit_that_was_never_graded_is_said(course):
+def test_a_unit_that_was_never_graded_is_said(course, attn):
     with pytest.raises(CourseError, match="attn grade 02"):
         grades.grades(course, UNIT)
+    assert "No unit has grades yet" in attn(course, "export").output
+
+
+def test_all_units_with_grades_are_exported_where_none_is_named(graded, attn):
+    assert attn(graded, "export").output.splitlines()[-1] == f"3 grades: {graded.classroom / 'grades.csv'}"
 
 
 # ---------------------------------------------------------------- Canvas
@@ -213,6 +218,15 @@ def test_canvas_knows_students_by_the_number_they_were_collected_under(graded, t
     text = CANVAS.replace("101,S1,ada", "555,,").replace("Lovelace, Ada", "Somebody").replace("02 Small", "Final")
     done = export(graded, [UNIT], "canvas", put(tmp_path / "g.csv", text.encode()), "Final (345)", False)
     assert float(_rows(done.path.read_text(encoding="utf-8"))[2]["Final (345)"]) == _score(graded, "ada")
+
+
+def test_canvas_with_semicolons_and_commas_keeps_them(graded, tmp_path):
+    table = "Student;ID;Section;02 Small (345)\n    Points Possible;;;9,00\nLovelace, Ada;101;A;\n"
+    done = export(graded, [UNIT], "canvas", put(tmp_path / "g.csv", table.encode()), None, False)
+    assert (
+        done.path.read_text(encoding="utf-8")
+        == table[:-1] + sheet.number(_score(graded, "ada")).replace(".", ",") + "\n"
+    )
 
 
 def test_other_points_possible_are_said(graded, tmp_path):
