@@ -268,6 +268,17 @@ def test_an_extension_in_the_gradebook_counts(course, tmp_path, roster):
         assert gradebook.find_assignment(UNIT).notebooks
 
 
+def test_a_deadline_outlives_the_first_run_of_grading(course, tmp_path):
+    """Collected before the unit's cells are in the gradebook."""
+    from autograder.grading.record import register
+
+    _collect(course, tmp_path, {"x_101_1_a.ipynb": notebook(course)}, due="2026-11-03 00:00 UTC")
+    register(course, UNIT)
+    with stock.open_gradebook(course) as gradebook:
+        assignment = gradebook.find_assignment(UNIT)
+        assert assignment.duedate == datetime(2026, 11, 3) and assignment.notebooks
+
+
 def _state(course):
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns)
