@@ -182,6 +182,129 @@ def _write(file: Path, text: str) -> None:
 
 @app.command()
 @one_line_errors
+def collect(
+    downloads: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[ZIP|FOLDER]...",
+            help="What the learning management system gave you, zipped or not; with Moodle its worksheet (.csv), too.",
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="Who is in the class; kept for the next time. Only student_id is needed."
+        ),
+    ] = None,
+    due: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The unit's deadline: '2026-11-30 23:59', or with a zone behind it."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
+) -> None:
+    """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
+
+    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes nothing.
+
+    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a download, the roster or the deadline can't be used, and nothing was changed.
+    """
+    from autograder.term.collect import collect as run
+
+    if not downloads and not roster:
+        raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
+    if due and not downloads:
+        raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
+    plan = run(find_course(), list(downloads or []), roster, due, dry_run)
+    for line in plan.lines() if dry_run else []:
+        out.print(_escaped(line), soft_wrap=True, highlight=False)
+    for line in plan.problems:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    for line in plan.notes:
+        out.print(_escaped(line), soft_wrap=True, highlight=False)
+    if dry_run:
+        out.print("Nothing was written (--dry-run). It would be:")
+    out.print(
+        plan.summary() if downloads else f"{plan.enrolled} students on the roster", soft_wrap=True, highlight=False
+    )
+    raise typer.Exit(REJECTED if plan.problems else 0)
+
+
+@app.command()
+@one_line_errors
+def export(
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[UNIT]...", help="Units by name or number. Default: all that have grades."),
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="csv (a long table), canvas, moodle, or gradescope (as its own download).")
+    ] = "csv",
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="csv, gradescope: the file to write. canvas, moodle: the file to fill."),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(metavar="TITLE", help="canvas, moodle: the column to fill, where it can't be told.")
+    ] = None,
+    with_open: Annotated[bool, typer.Option("--open", help="Even where written answers are not marked yet.")] = False,
+) -> None:
+    """Write grades: as a long CSV, or into the file that a learning management system takes back.
+
+    A filled file lies beside the one it was made from, as NAME.filled.csv. Who has no grade keeps an empty cell.
+
+    Exit status: 0 written; 1 written answers are not marked yet; 2 there is nothing to export, or a file can't be used.
+    """
+    from autograder.term.export import export as run
+    from autograder.term.grades import units_with_grades
+
+    course = find_course()
+    chosen = course.chosen(units) if units else units_with_grades(course)
+    done = run(course, chosen, format, into, column, with_open)
+    for line in done.notes:
+        out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    where = f" into the column '{done.column}'" if done.column else ""
+    out.print(f"{done.grades} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def backup(
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE.zip]", help="Where to. Default: backups/class-TIME.zip in the course folder."),
+    ] = None,
+) -> None:
+    """Keep the class in one archive: gradebook, hand-ins and their history, graded notebooks, results, roster.
+
+    It may run while a class is graded. An existing file is never overwritten.
+    """
+    from autograder.term.backup import backup as run
+
+    path, count, notes = run(find_course(), file)
+    for line in notes:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    out.print(f"{count} files kept: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `attn backup` wrote.")],
+) -> None:
+    """Make the class what it was when a backup was made. The class that is there now is moved aside, not deleted.
+
+    Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was changed.
+    """
+    from autograder.term.backup import restore as run
+
+    count, made, aside = run(find_course(), file)
+    out.print(f"{count} files are as they were at {made}.", soft_wrap=True, highlight=False)
+    if aside:
+        out.print(f"What was there before: {_escaped(aside)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
 def mark(
     file: Annotated[Path, typer.Argument(metavar="FILE.ipynb", help="A notebook of the course, solved or not.")],
     as_json: AsJson = False,

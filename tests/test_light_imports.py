@@ -54,6 +54,8 @@ def of_command(*arguments: str) -> set[str]:
         ("autograder.judge.sandbox.bubblewrap", set()),  # its keeper is a process of its own for every kernel
         ("autograder.grading.intake", {"nbconvert"}),
         ("autograder.grading.mark", {"nbconvert"}),
+        ("autograder.term.collect", {"nbconvert"}),
+        ("autograder.term.shapes", {"nbconvert"}),
         ("autograder.grading.door", {"nbgrader", "nbconvert", "sqlalchemy"}),
     ],
 )
@@ -66,6 +68,9 @@ def test_a_module_brings_no_more_along(module, needs):
     [
         (["--help"], set()),
         (["grade", "--help"], set()),
+        (["collect", "--help"], set()),
+        (["collect"], set()),
+        (["export", "--help"], set()),
         (["lint", "no-such-unit"], set()),
         (["lint", "00"], {"torch", "triton"}),  # lint looks at the checks
         (["doctor"], {"torch"}),

@@ -17,17 +17,16 @@ from autograder.course.paths import Course
 from autograder.grading import reading
 from autograder.grading.reading import Rejected
 from autograder.grading.store import write_whole
-from autograder.grading.triage import Submission
-from autograder.printable import printable
+from autograder.grading.triage import Submission, odd_character
 
 TIMESTAMP = "timestamp.txt"
 MOST_NOTEBOOKS = 5
 """Notebooks of one hand-in that are looked into."""
 MOST_NAMED = 5
-_NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?\s*$", re.IGNORECASE)  # some browsers add what they think it is
+NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?\s*$", re.IGNORECASE)  # some browsers add what they think it is
 _NUMBER = re.compile(r"(?:\((\d+)\)|-(\d+))\s*\.ipynb", re.IGNORECASE)
-_LITTER = {".ipynb_checkpoints", "__pycache__", ".DS_Store", "__MACOSX"}
-_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device",
+LITTER = {".ipynb_checkpoints", "__pycache__", ".DS_Store", "__MACOSX"}
+KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device",
           stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}  # fmt: skip
 
 
@@ -66,16 +65,16 @@ def units_of(course: Course) -> dict[str, list[str]]:
 
 def read(course: Course, submission: Submission) -> HandIn:
     """Reads a hand-in from its folder. Raises Rejected where there is no notebook that can be read."""
-    if odd := next((char for char in submission.student if char in "[]*?" or printable(char) != char), None):
+    if odd := odd_character(submission.student):
         raise Rejected(f"nbgrader can't take {odd!r} in the name of the student's folder: rename it")
-    folder = _open_folder(course.submitted, submission.student, submission.unit)
+    folder = open_folder(course.submitted, submission.student, submission.unit)
     try:
         return _read_folder(folder, submission)
     finally:
         os.close(folder)
 
 
-def _open_folder(root: Path, *names: str) -> int:
+def open_folder(root: Path, *names: str) -> int:
     """A descriptor of a folder below `root`, reached without following a link."""
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in names:
@@ -90,21 +89,21 @@ def _open_folder(root: Path, *names: str) -> int:
 
 
 def _no_folder(here: int, name: str, error: OSError) -> str:
-    kind = _KINDS.get(stat.S_IFMT(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode), "a file")
+    kind = KINDS.get(stat.S_IFMT(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode), "a file")
     if kind == "a folder":
         return f"the folder {name} can't be read ({error.strerror}): mend its permissions"
     return f"{name} is {kind}, not a folder: hand in the files themselves"
 
 
 def _read_folder(folder: int, submission: Submission) -> HandIn:
-    kinds = {entry.name: _KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "") for entry in os.scandir(folder)
-             if entry.name not in _LITTER}  # fmt: skip
-    wanted = [name for name, kind in kinds.items() if not kind and _NOTEBOOK.search(name)]
+    kinds = {entry.name: KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "") for entry in os.scandir(folder)
+             if entry.name not in LITTER}  # fmt: skip
+    wanted = [name for name, kind in kinds.items() if not kind and NOTEBOOK.search(name)]
     if not wanted:
         raise Rejected(_none_there(submission, kinds))
     if len(wanted) > MOST_NOTEBOOKS:
         raise Rejected(f"{len(wanted)} notebooks were handed in: leave the one that counts")
-    files = sorted((_read_notebook(folder, name) for name in sorted(wanted)), key=lambda file: file.age)
+    files = sorted((read_notebook(folder, name) for name in sorted(wanted)), key=lambda file: file.age)
     hand_in = HandIn(files, *_read_time(folder, kinds))
     others = sorted(name for name in kinds if name not in wanted and name != TIMESTAMP)
     if others:
@@ -112,14 +111,15 @@ def _read_folder(folder: int, submission: Submission) -> HandIn:
     return hand_in
 
 
-def _read_notebook(folder: int, name: str) -> File:
-    data, saved = _read_file(folder, name, sizes.FILE)
+def read_notebook(folder: int, name: str) -> File:
+    """A regular file of a folder, within the size that a notebook may have. Raises Rejected."""
+    data, saved = read_regular(folder, name, sizes.FILE)
     if len(data) > sizes.FILE:
         raise Rejected(f"{name} has more than {sizes.FILE // 1_000_000} MB: clear the outputs and hand it in again")
     return File(name, data, saved)
 
 
-def _read_file(folder: int, name: str, most: int) -> tuple[bytes, int]:
+def read_regular(folder: int, name: str, most: int) -> tuple[bytes, int]:
     """At most one byte more than `most` of a regular file, and when it was saved."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -139,7 +139,7 @@ def _read_file(folder: int, name: str, most: int) -> tuple[bytes, int]:
 
 def _none_there(submission: Submission, kinds: dict[str, str]) -> str:
     wanted = submission.path.name
-    odd = {name: kind for name, kind in kinds.items() if kind and _NOTEBOOK.search(name)}
+    odd = {name: kind for name, kind in kinds.items() if kind and NOTEBOOK.search(name)}
     if odd:
         name, kind = min(odd.items())
         return f"{name} is {kind}: hand in the notebook itself"
@@ -160,7 +160,7 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     try:
         if kinds[TIMESTAMP]:
             raise Rejected(f"{TIMESTAMP} is {kinds[TIMESTAMP]}")
-        text = _read_file(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
+        text = read_regular(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
         if text and not isinstance(parse_utc(text[: sizes.TIMESTAMP]), datetime):
             raise ValueError
         return text, []
@@ -214,9 +214,14 @@ def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]
 
 def _is_of(unit: str, file: File, units: dict[str, list[str]]) -> bool:
     try:
-        return _within_limits(reading.unit_of, file.data, units)["unit"] == unit
+        return unit_of(file.data, units) == unit
     except Rejected:
         return False
+
+
+def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
+    """The unit whose marked cells a notebook has most of; None for a notebook of something else. Raises Rejected."""
+    return _within_limits(reading.unit_of, data, units)["unit"]
 
 
 def _within_limits(function, *arguments) -> dict:
@@ -247,7 +252,7 @@ def read_file(course: Course, path: Path) -> tuple[bytes, str | None]:
     path = path.resolve(strict=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        data = _read_notebook(folder, path.name).data
+        data = read_notebook(folder, path.name).data
     finally:
         os.close(folder)
-    return data, _within_limits(reading.unit_of, data, units_of(course))["unit"]
+    return data, unit_of(data, units_of(course))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.printable import printable
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,8 @@ def _is_there(folder: Path, unit: str) -> bool:
     except OSError:
         return True
     return True
+
+
+def odd_character(name: str) -> str | None:
+    """The first character of a student's name that nbgrader can't take in the name of a folder."""
+    return next((char for char in name if char in "[]*?" or printable(char) != char), None)
