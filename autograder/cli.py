@@ -208,12 +208,12 @@ def collect(
 
     Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a download, the roster or the deadline can't be used, and nothing was changed.
     """
-    from autograder.term.collect import collect as run
-
     if not downloads and not roster:
         raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
     if due and not downloads:
         raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
+    from autograder.term.collect import collect as run
+
     plan = run(find_course(), list(downloads or []), roster, due, dry_run)
     for line in plan.lines() if dry_run else []:
         out.print(_escaped(line), soft_wrap=True, highlight=False)
