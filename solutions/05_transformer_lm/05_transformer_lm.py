@@ -728,7 +728,7 @@ plots.story_examples()
 #
 # **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing? <details><summary>Answer</summary>ln 55 = 4.0, if it gives all tokens the same probability.</details>
 #
-# The cell trains the course's reference, the same model as yours, with *your* loop: 2,000 steps of 32 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
+# The cell trains the course's reference, the same model as yours, with *your* loop: 1,000 steps of 64 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
 
 # %%
 plots.train_on_stories(train)
@@ -742,7 +742,8 @@ plots.train_on_stories(train)
 #
 # <details><summary>What we measured</summary>
 #
-# Held-out loss above the floor, one run each: without attention 84 %, without residual connections 29 % (2,000 and 1,200 steps of 32 stories). Without positions 0.7 % (2,000 steps): *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
+# Held-out loss above the floor, one run each of 2,000 steps of 32 stories: the whole model 0.6 %, without attention 84 %, without residual connections 1.7 %, without positions 0.7 %. Two answers surprise. With two layers a model can do without residual
+# connections, given time. What they are for shows in depth: with them a network of 34 layers learnt better than one of 18, without them worse (He et al., 2016, figure 4). And without positions *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
 # token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). A model without a mask would be lost.
 # </details>
 #
