@@ -1,6 +1,6 @@
 """A trained model that the course ships: it writes the little stories of unit 05, and later units run it without training it first.
 
-The file beside this one holds the weights in 16 bits and the words that the tokens stand for. `python -m autograder.bench.story_teller`
+The file beside this one holds the weights in 16 bits and the words that the tokens stand for. `story_teller` among the benchmarks
 makes it.
 """
 
