@@ -136,7 +136,11 @@ def serve() -> None:
             name, arguments = pickle.loads(task.removeprefix(_HERE))
             getattr(imported, name)(*arguments)
         elif task:
-            _write(target, _in_a_child(task))
+            answer = _in_a_child(task)
+            try:
+                _write(target, answer)
+            except BrokenPipeError:  # whoever asked is gone
+                return
 
 
 def _in_a_child(task: bytes) -> bytes:

@@ -36,8 +36,9 @@ class Root:
         self.sock, theirs = socket.socketpair()
         command = [sys.executable, "-m", "autograder.judge.warm", "root", str(theirs.fileno())]
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL
-        )
+            command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the grader's to handle
+        )  # fmt: skip
         theirs.close()
 
     def branch(self, role: str, imports: dict) -> "Warm":

@@ -44,8 +44,9 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
             *map(str, sockets),
         ]
         process = subprocess.Popen(
-            command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL
-        )
+            command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the grader's to handle
+        )  # fmt: skip
     kernel = Kernel(ours, leash, process)
     kernel.tell({"walls": asdict(walls), "request": request})
     return kernel

@@ -506,6 +506,7 @@ def backwards_in_chunks(q, k, v, gamma, c) -> Tensor:
 
 chunked_decayed_attention = Check(
     reference=reference.chunked_decayed_attention,
+    within={torch.float64: (1e-8, 1e-9)},  # the slope at γ = 0.001 is a difference of numbers a thousand times as large
     properties=[IN_THEIR_DTYPE],
     cases=[
         decaying("n = 8, c = 4", 8, 4, 3, 4),

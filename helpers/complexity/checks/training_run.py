@@ -24,16 +24,6 @@ def _bill(parameters, tokens, devices, peak, mfu, *, each=6, seconds=DAY, rate=N
     }
 
 
-def _wrong(**slip):
-    return lambda *run: _bill(*run, **slip)
-
-
-def _at_rate(rate):
-    return lambda parameters, tokens, devices, peak, mfu: _bill(
-        parameters, tokens, devices, peak, mfu, rate=rate(devices, peak, mfu)
-    )
-
-
 def _slip(name, wrong, words, *rows):
     return Misconception(name, wrong, words, in_rows(wrong, *rows))
 
@@ -73,37 +63,37 @@ training_run = Table(
     ],
     within=EXACT,
     misconceptions=[
-        _slip("the forward pass alone", _wrong(each=2),
+        _slip("the forward pass alone", lambda *run: _bill(*run, each=2),
               "2 FLOPs for each parameter and token is the forward pass. Backward costs twice as much again: 6 in all (7.14).", "flops"),
-        _slip("multiply-adds instead of FLOPs", _wrong(each=3), "Each multiply-add is 2 FLOPs: 3 products, 6 FLOPs.", "flops"),
-        _slip("one of the two passes missing", _wrong(each=4), "Forward takes 2 FLOPs for each parameter and token, backward 4: together 6.", "flops"),
-        _slip("recomputation counted", _wrong(each=8),
+        _slip("multiply-adds instead of FLOPs", lambda *run: _bill(*run, each=3), "Each multiply-add is 2 FLOPs: 3 products, 6 FLOPs.", "flops"),
+        _slip("one of the two passes missing", lambda *run: _bill(*run, each=4), "Forward takes 2 FLOPs for each parameter and token, backward 4: together 6.", "flops"),
+        _slip("recomputation counted", lambda *run: _bill(*run, each=8),
               "8 is with the forward pass made twice, as when activations are thrown away and computed again. That is the machine's affair: the model needs 6.", "flops"),
-        _slip("every device at its peak", _at_rate(lambda devices, peak, mfu: devices * peak),
+        _slip("every device at its peak", lambda parameters, tokens, devices, peak, mfu: _bill(parameters, tokens, devices, peak, mfu, rate=devices * peak),
               "No run keeps its devices busy all the time. Only the share `mfu` of the peak is used, so it takes 1/mfu times as long.", "days"),
-        _slip("times the utilisation, not divided by it", _at_rate(lambda devices, peak, mfu: devices * peak / mfu),
+        _slip("times the utilisation, not divided by it", lambda parameters, tokens, devices, peak, mfu: _bill(parameters, tokens, devices, peak, mfu, rate=devices * peak / mfu),
               "The less of a device is used, the longer it takes. Multiply the FLOP/s by the utilisation, and divide by the product.", "days"),
-        _slip("one device", _at_rate(lambda devices, peak, mfu: peak * mfu), "All devices compute side by side: their FLOP/s add up.", "days"),
-        _slip("hours", _wrong(seconds=HOUR), "That is hours. A day has 24 of them, 86,400 seconds.", "days"),
-        _slip("seconds", _wrong(seconds=1), "FLOPs divided by FLOP/s are seconds. A day has 86,400 of them.", "days"),
-        _slip("minutes", _wrong(seconds=60), "That is minutes: a day has 1,440 of them, 86,400 seconds.", "days"),
+        _slip("one device", lambda parameters, tokens, devices, peak, mfu: _bill(parameters, tokens, devices, peak, mfu, rate=peak * mfu), "All devices compute side by side: their FLOP/s add up.", "days"),
+        _slip("hours", lambda *run: _bill(*run, seconds=HOUR), "That is hours. A day has 24 of them, 86,400 seconds.", "days"),
+        _slip("seconds", lambda *run: _bill(*run, seconds=1), "FLOPs divided by FLOP/s are seconds. A day has 86,400 of them.", "days"),
+        _slip("minutes", lambda *run: _bill(*run, seconds=60), "That is minutes: a day has 1,440 of them, 86,400 seconds.", "days"),
         _slip("whole days", _rounded, "A run may end at noon: don't round.", "days"),
-        _slip("weights alone, in 16 bits", _wrong(state=2),
+        _slip("weights alone, in 16 bits", lambda *run: _bill(*run, state=2),
               "Each weight also has a gradient, a copy in float32, and Adam's two averages: 2 + 2 + 4 + 4 + 4 bytes.", "bytes"),
-        _slip("weights and gradients alone", _wrong(state=4), "Adam keeps two averages for each parameter, and a copy of the weight in float32.", "bytes"),
-        _slip("one average instead of two", _wrong(state=12),
+        _slip("weights and gradients alone", lambda *run: _bill(*run, state=4), "Adam keeps two averages for each parameter, and a copy of the weight in float32.", "bytes"),
+        _slip("one average instead of two", lambda *run: _bill(*run, state=12),
               "Adam keeps two averages, of the gradient and of its square: 4 bytes each. (Without the float32 copy of the weights it would also be 12.)", "bytes"),
-        _slip("no gradients", _wrong(state=14), "The gradient is stored too, with 2 bytes a parameter.", "bytes"),
-        _slip("numbers instead of bytes", _wrong(state=5),
+        _slip("no gradients", lambda *run: _bill(*run, state=14), "The gradient is stored too, with 2 bytes a parameter.", "bytes"),
+        _slip("numbers instead of bytes", lambda *run: _bill(*run, state=5),
               "Five numbers are kept for each parameter: two of them with 2 bytes, three with 4.", "bytes"),
-        _slip("everything in float32, no copy", _wrong(state=20),
+        _slip("everything in float32, no copy", lambda *run: _bill(*run, state=20),
               "Weight and gradient take 2 bytes each here, and beside them lie three float32 numbers.", "bytes"),
-        _slip("the same in bits", _wrong(state=128), "A byte is 8 bits.", "bytes"),
+        _slip("the same in bits", lambda *run: _bill(*run, state=128), "A byte is 8 bits.", "bytes"),
         _slip("20 parameters for each token", _swapped, "It is 20 tokens for each parameter: more text than weights.", "chinchilla_tokens"),
         _slip("20 times the tokens that it sees", _of_tokens,
               "How much text suits a model is told by its size, whatever text this run happens to use.", "chinchilla_tokens"),
         _slip("the tokens for this budget", _from_flops,
               "That is how many tokens the best model *for these FLOPs* would see. The question keeps the size of the model.", "chinchilla_tokens"),
-        _slip("as many tokens as parameters", _wrong(text=1), "About 20 tokens for each parameter.", "chinchilla_tokens"),
+        _slip("as many tokens as parameters", lambda *run: _bill(*run, text=1), "About 20 tokens for each parameter.", "chinchilla_tokens"),
     ],
 )  # fmt: skip
