@@ -59,7 +59,7 @@ def test_no_source_names_an_owner():
 NOT_INSTALLED = """
 import os, sys
 os.chdir({folder!r})
-sys.path[:] = [path for path in sys.path if path not in ("", {root!r})]
+sys.path[:] = [path for path in sys.path if path and not os.path.isfile(path + "/helpers/check.py")]
 asked = []
 class get_ipython:
     run_line_magic = staticmethod(lambda *words: asked.append(words))
@@ -70,7 +70,7 @@ print(asked, sys.modules["helpers"].__file__ if "helpers" in sys.modules else ""
 
 def found(folder, url: str = "") -> subprocess.CompletedProcess:
     """What the code does in a folder where `helpers` is not installed."""
-    code = NOT_INSTALLED.format(folder=str(folder), root=str(ROOT), code=origin.finding_helpers(url))
+    code = NOT_INSTALLED.format(folder=str(folder), code=origin.finding_helpers(url))
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env={})
 
 
