@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autograder import notebooks
 from autograder.course.build import build
 from autograder.course.paths import PACKAGES, Course
+from autograder.proofs.hostile import UNIT, solved_by_a_student
 
-UNIT = "02_small"
 ATTN = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--workers", "2", "--json"]
 VICTIMS = {"worker": "multiprocessing.spawn", "warm process": "autograder.judge.warm", "main process": ""}
 """What the command line of a victim holds."""
@@ -41,7 +41,9 @@ def main() -> int:
             problems, hit = [], 0
             for number in range(arguments.times):
                 course = _copy(original, f"{victim.split()[0]}-{number}")
-                hit += _disturbed(course, words, draw.uniform(0.5, seconds))
+                there, left = _disturbed(course, words, draw.uniform(0.5, seconds))
+                hit += there
+                problems += [f"{course.root.name}: processes left: {left}"] * bool(left)
                 problems += _problems(course, right)
                 shutil.rmtree(course.root)
             failures += len(problems)
@@ -59,12 +61,11 @@ def a_class(course: Course, students: int = 6) -> Course:
     shutil.copytree(PACKAGES / "tests" / "small_course", course.root)
     shutil.copy(PACKAGES / "nbgrader_config.py", course.root)
     build(course, [UNIT])
-    solved = notebooks.by_id(notebooks.read(course.solved(UNIT)))
     for number in range(students):
-        notebook = notebooks.read(course.released(UNIT))
-        for cell in notebook.cells:
-            if notebooks.flag(cell, "solution") and (notebooks.grade_id(cell) != "attend" or number % 2):
-                cell.source = f"{solved[notebooks.grade_id(cell)].source}\n# student {number}"
+        notebook = solved_by_a_student(course)
+        for cell in filter(lambda cell: notebooks.flag(cell, "solution"), notebook.cells):
+            wrong = notebooks.grade_id(cell) == "attend" and number % 2
+            cell.source = f"{'attend = None' if wrong else cell.source}\n# student {number}"
         notebooks.write(notebook, course.submission(f"student-{number}", UNIT))
     return course
 
@@ -91,15 +92,16 @@ def _scores(told: str) -> dict[str, float]:
     return {name: row["score"] for name, row in json.loads(told)["units"][UNIT]["students"].items()}
 
 
-def _disturbed(course: Course, words: str, seconds: float) -> bool:
-    """Whether a victim was there after so many seconds. Without words it is the main process."""
+def _disturbed(course: Course, words: str, seconds: float) -> tuple[bool, list[int]]:
+    """Whether a victim was there after so many seconds, and which processes are left in the end. Without words it is the main process."""
     run = _start(course)
     time.sleep(seconds)
-    victims = [pid for pid, line in _session(run.pid) if words in line and (words or pid == run.pid)]
+    members = family(run.pid)
+    victims = [pid for pid, line in members.items() if words in line and (words or pid == run.pid)]
     if there := bool(victims) and run.poll() is None:
         os.kill(random.choice(victims), signal.SIGKILL)
     run.communicate(timeout=600)
-    return there
+    return there, still_there(members)
 
 
 def _problems(course: Course, right: dict[str, float]) -> Iterator[str]:
@@ -110,35 +112,30 @@ def _problems(course: Course, right: dict[str, float]) -> Iterator[str]:
     pages = [course.feedback / student / UNIT / f"{UNIT}.html" for student in right]
     if missing := [path for path in pages if not path.is_file() or path.stat().st_size < 10_000]:
         yield f"{course.root.name}: {len(missing)} pages are missing"
-    if left := _left(str(course.root)):
-        yield f"{course.root.name}: processes left: {left}"
 
 
-def _session(session: int) -> list[tuple[int, str]]:
-    """The processes of a session, and of those that they started in sessions of their own, with their command lines."""
-    rows = subprocess.run(["ps", "-eo", "pid=,ppid=,sid=,args="], capture_output=True, text=True).stdout.splitlines()
-    table = [(int(pid), int(parent), int(sid), line) for pid, parent, sid, line in (row.split(None, 3) for row in rows)]
-    found = {pid for pid, _, sid, _ in table if sid == session}
-    for _ in range(5):
-        found |= {pid for pid, parent, _, _ in table if parent in found}
-    return [(pid, line) for pid, _, _, line in table if pid in found]
+def family(pid: int) -> dict[int, str]:
+    """A process and all that it started, in whatever session, with their command lines."""
+    found = {pid}
+    table = _processes()
+    while more := {one for one, (parent, _) in table.items() if parent in found} - found:
+        found |= more
+    return {one: table[one][1] for one in found if one in table}
 
 
-def _left(root: str) -> int:
-    """How many processes still work for a course after ten seconds."""
-    for _ in range(100):
-        count = sum(f"ATTN_COURSE={root}" in _environment(path) for path in Path("/proc").glob("[0-9]*/environ"))
-        if not count:
-            return 0
+def still_there(pids: Iterable[int], seconds: float = 10) -> list[int]:
+    """Those of the processes that have not ended after so many seconds."""
+    until = time.monotonic() + seconds
+    while (left := sorted(set(pids) & set(_processes()))) and time.monotonic() < until:
         time.sleep(0.1)
-    return count
+    return left
 
 
-def _environment(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+def _processes() -> dict[int, tuple[int, str]]:
+    """Parent and command line of every process that has not ended."""
+    rows = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True).stdout.splitlines()
+    split = (row.split(None, 3) for row in rows)
+    return {int(pid): (int(parent), args) for pid, parent, state, args in split if not state.startswith("Z")}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
-from autograder.course.origin import at_home
+from autograder.course.origin import at_home, repository
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
 
@@ -35,10 +35,10 @@ def solution_notebook(source: Path) -> NotebookNode:
 
 def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     """Every file that a build of the units makes, by its path below the course folder."""
-    made, read = {}, cache(solution_notebook)  # the index reads every source once more
+    made, read, url = {}, cache(solution_notebook), repository(course)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(at_home(deepcopy(read(course.source(unit))), course, unit), copy.solved(unit))
+            notebooks.write(at_home(deepcopy(read(course.source(unit))), url, unit), copy.solved(unit))
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}

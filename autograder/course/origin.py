@@ -7,12 +7,14 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.paths import Course
+from autograder.errors import CourseError
 
 UNSET = "OWNER"  # stands in the address until somebody publishes the course
 ADVICE = (
     "Nobody can open the notebooks in Colab yet: put the address of your repository into pyproject.toml "
     "([project.urls] Repository), and run `attn build`."
 )
+GITHUB = "https://github.com/"
 MARK = "import helpers\n"
 """The line of a setup cell in whose place `attn build` writes how `helpers` is found."""
 
@@ -35,22 +37,24 @@ NOT_HERE = (
 
 
 def repository(course: Course) -> str:
-    """The address, without a slash at its end; "" while it is not set."""
+    """The address, without a slash at its end; "" while it is not set. CourseError where the file is no TOML."""
+    path = course.root / "pyproject.toml"
     try:
-        project = tomllib.loads((course.root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        url = project["urls"]["Repository"].rstrip("/").removesuffix(".git")
-    except (OSError, KeyError):
+        url = str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["urls"]["Repository"])
+    except (OSError, LookupError, TypeError):
         return ""
+    except ValueError as error:
+        raise CourseError(f"{path} can't be read: {error}") from None
+    url = url.rstrip("/").removesuffix(".git")
     return "" if UNSET in url else url
 
 
-def at_home(notebook: NotebookNode, course: Course, unit: str) -> NotebookNode:
+def at_home(notebook: NotebookNode, url: str, unit: str) -> NotebookNode:
     """The notebook with its badge and with a setup cell that finds `helpers`."""
-    url = repository(course)
     for cell in notebook.cells:
         if notebooks.grade_id(cell) == "setup":
             cell.source = cell.source.replace(MARK, finding_helpers(url), 1)
-    if url.startswith("https://github.com/"):
+    if url.startswith(GITHUB):
         title, _, rest = notebook.cells[0].source.partition("\n")
         notebook.cells[0].source = f"{title}\n\n{badge(url, unit)}\n{rest}"
     return notebook
@@ -64,6 +68,6 @@ def finding_helpers(url: str) -> str:
 
 def badge(url: str, unit: str) -> str:
     """Markdown of the button that opens a released notebook in Colab."""
-    place = f"{url.removeprefix('https://')}/blob/main/notebooks/{unit}/{unit}.ipynb".removeprefix("github.com/")
+    place = f"{url.removeprefix(GITHUB)}/blob/main/notebooks/{unit}/{unit}.ipynb"
     image = "https://colab.research.google.com/assets/colab-badge.svg"
     return f"[![Open in Colab]({image})](https://colab.research.google.com/github/{place})"

@@ -69,9 +69,9 @@ class Table(Check):
             own = self.follows[row](seen.output, *seen.args)
         except (ArithmeticError, LookupError, TypeError, ValueError):  # rows that can't be computed with
             return False
-        return all(
-            self.agrees(mine, right, seen.args)
-            for mine, right in zip(_entries(seen.output[row]), _entries(own), strict=True)
+        pairs = _entries(seen.output[row]), _entries(own)
+        return len(pairs[0]) == len(pairs[1]) and all(
+            self.agrees(*pair, seen.args) for pair in zip(*pairs, strict=True)
         )
 
 

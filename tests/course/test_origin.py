@@ -49,6 +49,14 @@ def test_while_it_is_unset_there_is_no_link_to_nowhere(fresh_course, attn):
     assert "[project.urls]" in attn(fresh_course, "doctor").output
 
 
+@pytest.mark.parametrize(("text", "told"), [("[project\n", "can't be read"), ('project = "x"\n', "nothing to mend")])
+def test_a_setting_that_is_no_address_is_one_line(fresh_course, attn, text, told):
+    build(fresh_course, [UNIT])
+    (fresh_course.root / "pyproject.toml").write_text(text)
+    result = attn(fresh_course, "lint")
+    assert told in result.output and (result.exception is None or isinstance(result.exception, SystemExit))
+
+
 def test_no_source_names_an_owner():
     texts = [*ROOT.glob("solutions/*/*"), *ROOT.glob("notebooks/*/*.ipynb"), *ROOT.glob("*.md")]
     assert [

@@ -40,6 +40,11 @@ def test_rows_that_can_not_be_added_are_a_line_and_no_crash():
     assert lines(off) == {"a": False, "b": True, "c": True, "total": False}
 
 
+def test_a_total_of_another_length_is_a_line_and_no_crash():
+    off = lambda n: right(n) | {"a": (n + 1, 1), "total": (1, 2, 3)}
+    assert lines(off) == {"a": False, "b": True, "c": True, "total": False}
+
+
 def test_a_table_of_one_column_holds_numbers():
     numbers = Table(
         reference=lambda n: {"twice": 2 * n, "that squared": 4 * n * n}, exercise="numbers", columns=("value",),

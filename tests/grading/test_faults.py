@@ -13,6 +13,7 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
+from autograder.bench.kills import family, still_there
 from autograder.course.paths import PACKAGES, Course
 from autograder.errors import CourseError
 from autograder.grading import grade, record
@@ -122,26 +123,15 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers):
         stderr=subprocess.PIPE,
         text=True,
     )
-    while run.poll() is None and len(list(course.staged.glob("*/*/*.ipynb"))) < len(CLASS):
-        time.sleep(0.05)
-    time.sleep(2)  # in the middle of judging: one of them takes twenty seconds
+    started = {}
+    while run.poll() is None and sum("autograder.judge.warm" in line for line in started.values()) < workers:
+        time.sleep(0.2)
+        started = family(run.pid)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: all of its processes at once
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and "goes on with the rest" in said and "Traceback" not in said, said
-    assert _wait_for_the_end_of(run.pid) == []
+    assert len(started) > workers and still_there(started) == []
     shutil.rmtree(course.submitted / "cem")
     hand_in(course, "cem")
     _grade(course)
     _is_whole(course)
-
-
-def _wait_for_the_end_of(session: int) -> list[str]:
-    """The command lines of the processes of a session that are still there after ten seconds."""
-    for _ in range(100):
-        found = subprocess.run(
-            ["ps", "-s", str(session), "-o", "args="], capture_output=True, text=True
-        ).stdout.splitlines()
-        if not found:
-            return []
-        time.sleep(0.1)
-    return found
