@@ -120,7 +120,7 @@ def test_slurm_jobs_are_written_as_the_settings_say_and_grade(handed_in, tmp_pat
     assert done.returncode == 0, done.stderr
     assert points(done.stdout) == expected(handed_in)
     job = (tmp_path / "job.sh").read_text()
-    for line in (r"#SBATCH --mem=4G", r"#SBATCH --cpus-per-task=1", r"#SBATCH -t 04:00:00", r"--nthreads 1\b"):
+    for line in (r"#SBATCH --mem=6G", r"#SBATCH --cpus-per-task=1", r"#SBATCH -t 04:00:00", r"--nthreads 1\b"):
         assert re.search(line, job), (line, job)
 
 
