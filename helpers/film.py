@@ -1,27 +1,103 @@
-"""One player for all films: a figure drawn again and again, as HTML with buttons of its own that needs no network."""
+"""One player for all films: pictures with a sentence each, to play or to step through, as HTML that needs neither a server nor a network.
 
-import re
+Where scripts don't run (a page that was cleaned, a notebook that isn't trusted) one picture and its sentence stand there instead.
+Matplotlib has a player, too (`to_jshtml`): its pictures have no text that a screen reader could read, its buttons are letters of a
+font on the web, no key moves it, and without scripts it is empty."""
+
+import base64
+import hashlib
+import io
+import json
 from collections.abc import Callable, Iterable
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
 
 import matplotlib.pyplot as plt
-from matplotlib.animation import FuncAnimation
 from matplotlib.figure import Figure
+from PIL import Image  # matplotlib brings it along
 
-SIGNS = {
-    "fa-minus": "−", "fa-fast-backward": "|◀", "fa-step-backward": "‹", "fa-play fa-flip-horizontal": "◀", "fa-pause": "||",
-    "fa-play": "▶", "fa-step-forward": "›", "fa-fast-forward": "▶|", "fa-plus": "+",
-}  # fmt: skip
+LIMIT = 600_000
+"""Characters that the HTML of a film may have: notebooks are kept, sent and handed in with their outputs."""
+PLAYER = Path(__file__).with_name("film.html")
+CSS_DPI, SHARP = 96, 1.5
+"""Pixels of a page to an inch, and pixels of a picture to one of the page: twice as fine a screen still shows sharp letters."""
+COLOURS = 96
 
 
-def film(figure: Figure, frame: Callable[[int], None], frames: Iterable[int], milliseconds: int) -> str:
-    """The HTML of a film. `frame(i)` draws the figure for each i of `frames`; the figure is closed afterwards."""
-    html = FuncAnimation(figure, frame, frames=frames, interval=milliseconds).to_jshtml(default_mode="once")
+def play(html: str) -> None:
+    """Show a film in the notebook."""
+    from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
+
+    display(HTML(html))
+
+
+def film(
+    figure: Figure, draw: Callable[[Any], str], frames: Iterable, described: str, *, milliseconds: int = 2000, still=-1
+) -> str:
+    """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a sentence or two.
+
+    described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film plays.
+    still: the frame (its number) that stands there where scripts don't run. The figure is closed."""
+    made = [(draw(frame), _picture(figure)) for frame in frames]
     plt.close(figure)
-    return _without_downloads(html)
+    captions, pictures = [caption for caption, _ in made], _packed([picture for _, picture in made])
+    return Template(PLAYER.read_text(encoding="utf-8")).substitute(
+        name=hashlib.sha256("".join([*captions, *pictures]).encode()).hexdigest()[:12],  # the same film, the same bytes
+        described=escape(described),
+        width=round(figure.get_figwidth() * CSS_DPI),
+        still=pictures[still],
+        caption=escape(captions[still]),
+        pictures=_script(pictures),
+        captions=_script(captions),
+        milliseconds=milliseconds,
+    )
 
 
-def _without_downloads(html: str) -> str:
-    """Matplotlib takes the signs on its buttons from a font on the web: write them as letters, for who is offline."""
-    for name, sign in SIGNS.items():
-        html = html.replace(f'<i class="fa {name}"></i>', sign)
-    return re.sub(r"<link[^>]*>", "", html)
+def _picture(figure: Figure) -> Image.Image:
+    file, dpi = io.BytesIO(), CSS_DPI * SHARP
+    figure.savefig(file, format="rgba", dpi=dpi)
+    size = tuple(int(inches * dpi) for inches in figure.get_size_inches())
+    return Image.frombytes("RGBA", size, file.getvalue()).convert("RGB")
+
+
+def _packed(pictures: list[Image.Image]) -> list[str]:
+    """The pictures as addresses that hold them."""
+    palette = _palette(pictures)
+    return [_address(picture.quantize(palette=palette, dither=Image.Dither.NONE)) for picture in pictures]
+
+
+def _palette(pictures: list[Image.Image]) -> Image.Image:
+    """One for all, for colours must not change from frame to frame: the commonest as they are, and shades of what is left."""
+    small = [
+        picture.resize((picture.width // 3, picture.height // 3), Image.Resampling.NEAREST) for picture in pictures
+    ]
+    sheet = Image.new("RGB", (small[0].width, sum(one.height for one in small)))
+    for row, one in enumerate(small):
+        sheet.paste(one, (0, row * one.height))
+    common = [colour for _, colour in sorted(sheet.getcolors(sheet.width * sheet.height), reverse=True)[:COLOURS]]
+    shades = zip(*[iter(sheet.quantize(COLOURS, method=Image.Quantize.MEDIANCUT).getpalette())] * 3)
+    chosen: list[tuple[int, int, int]] = []
+    for colour in [*common, *shades]:
+        if all(_apart(colour, other) for other in chosen):
+            chosen.append(colour)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in chosen[:256] for part in colour])
+    return palette
+
+
+def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+    """Far enough that Pillow, which looks colours up in steps of a few units, takes neither for the other."""
+    return max(abs(a - b) for a, b in zip(one, other)) > 12
+
+
+def _address(picture: Image.Image) -> str:
+    file = io.BytesIO()
+    picture.save(file, "PNG", compress_level=9)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _script(texts: list[str]) -> str:
+    """As JavaScript that can stand in a page: nothing in it ends the script."""
+    return json.dumps(texts, ensure_ascii=False).replace("<", "\\u003c")

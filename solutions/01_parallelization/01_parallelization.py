@@ -192,7 +192,7 @@ plots.time_over_length(rnn_encoder, attention_all_tokens)
 # machine can be faster.
 #
 # In the picture a number is the first step in which a cell can run: one more than the largest number among the cells that it reads. Cells with the
-# same number run together. Below is the same as a film: press play, or go step by step with the buttons.
+# same number run together. Below is the same as a film: press play, or go step by step with the buttons or the arrow keys.
 #
 # **Before you look at the numbers:** in the stacked RNN layer 2 reads the states of layer 1. Must it wait until layer 1 has read the whole text?
 

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.film import film
+from helpers.film import film, play
 from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
 
 from .. import tasks
@@ -81,21 +81,19 @@ def alignment_maps(trained: Trained, sentence: str) -> None:
 
 def alignment_film(trained: Trained, sentence: str, layer: int = -1) -> None:
     """The same word by word, with a player: line widths are the weights of the cross-attention."""
-    from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
-
     source, inputs, words = _said(trained, sentence)
     weights = cross_attention(trained.model, source, inputs)[layer].mean(dim=0)  # (n, m)
-    display(HTML(_film(weights, sentence.split(), words)))
+    play(_film(weights, sentence.split(), words))
 
 
 def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
-    figure, axis = plt.subplots(figsize=(8.5, 2.6), dpi=92, layout="none")
+    figure, axis = plt.subplots(figsize=(8.5, 2.6), layout="none")
     figure.subplots_adjust(left=0.02, right=0.98, top=0.98, bottom=0.02)
     width = max(len(source), len(words))
     above = [(place + 0.5) * width / len(source) for place in range(len(source))]
     below = [(place + 0.5) * width / len(words) for place in range(len(words))]
 
-    def frame(now: int) -> None:
+    def frame(now: int) -> str:
         axis.clear()
         axis.axis("off")
         axis.set(xlim=(0, width), ylim=(-0.25, 1.25))
@@ -114,4 +112,8 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
                 color=QUERY,
             )
 
-    return film(figure, frame, range(len(words)), milliseconds=900)
+        most = int(weights[now].argmax())
+        return f"For “{words[now]}” the decoder reads “{source[most]}” with weight {float(weights[now, most]):.2f}, the largest of {len(source)}."
+
+    described = "A translation word by word: lines from each word that is written to the source words, as wide as their weights."
+    return film(figure, frame, range(len(words)), described, milliseconds=1200)

@@ -1,8 +1,6 @@
 """Pictures of unit 09: the walk over the square of scores, tile by tile, and what it moves, saves and costs."""
 
-import base64
 import functools
-import io
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -10,14 +8,13 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Patch, Polygon, Rectangle
 from torch import Tensor
 
 from helpers.engine.observe import observe
 from helpers.environment import device
+from helpers.film import film, play
 from helpers.masking.masks import causal_mask
 from helpers.measuring import growth
 from helpers.measuring.devices import this_machine
@@ -76,15 +73,8 @@ class Walk:
 
 
 def tile_walk(n: int = 1024, d: int = 64, block: int = 256) -> None:
-    """The walk as a film: what is on the chip, what has been read. Its last frame is the whole story, and stays longest."""
-    from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
-
-    film = base64.b64encode(_film(Walk(n, d, block))).decode()
-    display(
-        HTML(
-            f'<img alt="Flash attention walks over the square of scores tile by tile" src="data:image/gif;base64,{film}">'
-        )
-    )
+    """The walk as a film, a frame a tile: what is on the chip, what has been read. Its last frame is the whole story."""
+    play(_film(Walk(n, d, block)))
 
 
 def tile_walk_still(n: int = 1024, d: int = 64, block: int = 256) -> None:
@@ -96,26 +86,32 @@ def tile_walk_still(n: int = 1024, d: int = 64, block: int = 256) -> None:
         plt.show()
 
 
-def _film(walk: Walk) -> bytes:
-    """A GIF, a frame a tile. (Pillow itself and not matplotlib's PillowWriter: frames may then last differently long.)"""
-    last = walk.side**2 + 1
-    frames = [_image(walk, step) for step in range(1, last + 1)]
-    palette = frames[last // 2].quantize(128, method=1)  # one for all: colours must not change from frame to frame
-    frames = [frame.quantize(palette=palette, dither=0) for frame in frames]
-    file = io.BytesIO()
-    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=[800] * (last - 1) + [6000], loop=0)
-    return file.getvalue()
+def _film(walk: Walk) -> str:
+    figure = plt.figure(figsize=(9.5, 4.5), layout="none")
+
+    def frame(step: int) -> str:
+        figure.clear()
+        with plt.rc_context({"figure.autolayout": False}):
+            _frame(figure, walk, step)
+        return _told(walk, step)
+
+    described = (
+        "Flash attention walks over the square of scores tile by tile, row after row; what is on the chip is solid."
+    )
+    return film(figure, frame, range(1, walk.side**2 + 2), described, milliseconds=1200)
 
 
-def _image(walk: Walk, step: int):
-    """One frame as an image of Pillow's, which matplotlib brings along."""
-    from PIL import Image
-
-    figure = Figure(figsize=(9.5, 4.5), dpi=90, layout="none")
-    canvas = FigureCanvasAgg(figure)
-    _frame(figure, walk, step)
-    canvas.draw()
-    return Image.frombytes("RGBA", canvas.get_width_height(), canvas.buffer_rgba().tobytes()).convert("RGB")
+def _told(walk: Walk, step: int) -> str:
+    """A frame in words."""
+    moved = sum(walk.moved(min(step, walk.side**2)).values()) / 1e6
+    if step > walk.side**2:
+        return (f"Done: {moved:.2f} million numbers were moved, {walk.standard / 1e6 / moved:.1f} times fewer than the {walk.standard / 1e6:.2f} million "
+                f"of three separate steps. No score ever left the chip.")  # fmt: skip
+    i, j = divmod(step - 1, walk.side)
+    first = f"A new row: {_name('Q', i)} is fetched, and stays. " if j == 0 else ""
+    last = f" The row is complete: {_name('O', i)} is written." if j == walk.side - 1 else ""
+    return (f"Tile {step} of {walk.side**2}. {first}{_name('K', j)} and {_name('V', j)} come in, the scores {_name('S', i, j)} are made, used and forgotten.{last} "
+            f"So far {moved:.2f} million numbers were moved.")  # fmt: skip
 
 
 def _frame(figure, walk: Walk, step: int) -> None:

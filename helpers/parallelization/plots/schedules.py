@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
-from helpers.film import film
+from helpers.film import film, play
 from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
@@ -34,6 +34,8 @@ MODELS = {
 }  # fmt: skip
 
 
+DONE = "#c6dbef"
+
 LEGEND = """A cell reads the cells from which its arrows come.
 Its number is the first step in which it can run.
 Orange: the token just written comes back as input."""
@@ -55,8 +57,6 @@ def _cells_in_order(needs: Callable, n: int, layers: int) -> Iterator[Cell]:
 
 def dependency_graphs(n: int = 5, layers: int = 3) -> None:
     """Four models as grids of cells with an arrow for everything that a cell reads: a still, then the same as a film."""
-    from IPython.display import HTML, display  # there in every notebook, and needed nowhere else
-
     grids = [(name, needs, own or layers) for name, (needs, own) in MODELS.items()]
     steps = [_earliest(needs, n, height) for _, needs, height in grids]
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2))
@@ -68,7 +68,7 @@ def dependency_graphs(n: int = 5, layers: int = 3) -> None:
             _cell(axis, cell, str(numbers[cell]), _colour(numbers[cell], max(numbers.values())))
     axes[0, 0].text((n - 1) / 2, (layers + 0.2) / 2, LEGEND, ha="center", va="center", fontsize=9, color=OUTPUT)
     plt.show()
-    display(HTML(_film(grids, steps, n, layers)))
+    play(_film(grids, steps, n, layers))
 
 
 def _grid(axis, n: int, height: int, layers: int, title: str) -> None:
@@ -108,26 +108,36 @@ def _colour(step: int, last: int):
 
 
 def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str:
-    """The four grids side by side, step by step, as HTML with its own buttons. Square cells without numbers keep it small."""
-    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2), dpi=92, layout="none")
-    figure.subplots_adjust(left=0.01, right=0.99, top=0.84, bottom=0.16)
+    """The four grids side by side, step by step. Square cells without numbers keep it small."""
+    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2), layout="none")
+    figure.subplots_adjust(left=0.01, right=0.99, top=0.84, bottom=0.02)
     boxes = []
     for axis, (name, _, height), numbers in zip(axes, grids, steps, strict=True):
         _grid(axis, n, height, layers, name)
         axis.set(xticks=[], yticks=[])
         for (layer, token), step in numbers.items():
-            box = axis.add_patch(
-                Rectangle((token - 0.4, layer - 0.4), 0.8, 0.8, edgecolor=OUTPUT, lw=0.5, antialiased=False)
-            )
+            box = axis.add_patch(Rectangle((token - 0.4, layer - 0.4), 0.8, 0.8, edgecolor=OUTPUT, lw=0.5))
             boxes.append((box, step))
 
-    def frame(now: int) -> None:
-        figure.suptitle(f"step {now}", y=0.1, fontsize=11)
+    def frame(now: int) -> str:
         for box, step in boxes:
-            box.set_facecolor("#ffffff" if step > now else KEY if step == now else "#c6dbef")
+            box.set_facecolor("white" if step > now else KEY if step == now else DONE)
+        return _said(now, grids, steps)
 
     last = max(max(numbers.values()) for numbers in steps)
-    return film(figure, frame, range(1, last + 1), milliseconds=600)
+    described = (
+        "Four models as grids of tokens and layers: which cells run in which step, and which models are done first."
+    )
+    return film(figure, frame, range(1, last + 1), described, milliseconds=900)
+
+
+def _said(now: int, grids: list, steps: list[dict[Cell, int]]) -> str:
+    """What happens in a step: how many cells run together, and who is done."""
+    together = [
+        f"{name}: {sum(step == now for step in numbers.values()) or 'done'}"
+        for (name, _, _), numbers in zip(grids, steps, strict=True)
+    ]
+    return f"Step {now}. Cells that run together: {'; '.join(together)}."
 
 
 @waits_for("layers_in_sequence")
