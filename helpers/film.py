@@ -40,7 +40,8 @@ def film(
 
     described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film plays.
     still: the frame (its number) that stands there where scripts don't run. The figure is closed."""
-    made = [(draw(frame), _picture(figure)) for frame in frames]
+    with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
+        made = [(draw(frame), _picture(figure)) for frame in frames]
     plt.close(figure)
     captions, pictures = [caption for caption, _ in made], _packed([picture for _, picture in made])
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(
@@ -89,7 +90,7 @@ def _palette(pictures: list[Image.Image]) -> Image.Image:
 
 def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
     """Far enough that Pillow, which looks colours up in steps of a few units, takes neither for the other."""
-    return max(abs(a - b) for a, b in zip(one, other)) > 12
+    return max(abs(a - b) for a, b in zip(one, other)) > 8
 
 
 def _address(picture: Image.Image) -> str:

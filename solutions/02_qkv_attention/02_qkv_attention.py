@@ -594,8 +594,12 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
+# %% [markdown]
+# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the arrow keys, and say what comes next before you press. (The
+# same sentence comes back in 03, 04, 06, 08 and 09.)
+
 # %%
-plots.attention_flow(n=3, m=5, d=4, d_v=2)
+plots.attention_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "scaled_dot_product_attention", "locked": false, "schema_version": 3, "solution": true}
 def scaled_dot_product_attention(

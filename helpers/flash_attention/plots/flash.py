@@ -91,8 +91,7 @@ def _film(walk: Walk) -> str:
 
     def frame(step: int) -> str:
         figure.clear()
-        with plt.rc_context({"figure.autolayout": False}):
-            _frame(figure, walk, step)
+        _frame(figure, walk, step)
         return _told(walk, step)
 
     described = (

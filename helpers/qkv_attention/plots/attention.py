@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, heatmap, waits_for
 
 __all__ = [
-    "attention_flow",
     "attention_map",
     "jacobians",
     "permutation_gaps",
@@ -60,32 +58,6 @@ def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
     x, y = tip.tolist()
     axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
     axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=colour, fontsize=12)
-
-
-def attention_flow(n: int, m: int, d: int, d_v: int) -> None:
-    """Q, K, scores, weights, V and the output as blocks of cells, drawn to scale, with their shapes."""
-    figure, axis = plt.subplots(figsize=(10, 2.8))
-    blocks = [
-        ("Q", n, d, QUERY, "×"), ("Kᵀ", d, m, KEY, "/√d ="), ("scores", n, m, OUTPUT, "→\nsoftmax"),
-        ("weights", n, m, WEIGHT, "×"), ("V", m, d_v, VALUE, "="), ("output", n, d_v, QUERY, ""),
-    ]  # fmt: skip
-    x = 0.0
-    for name, rows, columns, colour, sign in blocks:
-        _block(axis, x, rows, columns, colour, f"{name}\n{rows}×{columns}")
-        axis.text(x + columns + 1.1, 0, sign, ha="center", va="center", fontsize=11)
-        x += columns + 2.2
-    axis.set(xlim=(-0.3, x - 1.7), ylim=(-max(d, m) / 2 - 0.3, max(d, m) / 2 + 1.9), aspect="equal")
-    axis.axis("off")
-    plt.show()
-
-
-def _block(axis, x: float, rows: int, columns: int, colour: str, label: str) -> None:
-    for row in range(rows):
-        for column in range(columns):
-            axis.add_patch(
-                Rectangle((x + column, row - rows / 2), 1, 1, facecolor=colour, alpha=0.35, edgecolor="white")
-            )
-    axis.text(x + columns / 2, rows / 2 + 0.25, label, ha="center", va="bottom", fontsize=10)
 
 
 def attention_map(weights: Tensor, words: Sequence[str]) -> None:
