@@ -25,7 +25,8 @@ Marks = dict[str, list]
 class Table:
     """A matrix on a board, with its upper left corner at (left, top).
 
-    first, last: the steps in which its first and its last number become known; in between only framed cells are.
+    first, last: the steps in which its first and its last number become known; in between one more row in every step (by_row), or
+    the framed cells alone.
     shade: the larger a number, the darker its cell (0 is white, 1 is full). Numbers of −∞ are grey: masked."""
 
     left: float
@@ -38,11 +39,14 @@ class Table:
     first: int = 0
     last: int = 0
     shade: bool = False
+    by_row: bool = False
 
     def known(self, step: int, marked: list) -> Tensor:
         """Which cells are known in a step."""
         known = torch.full(self.values.shape, step >= self.last)
-        if self.first <= step < self.last:
+        if self.by_row:
+            known[: max(0, step - self.first + 1)] = True
+        elif self.first <= step < self.last:
             for index in marked:
                 known[index] = True
         return known

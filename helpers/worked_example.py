@@ -24,7 +24,7 @@ class Head:
     axes: tuple[str, str]
 
 
-def _matrix(*rows: tuple[int, int]) -> Tensor:
+def _matrix(*rows: tuple[int, ...]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -37,6 +37,10 @@ HEADS = (
          _matrix((1, 0), (0, 1), (2, 0), (0, 3)), ("lives", "how")),
 )  # fmt: skip
 
+W_O = _matrix(
+    (1, 0, 0, 0), (0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 0, 1)
+)  # (h·d_h, d_model): what head 1 found is added to head 0, too
+
 TRANSLATION = ("katoj", "trinkas", "malvarman", "lakton")  # the same in Esperanto
 READ = ("<start>", *TRANSLATION)
 """What the decoder has read when it writes the next word."""
@@ -45,6 +49,6 @@ CROSS = Head(
     _matrix((2, 0), (0, 2), (-2, 0), (0, -2), (0, 0)),  # each word that was read asks for the next one
     _matrix((0, 2), (0, -1), (2, 1), (-2, 0)),
     HEADS[0].w_v,
-    ("→", "↑"),
+    ("1", "2"),
 )
 """Cross-attention: queries of the translation, keys and values of the sentence."""

@@ -283,6 +283,11 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # `F.scaled_dot_product_attention`.
 #
 # **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first value.
+#
+# **Watch it.** The four words of 2.11, with a mask. Before you press: what becomes of the weight that “drink” gave to “milk”?
+
+# %%
+plots.causal_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "causal_attention", "locked": false, "schema_version": 3, "solution": true}
 def causal_attention(

@@ -132,6 +132,11 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 #
 # A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is advice.) Write the attention itself out, without
 # `F.scaled_dot_product_attention`.
+#
+# **Watch it.** The four words of 2.11 again. Head 0 is what you know; head 1 reads other features of the same words.
+
+# %%
+plots.two_heads_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "multi_head_loop", "locked": false, "schema_version": 3, "solution": true}
 def multi_head_loop(

@@ -130,6 +130,11 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 #
 # **Names.** `self_attn`, `cross_attn`, `linear1`, `linear2`, `norm1`, `norm2`, `norm3`, in the order of the sublayers. (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own: it
 # uses those it is given, whatever they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1 hold here too.
+#
+# **Watch it.** The four words of 2.11 are the source now, and an Esperanto sentence is written. Each word that was read asks for the next one.
+
+# %%
+plots.cross_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "DecoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class DecoderLayer(nn.Module):

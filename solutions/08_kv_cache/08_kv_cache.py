@@ -154,6 +154,11 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
 # 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written behind the
 # end vanishes without an error.
+#
+# **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with those of 3.6.
+
+# %%
+plots.cache_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
 class KVCache:

@@ -317,6 +317,12 @@ plots.tile_walk()
 #
 # Output: $44.38 / 1.203 = 36.88$. The softmax of the four scores is 0.015, 0.112, 0.041, 0.831, and the mixture $0.15 + 2.25 + 1.24 + 33.24 = 36.88$.
 #
+# **Watch it.** The four words of 2.11, in tiles of 2 × 2. In the second tile of each row, check the factor by hand.
+
+# %%
+plots.tiles_flow()
+
+# %% [markdown]
 # **If you read the paper.** Algorithm 1 of FlashAttention-2 (Dao, 2023) prints the factor of the accumulator in line 10 with an *inverse*,
 # $\operatorname{diag}(e^{m^{\text{old}} - m^{\text{new}}})^{-1} O$. It is a misprint. Try it: $e^{+2} = 7.39$ instead of 0.135 gives
 # $7.39 \cdot 21.35 + 41.49 = 199.3$, and $199.3/1.203 = 166$. A mixture of 10, 20, 30 and 40 can't be 166. (In code it is worse:
