@@ -27,7 +27,8 @@ class Table:
 
     first, last: the steps in which its first and its last number become known; in between one more row in every step (by_row), or
     the framed cells alone.
-    shade: the larger a number, the darker its cell (0 is white, 1 is full). Numbers of −∞ are grey: masked."""
+    shade: the larger a number, the darker its cell (0 is white, 1 is full). Numbers of −∞ are grey: masked.
+    written: whether the numbers stand in the cells."""
 
     left: float
     top: float
@@ -40,6 +41,7 @@ class Table:
     last: int = 0
     shade: bool = False
     by_row: bool = False
+    written: bool = True
 
     def known(self, step: int, marked: list) -> Tensor:
         """Which cells are known in a step."""
@@ -84,7 +86,7 @@ class Board:
         self._cells(table, known, strength)
         for i, j in _indices(values.shape, marked):
             self.axis.add_patch(Rectangle((left + j + 0.05, top + i + 0.06), 0.9, 0.88, fill=False, lw=1.8))
-        for i, j in known.nonzero().tolist():
+        for i, j in known.nonzero().tolist() if table.written else ():
             dark = float(strength[i, j]) > 0.55 and not values[i, j].isinf()
             self.text(
                 left + j + 0.5,

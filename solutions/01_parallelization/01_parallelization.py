@@ -509,6 +509,12 @@ plots.idle_share(pipeline_steps)
 # %% [markdown]
 # **What you should see.** One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
 #
+# **And the way back?** Training goes backward through the same devices, and a layer's backward pass takes about twice as long (7.14 says why). Follow one device, and what the first one has to keep.
+
+# %%
+plots.pipeline_film(devices=4, batches=4)
+
+# %% [markdown]
 # ### 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
 #
 # "Recurrent, so it must wait" is what sections 1.1 to 1.4 seem to say. It isn't true of every recurrence. Take the tanh away:
@@ -528,6 +534,12 @@ plots.idle_share(pipeline_steps)
 
 # %%
 plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
+
+# %% [markdown]
+# The same with numbers, for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work the next round out by hand before you press.
+
+# %%
+plots.scan_film()
 
 # %% [markdown]
 # **(a)** Write `combine`. A step is the last axis of a tensor: `step[..., 0]` is $a$ and `step[..., 1]` is $b$. It combines any number of pairs at once.

@@ -246,6 +246,10 @@ plots.cost_per_token(KVCache)
 # second all five. One entry of ten is masked.
 #
 # **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are five columns?
+# The film shows a longer text: a prompt of six tokens in chunks of four and two, then two written tokens.
+
+# %%
+plots.chunk_mask_film()
 
 # %%
 from helpers.transformer_lm.positions import rotary_embedding
@@ -785,12 +789,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
 
 # %%
-plots.page_tables({
-    "a has 6 tokens": ({"a": [0, 1]}, {"a": 6}),
-    "b is forked from a": ({"a": [0, 1], "b": [0, 1]}, {"a": 6, "b": 6}),
-    "b writes: its last page is copied": ({"a": [0, 1], "b": [0, 2]}, {"a": 6, "b": 7}),
-    "a is freed": ({"b": [0, 2]}, {"b": 7}),
-}, pages=4, page_size=4)
+plots.page_film()
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.

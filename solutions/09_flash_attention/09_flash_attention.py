@@ -526,7 +526,11 @@ plots.causal_saving(flash_attention_forward)
 # output. $D$ is what a value is compared with. The two sum to 0, as the rows of the Jacobian do. And $dV = (¾, ¼)$.
 #
 # Every tile of pairs adds to a tile of $dQ$, of $dK$ and of $dV$. Walk over the square in whatever order you like.
-#
+
+# %%
+plots.backward_flow()
+
+# %% [markdown]
 # **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles. Rows that saw nothing have `lse`
 # $= -\infty$, and their gradients are 0.
 #

@@ -1,6 +1,6 @@
 """Pictures of unit 08: what is computed again, what lies where, and who sees whom."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
@@ -12,14 +12,11 @@ from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
 __all__ = [
     "changed_outputs",
     "decoding_step",
-    "page_tables",
     "ragged_masks",
     "repeated_work",
     "ring",
     "rounding_errors",
 ]
-
-SEQUENCES = (QUERY, KEY, VALUE, WEIGHT)
 
 
 def repeated_work(n: int) -> None:
@@ -110,48 +107,6 @@ def ring(window: int, n: int) -> None:
     )
     axis.set_xticks([step + 0.5 for step in range(n)], range(n))
     axis.set_yticks([slot + 0.5 for slot in range(window)], range(window))
-    plt.show()
-
-
-def page_tables(
-    moments: dict[str, tuple[dict[str, Sequence[int]], dict[str, int]]], pages: int, page_size: int
-) -> None:
-    """The pool of pages at several moments: {title: (table of each sequence, length of each)}. A shared page has both colours."""
-    colours = dict(zip(sorted({name for tables, _ in moments.values() for name in tables}), SEQUENCES))
-    figure, axes = plt.subplots(len(moments), 1, figsize=(8, 1.25 * len(moments)))
-    for axis, (title, (tables, lengths)) in zip(axes, moments.items()):
-        for page in range(pages):
-            axis.add_patch(
-                Rectangle((page * (page_size + 1), 0), page_size, 1, facecolor="white", edgecolor=OUTPUT, lw=1)
-            )
-            axis.text(
-                page * (page_size + 1) + page_size / 2,
-                -0.12,
-                f"page {page}",
-                ha="center",
-                va="top",
-                fontsize=8,
-                color=OUTPUT,
-            )
-        for name, table in tables.items():
-            users = [[other for other in tables if page in tables[other]] for page in table]
-            for token in range(lengths[name]):
-                sharing = users[token // page_size]
-                x, height = table[token // page_size] * (page_size + 1) + token % page_size, 1 / len(sharing)
-                axis.add_patch(
-                    Rectangle(
-                        (x, sharing.index(name) * height),
-                        1,
-                        height,
-                        facecolor=colours[name],
-                        alpha=0.55,
-                        edgecolor="white",
-                    )
-                )
-        words = ", ".join(f"{name}: pages {', '.join(map(str, table))}" for name, table in tables.items())
-        axis.set_title(f"{title}   ({words})", fontsize=9, loc="left")
-        axis.set(xlim=(-0.2, pages * (page_size + 1)), ylim=(-0.55, 1.05))
-        axis.axis("off")
     plt.show()
 
 

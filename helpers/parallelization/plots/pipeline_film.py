@@ -1,0 +1,93 @@
+"""A training step through a pipeline of devices as a film: forward, then backward, which takes twice as long."""
+
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+
+from helpers.film import film, play
+from helpers.style import KEY, QUERY
+
+__all__ = ["pipeline_film"]
+
+FORWARD, BACKWARD = 1, 2
+"""Steps of a layer for a micro-batch: two products for every one of the forward pass."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a device does with a micro-batch, from step `start` on."""
+
+    device: int
+    batch: int
+    start: int
+    length: int
+
+
+def schedule(devices: int, batches: int) -> list[Job]:
+    """GPipe (Huang et al., 2019): all micro-batches forward, then all backward, the last one first."""
+    turn = devices + batches - 1
+    there = [Job(device, batch, device + batch, FORWARD) for device in range(devices) for batch in range(batches)]
+    back = [
+        Job(device, batch, turn + BACKWARD * (devices - 1 - device + batches - 1 - batch), BACKWARD)
+        for device in range(devices)
+        for batch in range(batches)
+    ]
+    return there + back
+
+
+def pipeline_film(devices: int = 4, batches: int = 4) -> None:
+    """Which device works on which micro-batch, forward and backward; what is idle, and what the first device has to keep."""
+    play(_film(devices, batches))
+
+
+def _film(devices: int, batches: int) -> str:
+    jobs, turn = schedule(devices, batches), devices + batches - 1
+    ends = [*range(1, turn + 1), *range(turn + BACKWARD, 3 * turn + 1, BACKWARD)]
+    figure, axis = plt.subplots(figsize=(9.5, 2.3), layout="none")
+    figure.subplots_adjust(left=0.09, right=0.99, top=0.97, bottom=0.21)
+
+    def frame(end: int) -> str:
+        axis.clear()
+        axis.barh(range(devices), end, height=0.9, color="white", edgecolor="#c5c9cd", hatch="////", lw=0)
+        for job in jobs:
+            if job.start < end:
+                _bar(axis, job, now=job.start + job.length == end)
+        axis.set_yticks(range(devices), [f"device {device + 1}" for device in range(devices)], fontsize=8)
+        axis.set(xlim=(0, 3 * turn), ylim=(devices - 0.5, -0.5), xlabel="step", xticks=range(0, 3 * turn + 1, 3))
+        axis.spines[:].set_visible(False)
+        return _said(end, turn, jobs, devices, batches)
+
+    described = (
+        f"{devices} devices over the steps of one training step: {batches} micro-batches pass forward through all devices, then backward, the last one "
+        "first; hatched corners are idle time."
+    )
+    return film(figure, frame, ends, described, milliseconds=900)
+
+
+def _bar(axis, job: Job, *, now: bool) -> None:
+    colour = QUERY if job.length == FORWARD else KEY
+    axis.barh(job.device, job.length, left=job.start, height=0.9, color="white")  # no hatches below
+    axis.barh(
+        job.device, job.length, left=job.start, height=0.9, color=colour, alpha=1 if now else 0.45, edgecolor="white"
+    )
+    axis.text(
+        job.start + job.length / 2,
+        job.device,
+        job.batch + 1,
+        ha="center",
+        va="center",
+        fontsize=9,
+        color="white" if now else "black",
+    )
+
+
+def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> str:
+    busy = sum(min(job.length, end - job.start) for job in jobs if job.start < end)
+    there = sum(job.device == 0 and job.length == FORWARD and job.start < end for job in jobs)
+    back = sum(job.device == 0 and job.length == BACKWARD and job.start + job.length <= end for job in jobs)
+    idle = 1 - busy / (devices * end)
+    if end == 3 * turn:
+        return (f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward takes twice as long, so its bubble is twice as "
+                f"long, too.")  # fmt: skip
+    way = "Forward" if end <= turn else "Backward, the last micro-batch first"
+    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 keeps what {there - back} of {batches} micro-batches need for the way back."

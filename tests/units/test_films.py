@@ -1,0 +1,64 @@
+"""The films of the units show what is computed: running sums, a schedule, masks, a cache that works, gradients."""
+
+import matplotlib
+import pytest
+import torch
+import torch.nn.functional as F
+
+from helpers.board import number
+from helpers.film import LIMIT
+from helpers.flash_attention.plots import backward_film
+from helpers.kv_cache.plots import chunk_film, page_film
+from helpers.parallelization.plots import pipeline_film, scan_film
+from helpers.parallelization.schedules import pipeline_steps
+from helpers.worked_example import HEADS, X
+
+matplotlib.use("Agg")
+
+
+@pytest.mark.parametrize("make", [
+    scan_film._film, lambda: pipeline_film._film(3, 2), chunk_film._film, page_film._film, backward_film._film,
+])  # fmt: skip
+def test_films_are_small_and_every_frame_has_a_sentence(make):
+    html = make()
+    assert len(html) < LIMIT and '""' not in html.split("captions = ")[1].split("pause")[0]
+
+
+def test_the_last_round_of_the_scan_holds_the_running_sums():
+    assert scan_film.rounds()[-1] == torch.tensor(scan_film.NUMBERS).cumsum(0).tolist()
+    assert len(scan_film.rounds((1,) * 9)) == 1 + 4
+
+
+@pytest.mark.parametrize("devices, batches", [(4, 4), (3, 5), (2, 1)])
+def test_no_device_does_two_jobs_at_once_and_none_begins_before_what_it_needs(devices, batches):
+    jobs = pipeline_film.schedule(devices, batches)
+    for device in range(devices):
+        own = sorted((job.start, job.start + job.length) for job in jobs if job.device == device)
+        assert all(end <= start for (_, end), (start, _) in zip(own, own[1:]))
+    ends = {(job.device, job.batch, job.length): job.start + job.length for job in jobs}
+    for job in jobs:
+        back = job.length == pipeline_film.BACKWARD
+        needed = (job.device + (1 if back else -1), job.batch, job.length)
+        assert ends.get(needed, 0) <= job.start
+    last = max(job.start + job.length for job in jobs)
+    idle = 1 - sum(job.length for job in jobs) / (devices * last)
+    assert idle == pytest.approx(pipeline_steps(devices, batches)[1])
+
+
+def test_page_film_says_what_the_cache_does():
+    html = page_film._film()
+    assert "Free pages: 0." in html and "Its pages are 3, 4, 1: a table needs no order." in html
+    cache = page_film.PagedCache(page_film.PAGES, page_film.SIZE, d=1)
+    for _, happen in page_film.EVENTS:
+        happen(cache)
+    assert cache.table == {"b": [0, 2], "c": [3, 4, 1]}
+
+
+def test_backward_flow_ends_with_the_gradients_of_autograd():
+    flow = backward_film.Flow()
+    q, k, v = ((X @ matrix).requires_grad_() for matrix in (HEADS[0].w_q, HEADS[0].w_k, HEADS[0].w_v))
+    wanted = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), backward_film.GRAD_OUT)
+    torch.testing.assert_close(flow.gradients(4), wanted)
+    flow.frame(len(flow.frames) - 1)
+    on_board = [text.get_text() for text in flow.board.axis.texts]
+    assert all(number(value) in on_board for gradient in wanted for value in gradient.flatten().tolist())
