@@ -109,6 +109,12 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 
+# %% [markdown]
+# **Turn it.** Drag the slider: the query turns once around. Where must it point to give the longest key the largest weight? Is there a direction in which all three get the same?
+
+# %%
+plots.query_turned(keys=[(2, 1), (0, 3), (1, -1)])
+
 # %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
 def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
     """α = softmax(K q): the share of attention that the query gives to each of n keys."""

@@ -398,7 +398,7 @@ check.combine_masks(combine_masks, points=1, cases=hidden.combine_masks)
 plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 
 # %% [markdown]
-# **Look at the last rows** of "both, 2 real". Queries 2 to 5 are padding, and they still see the two real keys. That does no harm, and
+# **Look at the last rows** of the square at the bottom right ("both", 2 real tokens). Queries 2 to 5 are padding, and they still see the two real keys. That does no harm, and
 # saves you from empty rows.
 #
 # ### 3.9 Which positions?  ●○○ · 3 min · 1 point

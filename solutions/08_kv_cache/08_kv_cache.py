@@ -770,7 +770,7 @@ check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2,
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Keys with two loud channels, under a scale a channel and under a scale a token. The darker a square, the more of its channel is lost.
+# **See it.** Keys with two loud channels, under a scale a channel and under a scale a token. On the right: how much of each channel is lost at most, under either scale. (Which two channels don't mind a scale a token?)
 
 # %%
 torch.manual_seed(1)

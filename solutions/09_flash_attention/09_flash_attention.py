@@ -918,7 +918,7 @@ check.triton_forward(triton_forward, points=5, cases=hidden.triton_forward)
 
 # %% [markdown]
 # **Measure it.** On a GPU the same source is compiled, and the dashed line is the speed of bare matrix products on your device. **Predict** which
-# tile size comes closest. Without a GPU the programs are simulated one after the other: what would you expect of the time then?
+# tile size comes closest. Without a GPU the programs are simulated one after the other. Their time would say nothing, so the picture shows how exact your kernel is.
 
 # %%
 torch.manual_seed(0)

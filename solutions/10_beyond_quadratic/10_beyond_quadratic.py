@@ -826,8 +826,8 @@ plots.formulas_and_counts({
 }, n=n, d=d, w=w, g=g, r=r, c=c)
 
 # %% [markdown]
-# **Measure it: your own functions, on your machine.** The left picture counts what your formulas say. **Predict** before you run: which line is lowest on the left at $n = 3600$? Will the
-# same one win on the clock? Why might the strided line look worse in the middle and on the right than on the left? And the delta rule: few FLOPs, but how many steps? (Where an answer of yours is missing, the course's own
+# **Measure it: your own functions, on your machine.** The upper picture counts what your formulas say. **Predict** before you run: which line is lowest in it at $n = 3600$? Will the
+# same one win on the clock? Why might the strided line look worse in the second and third picture than in the first? And the delta rule: few FLOPs, but how many steps? (Where an answer of yours is missing, the course's own
 # function runs, and a line says so.)
 
 # %%
@@ -844,7 +844,7 @@ plots.cost_of_all({
 }, lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24, c=64)
 
 # %% [markdown]
-# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the middle the linear ones, decay and delta rule can lie on one line: no
+# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the second picture the linear ones, decay and delta rule can lie on one line: no
 # tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
 # pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is

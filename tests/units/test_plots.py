@@ -1,11 +1,13 @@
 """Every picture of a unit draws, and one that needs an unsolved exercise says so instead of failing."""
 
+import IPython.display
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
 import torch
 
 from helpers import plots
+from helpers.labels import _spread, name_lines
 from helpers.qkv_attention import attention, constructions, softmax
 
 matplotlib.use("Agg")
@@ -18,6 +20,7 @@ def unsolved(*_):
 UNIT_02 = [
     lambda: plots.softmax_steps([2.0, 1.0, -1.0]),
     lambda: plots.query_among_keys((1, 0), [(2, 0), (0, 3)]),
+    lambda: plots.query_turned([(2, 0), (0, 3)], steps=2),
     lambda: plots.attention_map(torch.eye(3), ["The", "cat", "is"]),
     lambda: plots.score_maps({"dot": lambda: torch.randn(3, 4), "scaled": lambda: torch.randn(3, 4)}),
     lambda: plots.score_spread([1, 4, 16], [torch.randn(9, 8)] * 3, {"a": [3, 2, 1], "b": [3, 3, 3]}, keys=8),
@@ -35,12 +38,28 @@ def no_window(monkeypatch):
 
 
 @pytest.mark.parametrize("draw", UNIT_02)
-def test_unit_02_draws(draw):
+def test_unit_02_draws(draw, monkeypatch):
+    films = []
+    monkeypatch.setattr(IPython.display, "display", films.append)
     draw()
-    assert plt.get_fignums()
-    plt.gcf().canvas.draw()
+    assert plt.get_fignums() or films
+    for number in plt.get_fignums():
+        plt.figure(number).canvas.draw()
 
 
 def test_a_picture_waits_for_its_exercise(capsys):
     plots.jacobians(unsolved, {"here": [0.0, 1.0]})
     assert "needs your answer to exercise 2.9" in capsys.readouterr().out
+
+
+def test_labels_stay_apart_and_as_near_to_their_lines_as_that_allows():
+    assert _spread([0.1, 0.5, 0.9], 0.1) == pytest.approx([0.1, 0.5, 0.9])
+    assert _spread([0.5, 0.5, 0.9], 0.1) == pytest.approx([0.45, 0.55, 0.9])
+    assert _spread([0.2, 0.2, 0.2], 0.1) == pytest.approx([0.1, 0.2, 0.3])
+
+
+def test_lines_that_end_alike_share_a_label():
+    _, axis = plt.subplots()
+    axis.set(yscale="log", ylim=(1, 1000))
+    name_lines(axis, 1, [("a", 10, "red"), ("b", 100, "blue"), ("c", 10.0001, "green")])
+    assert [text.get_text() for text in axis.texts] == ["a · c", "b"]

@@ -18,24 +18,42 @@ __all__ = ["blurred_weights", "brackets", "chunk_sizes", "linear_growth", "state
 
 
 def brackets(n: int = 10, d: int = 3) -> None:
-    """(q kᵀ) v and q (kᵀ v) as blocks, drawn to scale: what stands between the brackets is n × n or d × d."""
-    figure, axes = plt.subplots(2, 1, figsize=(9, 5.2))
-    orders = [
-        [("(", "q", n, d, QUERY), ("", "kᵀ", d, n, KEY), (")", "v", n, d, VALUE), ("=", f"{n} × {n}", n, n, WEIGHT), ("", "v", n, d, VALUE)],
-        [("", "q", n, d, QUERY), ("(", "kᵀ", d, n, KEY), ("", "v", n, d, VALUE), (")  =", "q", n, d, QUERY), ("", f"{d} × {d}", d, d, WEIGHT)],
-    ]  # fmt: skip
-    for axis, blocks in zip(axes, orders):
-        x = 0.0
-        for sign, name, rows, columns, colour in blocks:
-            axis.text(x - 0.4, 0, sign, ha="right", va="center", fontsize=15)
+    """(q kᵀ) v and q (kᵀ v), one product after the other and drawn to scale: what is made in between is n × n or d × d."""
+    q, k_t, v, out = (n, d, QUERY, "q"), (d, n, KEY, "kᵀ"), (n, d, VALUE, "v"), (n, d, OUTPUT, "output")
+    square, state = (n, n, WEIGHT, f"scores\n{n} × {n}"), (d, d, WEIGHT, f"state\n{d} × {d}")
+    orders = {
+        f"scores first: (q kᵀ) v takes 2 n² d = {2 * n * n * d} multiplications, and keeps {n * n} numbers": [
+            q,
+            k_t,
+            square,
+            v,
+            out,
+        ],
+        f"state first: q (kᵀ v) takes 2 n d² = {2 * n * d * d} multiplications, and keeps {d * d} numbers": [
+            k_t,
+            v,
+            state,
+            q,
+            state,
+            out,
+        ],
+    }
+    figure, axes = plt.subplots(2, 1, figsize=(9, 5.4))
+    for axis, (title, blocks) in zip(axes, orders.items(), strict=True):
+        x, signs = 0.0, ("", "×", "=", "×", "=") if blocks[2] is square else ("", "×", "=", "then", "×", "=")
+        for sign, (rows, columns, colour, name) in zip(signs, blocks, strict=True):
+            axis.text(x + 1.6, 0, sign, ha="center", va="center", fontsize=12)
+            x += 3.2 if sign else 0.2
             axis.add_patch(Rectangle((x, -rows / 2), columns, rows, facecolor=colour, alpha=0.45))
-            axis.text(x + columns / 2, 0, name, ha="center", va="center", fontsize=10)
-            x += columns + 3
-        axis.set(xlim=(-1.8, 4 * 3 + 3 * d + 2 * n), ylim=(-n / 2 - 0.3, n / 2 + 0.3), aspect="equal")
+            axis.text(x + columns / 2, 0, name, ha="center", va="center", fontsize=9.5)
+            x += columns
+        axis.set(xlim=(-0.2, 2.2 + 4 * 3.2 + 3 * d + 2 * n), ylim=(-n / 2 - 0.3, n / 2 + 0.3), aspect="equal")
+        axis.set_title(title, fontsize=10, loc="left")
         axis.axis("off")
-    axes[0].set_title(f"scores first: 4 n² d FLOPs, an n × n square in memory (n = {n}, d = {d})", fontsize=10)
-    axes[1].set_title("state first: 4 n d² FLOPs, a d × d square in memory", fontsize=10)
-    plt.show()
+    show(
+        f"The same product in two orders, for n = {n} and d = {d}: with the scores first a square of {n} by {n} stands in between, with the state first one of "
+        f"{d} by {d}."
+    )
 
 
 def blurred_weights(n: int = 12, d: int = 16, r: int = 64) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.engine.observe import observe
+from helpers.labels import name_lines
 from helpers.measuring import growth
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention import attention
@@ -119,16 +120,18 @@ def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> Non
             seen = observe(call)
             for panel, value in zip(panels.values(), (seen.flops, seen.largest, 1e3 * seconds(call, tries=2))):
                 panel.setdefault(name, []).append(value)
-    figure, axes = plt.subplots(1, 3, figsize=(11, 4.6))
+    figure, axes = plt.subplots(3, 1, figsize=(9, 10))
     for axis, (title, curves) in zip(axes, panels.items()):
         for name, values in curves.items():
             colour, mark = LOOK[name]
-            axis.loglog(lengths, values, mark + "-", ms=5, color=colour, label=name)
-        axis.set(title=title, xlabel="n")
+            axis.loglog(lengths, values, mark + "-", ms=5, color=colour)
+        axis.set_title(title, loc="left")
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncol=5, frameon=False, fontsize=9)
-    figure.tight_layout(rect=(0, 0.1, 1, 1))
+        name_lines(
+            axis, lengths[-1], [(name, values[-1], LOOK[name][0]) for name, values in curves.items()], apart=0.075
+        )
+    axes[-1].set_xlabel("tokens n")
     show(
         "Three log-log plots over n, a line for each kind of attention: counted FLOPs, elements of the largest tensor, and measured "
         "milliseconds. The exponents are printed below."

@@ -4,32 +4,36 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 
+from helpers.labels import name_lines
 from helpers.measuring.growth import growth, in_words
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
 
 COLOURS = (OUTPUT, "#00838f", "#b3261e", KEY, WEIGHT, VALUE, QUERY)
-WIDTHS = {
-    0: (5, 2, 2, 2, 2, 2, 2),
-    2: (8, 6.8, 5.6, 4.4, 3.4, 2.2, 1),
-}  # lines that coincide lie in each other like bands
 
 
 @waits_for("layer_types")
 def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
-    """Cost and longest path of every type over n; each legend says how your function grows."""
+    """Cost and longest path of every type over n; at each line stands how your function grows."""
     lengths = [2.0**power for power in range(6, 21)]
     large = {"n": 2.0**100, "d": 2.0**30, "k": 2.0**8, "r": 2.0**10}
-    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.9))
-    for axis, column, title in ((axes[0], 0, "cost"), (axes[1], 2, "longest path")):
-        for row, colour, width in zip(layer_types(*large.values()), COLOURS, WIDTHS[column]):
+    figure, axes = plt.subplots(2, 1, figsize=(8.5, 7.6))
+    for axis, column, title in ((axes[0], 0, "cost in operations"), (axes[1], 2, "longest path between two tokens")):
+        ends = []
+        for row, colour in zip(layer_types(*large.values()), COLOURS):
             words = in_words(growth(lambda *sizes: layer_types(*sizes)[row][column], large))  # noqa: B023, called at once
             values = [layer_types(n, d, k, r)[row][column] for n in lengths]
-            axis.loglog(lengths, values, color=colour, lw=width, base=2, label=f"{row}: {words}")
-        axis.set(title=title, xlabel=f"n, at d = {d}, k = {k}, r = {r}")
-        axis.legend(frameon=False, fontsize=8)
-    plt.show()
+            axis.loglog(lengths, values, color=colour, lw=2, base=2)
+            ends.append((f"{row}: {words}", values[-1], colour))
+        axis.set_title(f"{title}, at d = {d}, k = {k}, r = {r}", loc="left", fontsize=10.5)
+        axis.set_xticks([2**6, 2**10, 2**15, 2**20], ["64", "1,024", "32,768", "a million"])
+        axis.minorticks_off()
+        name_lines(axis, lengths[-1], ends, apart=0.07)
+    axes[1].set_xlabel("tokens n")
+    show(
+        "Log-log lines over n, one for each kind of layer, with its growth at the line. Above the cost, of which self-attention's rises fastest; below the longest path."
+    )
 
 
 def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dict[str, float]) -> None:

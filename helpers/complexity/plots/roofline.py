@@ -8,20 +8,18 @@ import torch
 from helpers.environment import device
 from helpers.measuring.devices import Device
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["measured_products", "rooflines"]
 
 COLOURS = (VALUE, KEY, WEIGHT, QUERY)
-INTENSITIES = [2 ** (power / 4) for power in range(-8, 57)]
+INTENSITIES = [2 ** (power / 4) for power in range(-8, 65)]
 
 
-def _roof(roofline: Callable, machine: Device) -> list[float]:
-    """Attainable FLOP/s at all intensities."""
-    size = machine.dtype.itemsize
-    return [
-        roofline(intensity * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for intensity in INTENSITIES
-    ]
+def _roof(roofline: Callable, machine: Device) -> tuple[list[float], list[float]]:
+    """Intensities, that of the ridge among them, and the attainable FLOP/s at each."""
+    places, size = sorted([*INTENSITIES, machine.ridge]), machine.dtype.itemsize
+    return places, [roofline(place * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for place in places]
 
 
 @waits_for("roofline")
@@ -31,7 +29,9 @@ def rooflines(
     """The roof of every device; each load (FLOPs, elements) as a dotted line, with a dot under each roof."""
     figure, axis = plt.subplots(figsize=(9, 5))
     for machine, colour in zip(devices, COLOURS):
-        axis.loglog(INTENSITIES, _roof(roofline, machine), color=colour, lw=2, label=_in_words(machine))
+        places, roof = _roof(roofline, machine)
+        axis.loglog(places, roof, color=colour, lw=2)
+        axis.text(places[-1], roof[-1] * 1.12, _in_words(machine), color=colour, fontsize=8.5, ha="right", va="bottom")
         for flops, elements in (load() for load in loads.values()):
             reached, _ = roofline(flops, elements, machine.dtype, machine.peak, machine.bandwidth)
             axis.plot(flops / elements / machine.dtype.itemsize, reached, "o", color=colour, ms=7, mec="white")
@@ -41,8 +41,19 @@ def rooflines(
         axis.text(flops / elements / 2, top, name, ha="center", fontsize=9, color=OUTPUT, backgroundcolor="white")
     axis.set(ylim=(None, 3 * top), ylabel="attainable FLOP/s")
     axis.set_xlabel("arithmetic intensity in FLOPs per byte (dotted: at 2 bytes an element)")
-    axis.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
-    plt.show()
+    axis.set_title(
+        "what each device can reach at best: a slope for its memory, a ceiling for its arithmetic",
+        fontsize=10.5,
+        loc="left",
+    )
+    reached = {
+        name: flops / elements / 2 for name, (flops, elements) in ((name, load()) for name, load in loads.items())
+    }
+    show(
+        f"Roofs of {len(devices)} devices over arithmetic intensity on log-log axes. "
+        + "; ".join(f"“{name}” lies at {place:.0f} FLOPs per byte" for name, place in reached.items())
+        + " in 16 bits."
+    )
 
 
 def _in_words(machine: Device) -> str:
@@ -59,9 +70,7 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     speeds = [2 * n * width**2 / seconds(lambda x=x: x @ weight) for n, x in zip(rows, inputs)]
     places = [intensity(n, width, width, machine.dtype) for n in rows]
     figure, axis = plt.subplots(figsize=(7.5, 3.6))
-    axis.loglog(
-        INTENSITIES, _roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings"
-    )
+    axis.loglog(*_roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings")
     axis.loglog(places, speeds, "o", color=KEY, label=f"measured: (n, {width}) × ({width}, {width})")
     for n, x, y in zip(rows, places, speeds):
         axis.annotate(f"n = {n}", (x, y), xytext=(0, -15), textcoords="offset points", ha="center", fontsize=8.5)

@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 __all__ = [
     "changed_outputs",
@@ -17,6 +18,8 @@ __all__ = [
     "ring",
     "rounding_errors",
 ]
+
+HIDDEN = "#eceef1"
 
 
 def repeated_work(n: int) -> None:
@@ -113,29 +116,32 @@ def ring(window: int, n: int) -> None:
 @waits_for("quantized_cache")
 def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Tensor) -> None:
     """Keys with two loud channels, and what is left of them in int8 with a scale a channel and with a scale a token."""
+    largest = keys[0, 0].abs().amax(dim=0)  # of every channel
     restored = {"a scale a channel": quantize_keys(keys), "a scale a token": quantize_values(keys)}
-    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3))
-    heatmap(
-        axes[0],
-        keys[0, 0].abs().log10(),
-        "keys: log₁₀ |k|",
-        rows="token",
-        columns="channel",
-        cmap="Oranges",
-        vmin=-2,
-        vmax=2,
-    )
-    for axis, (name, (codes, scale)) in zip(axes[1:], restored.items()):
-        error = (codes * scale - keys)[0, 0].abs() / keys[0, 0].abs().amax(dim=0)
-        heatmap(
-            axis,
-            error,
-            f"{name}\nlargest error {100 * error.max():.1f} % of a channel",
-            columns="channel",
-            vmin=0,
-            vmax=0.12,
+    errors = {
+        name: (codes * scale - keys)[0, 0].abs().amax(dim=0) / largest for name, (codes, scale) in restored.items()
+    }
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.1), width_ratios=[1, 1.3])
+    heatmap(axes[0], keys[0, 0].abs().log10(), "keys: log₁₀ |k|, two channels are loud", rows="token", columns="channel", cmap="Oranges",
+            vmin=-2, vmax=2)  # fmt: skip
+    for (name, error), colour, mark, y in zip(errors.items(), (VALUE, KEY), "os", (0.07, 40), strict=True):
+        axes[1].semilogy(100 * error.clamp_min(1e-5), mark, color=colour)
+        axes[1].text(
+            len(error) / 2, y, f"{name}: at most {100 * error.max():.1f} %", color=colour, ha="center", fontsize=9.5
         )
-    plt.show()
+    axes[1].axhline(100 / 254, color=OUTPUT, ls=":", lw=1)
+    axes[1].text(len(largest) - 0.4, 100 / 254, "half a step\nof 127", fontsize=8, color=OUTPUT, va="center")
+    axes[1].set(
+        title="largest error of a channel, in % of its largest key", xlabel="channel", ylabel="%", ylim=(0.02, 150)
+    )
+    show(
+        "Left: the size of keys by token and channel; two channels are far louder than the others. Right: with one scale a token the loud channels "
+        "set the scale, and quiet channels lose up to "
+        + " %, with one scale a channel all stay below half a step: ".join(
+            f"{100 * error.max():.1f}" for error in reversed(errors.values())
+        )
+        + " %."
+    )
 
 
 @waits_for("ragged_batch")
@@ -144,10 +150,17 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     positions, mask = positions_and_mask(real, real.shape[1])
     figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
     for axis, places, allowed, present in zip(axes, positions, mask, real):
-        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap="Greens",
-                vmin=0, vmax=1.4)  # fmt: skip
+        count = int(present.sum())
+        heatmap(axis, allowed.float(), f"{count} real token{'s' * (count > 1)}", columns="key", rows="query, with its position",
+                cmap=ListedColormap([HIDDEN, WEIGHT]), vmin=0, vmax=1)  # fmt: skip
+        for line in range(1, len(places)):
+            axis.axhline(line - 0.5, color="white", lw=1)
+            axis.axvline(line - 0.5, color="white", lw=1)
         axis.set_yticks(
             range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8
         )
         axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
-    plt.show()
+    show(
+        "The masks of a padded batch, a square a sequence: real tokens see themselves and earlier real ones; padding on the left is seen by nobody, and "
+        "positions count from the first real token."
+    )

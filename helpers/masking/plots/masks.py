@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import ListedColormap
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 __all__ = [
     "causal_steps",
@@ -134,14 +134,21 @@ def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Seque
     padding = padding_mask(torch.tensor(lengths), n, n)
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     together = combine(padding, causal)
-    figure, axes = plt.subplots(1, 2 * len(lengths) + 1, figsize=(10, 2.1))
-    for row, length in enumerate(lengths):
-        _grid(axes[row], padding[row, 0], f"padding, {length} real", KEY)
-        _grid(axes[len(lengths) + 1 + row], together[row, 0], f"both, {length} real")
-    _grid(axes[len(lengths)], causal, "causal", QUERY)
-    for axis in axes:
-        axis.title.set_fontsize(9)
-    plt.show()
+    figure, axes = plt.subplots(len(lengths), 3, figsize=(6.6, 1.75 * len(lengths)))
+    for row, (length, three) in enumerate(zip(lengths, axes, strict=True)):
+        for axis, mask, name in zip(
+            three, (padding[row, 0], causal, together[row, 0]), ("padding", "causal", "both"), strict=True
+        ):
+            _grid(axis, mask, name if row == 0 else "")
+        three[0].set_ylabel(f"{length} real tokens\nquery", fontsize=9)
+        for axis, sign in zip(three[:2], ("and", "="), strict=True):
+            axis.text(1.23, 0.5, sign, transform=axis.transAxes, ha="center", va="center", fontsize=12)
+    for axis in axes[-1]:
+        axis.set_xlabel("key", fontsize=9)
+    show(
+        f"For sequences of {', '.join(map(str, lengths))} real tokens: the padding mask hides the columns of padding, the causal mask the upper triangle, "
+        "and both together allow what both allow. Purple: may attend."
+    )
 
 
 def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:

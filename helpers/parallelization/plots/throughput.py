@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from helpers.measuring.timing import seconds
-from helpers.style import QUERY, waits_for
+from helpers.style import QUERY, show, waits_for
 
 __all__ = ["gflops_ladder"]
 
@@ -16,14 +16,25 @@ __all__ = ["gflops_ladder"]
 def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
     """Measured GFLOP/s of one matrix product in pure Python, numpy, PyTorch on one thread and on all, and on a GPU if there is one."""
     rungs = {name: float(gflops(size, size, size, seconds(product))) for name, size, product in _rungs()}
-    figure, axis = plt.subplots(figsize=(8, 0.5 * len(rungs) + 1))
-    drawn = axis.barh(list(rungs), list(rungs.values()), color=QUERY)
-    axis.bar_label(drawn, labels=[f" {value:,.3g}" for value in rungs.values()])
+    figure, axis = plt.subplots(figsize=(8, 0.55 * len(rungs) + 1.1))
+    slowest, speeds = min(rungs.values()), list(rungs.values())
+    axis.plot(speeds, range(len(rungs)), "o", ms=9, color=QUERY)
+    for row, speed in enumerate(speeds):
+        times = f", {speed / slowest:,.0f} times the slowest" if speed > slowest else ""
+        axis.annotate(
+            f"{speed:,.3g} GFLOP/s{times}", (speed, row), (10, 0), textcoords="offset points", va="center", fontsize=9
+        )
     axis.set(
-        xscale="log", xlabel="GFLOP/s (each tick is ten times the one before)", xlim=(1e-3, 8 * max(rungs.values()))
+        xscale="log", xlabel="GFLOP/s (each tick is ten times the one before)", xlim=(slowest / 3, 500 * max(speeds))
     )
-    axis.invert_yaxis()
-    plt.show()
+    axis.set_yticks(range(len(rungs)), rungs)
+    axis.grid(axis="x", alpha=0.3)
+    axis.set(ylim=(len(rungs) - 0.5, -0.5), title="one matrix product on this machine")
+    show(
+        "Measured GFLOP/s of a matrix product: "
+        + ", ".join(f"{name} {speed:.3g}" for name, speed in rungs.items())
+        + "."
+    )
 
 
 def _rungs() -> Iterator[tuple[str, int, Callable]]:

@@ -1,18 +1,21 @@
 """Pictures of unit 02: where attention weights come from, and what moves them."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, heatmap, waits_for
+from helpers.film import film, play
+from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, heatmap, show, waits_for
 
 __all__ = [
     "attention_map",
     "jacobians",
     "permutation_gaps",
     "query_among_keys",
+    "query_turned",
     "score_maps",
     "score_spread",
     "softmax_steps",
@@ -34,24 +37,61 @@ def softmax_steps(scores: Sequence[float]) -> None:
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
-    """A query and some keys as arrows in the plane, and the attention weight of each key beside it."""
+    """A query and some keys as arrows in the plane, the shadow of each key on the query's line, and the weight of each key."""
     query, keys = torch.tensor(query, dtype=torch.float64), torch.tensor(keys, dtype=torch.float64)
-    weights = torch.softmax(keys @ query, dim=0)
-    figure, (plane, bars) = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=[1.2, 1])
-    _arrow(plane, query, QUERY, "q")
-    for index, key in enumerate(keys, start=1):
-        _arrow(plane, key, KEY, f"$k_{index}$")
-    reach = 1.25 * torch.cat([keys, query[None]]).norm(dim=1).max().item()
-    plane.set(
-        xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title="a query among keys", xticks=[0], yticks=[0]
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=[1.2, 1])
+    _query_and_weights(*axes, query, keys, 1.25 * torch.cat([keys, query[None]]).norm(dim=1).max().item())
+    listed = ", ".join(f"{weight:.2f}" for weight in (keys @ query).softmax(0).tolist())
+    show(
+        f"A query among {len(keys)} keys in the plane; a key that reaches far in the query's direction gets much weight: {listed}."
     )
-    plane.grid(alpha=0.4)
-    names = [f"$k_{index}$: q·k = {score:.1f}" for index, score in enumerate((keys @ query).tolist(), start=1)]
-    drawn = bars.barh(names, weights, color=WEIGHT)
+
+
+def query_turned(keys: Sequence[Sequence[float]], length: float = 1.0, steps: int = 12) -> None:
+    """A query that turns once around among the keys, as a film: drag its slider."""
+    play(_query_film(torch.tensor(keys, dtype=torch.float64), length, steps))
+
+
+def _query_film(keys: Tensor, length: float, steps: int) -> str:
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=[1.2, 1], layout="none")
+    figure.subplots_adjust(left=0.03, right=0.97, bottom=0.1, top=0.9, wspace=0.35)
+    reach = 1.25 * max(keys.norm(dim=1).max().item(), length)
+
+    def frame(step: int) -> str:
+        angle = 2 * math.pi * step / steps
+        query = length * torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
+        for axis in axes:
+            axis.clear()
+        _query_and_weights(*axes, query, keys, reach)
+        scores = keys @ query
+        return (f"The query points at {360 * step // steps}°. Scores {', '.join(f'{score:.1f}' for score in scores.tolist())}: key {int(scores.argmax()) + 1} gets most, "
+                f"{scores.softmax(0).max():.2f}.")  # fmt: skip
+
+    described = "A query arrow turns once around among some keys; beside it the attention weights follow."
+    return film(figure, frame, range(steps), described, milliseconds=700, still=0)
+
+
+def _query_and_weights(plane, bars, query: Tensor, keys: Tensor, reach: float) -> None:
+    line = reach * query / query.norm()
+    plane.plot(*zip((-line).tolist(), line.tolist()), color=QUERY, lw=0.8, alpha=0.5)
+    for index, key in enumerate(keys, start=1):
+        foot = query * (key @ query) / (query @ query)
+        plane.plot(*zip(key.tolist(), foot.tolist()), color=OUTPUT, lw=1, ls=":")
+        plane.plot(*foot.tolist(), "o", ms=4, color=OUTPUT)
+        _arrow(plane, key, KEY, f"$k_{index}$")
+    _arrow(plane, query, QUERY, "q")
+    ticks = range(-int(reach), int(reach) + 1)
+    plane.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=ticks, yticks=ticks)
+    plane.set_title("score = length of q × shadow of the key on q's line", fontsize=9.5)
+    plane.tick_params(labelsize=8, length=0)
+    plane.grid(alpha=0.25)
+    scores = (keys @ query).tolist()
+    names = [f"$k_{index}$, score {score:.1f}" for index, score in enumerate(scores, start=1)]
+    drawn = bars.barh(names, torch.tensor(scores).softmax(0), color=WEIGHT)
     bars.bar_label(drawn, fmt=" %.2f")
-    bars.set(xlim=(0, 1.15), title="attention weights", xticks=[0, 0.5, 1])
+    bars.set(xlim=(0, 1.15), title="attention weights: they sum to 1", xticks=[0, 0.5, 1])
+    bars.title.set_fontsize(9.5)
     bars.invert_yaxis()
-    plt.show()
 
 
 def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
@@ -71,31 +111,78 @@ def attention_map(weights: Tensor, words: Sequence[str]) -> None:
 
 @waits_for("score_functions")
 def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
-    """The softmax of several score functions on the same queries and keys, side by side."""
-    maps = {name: score().detach().softmax(-1) for name, score in scores.items()}
-    figure, axes = plt.subplots(1, len(maps), figsize=(1.75 * len(maps), 2.2))
-    for axis, (name, weights) in zip(axes, maps.items(), strict=True):
-        heatmap(axis, weights, name, rows="query" if axis is axes[0] else "", columns="key", vmin=0, vmax=1)
-        axis.title.set_fontsize(9)
-    plt.show()
+    """The softmax of several score functions on the same queries and keys, with how far their scores spread."""
+    made = {name: score().detach() for name, score in scores.items()}
+    rows = -(-len(made) // 3)
+    figure, axes = plt.subplots(rows, 3, figsize=(9, 2.7 * rows), squeeze=False, layout="constrained")
+    for axis in axes.flat[len(made) :]:
+        axis.axis("off")
+    for axis, (name, score) in zip(axes.flat, made.items(), strict=False):
+        weights = score.softmax(-1)
+        heatmap(
+            axis,
+            weights,
+            "",
+            rows="query" if axis in axes[:, 0] else "",
+            columns="key" if axis in axes[-1] else "",
+            vmin=0,
+            vmax=1,
+        )
+        for row, column in enumerate(weights.argmax(-1).tolist()):
+            value = weights[row, column].item()
+            axis.text(
+                column,
+                row,
+                f"{value:.2f}",
+                ha="center",
+                va="center",
+                fontsize=8,
+                color="white" if value > 0.5 else "black",
+            )
+        axis.set_title(f"{name}\nscores spread by {score.std():.2f}", fontsize=9.5)
+    spreads = ", ".join(f"{name} {score.std():.2f}" for name, score in made.items())
+    show(
+        f"Maps of attention weights, the largest of each row written in. The further scores spread, the darker one key a row: {spreads}."
+    )
 
 
 def score_spread(
     widths: Sequence[int], plain: Sequence[Tensor], entropies: dict[str, Sequence[float]], keys: int
 ) -> None:
     """How dot products spread as vectors get wider, and what that does to the entropy of the softmax."""
-    figure, (spread, entropy) = plt.subplots(1, 2, figsize=(9, 3))
-    for width, scores in list(zip(widths, plain, strict=True))[1::2]:
-        counts, edges = torch.histogram(scores.flatten(), bins=60)
-        spread.plot((edges[1:] + edges[:-1]) / 2, counts / counts.max(), lw=1.6, label=f"d = {width}")
-    spread.set(title="q·k of random vectors", xlabel="score", yticks=[], ylabel="how often (peak = 1)")
-    spread.legend(frameon=False)
-    for (name, values), colour in zip(entropies.items(), (KEY, QUERY), strict=True):
-        entropy.plot(widths, values, "o-", color=colour, label=name)
-    entropy.axhline(torch.tensor(float(keys)).log2().item(), color=OUTPUT, ls=":", label=f"all {keys} keys alike")
-    entropy.set(title="entropy of the softmax (bits)", xlabel="width d", xscale="log", ylim=(0, None))
-    entropy.legend(frameon=False, fontsize=9)
-    plt.show()
+    figure, (spread, entropy) = plt.subplots(1, 2, figsize=(9.5, 3.2))
+    drawn = list(zip(widths, plain, strict=True))[1::2]
+    for (width, scores), level in zip(drawn, range(len(drawn), 0, -1), strict=True):
+        _spread_of(spread, width, scores.flatten(), level)
+    spread.set(
+        title="q·k of random vectors: half of them in the box",
+        xlabel="score",
+        yticks=[],
+        ylim=(0.4, len(drawn) + 0.7),
+    )
+    alike = math.log2(keys)
+    for (name, values), colour, down in zip(entropies.items(), (KEY, QUERY), (0.5, -0.55), strict=True):
+        entropy.plot(widths, values, "o-", color=colour)
+        entropy.text(widths[-1], values[-1] + down, name, color=colour, ha="right", va="center")
+    entropy.axhline(alike, color=OUTPUT, ls=":")
+    entropy.text(widths[0], alike + 0.25, f"all {keys} keys alike: {alike:.0f} bits", color=OUTPUT, fontsize=8.5)
+    entropy.text(widths[0], 0.2, "one key has it all: 0 bits", color=OUTPUT, fontsize=8.5)
+    entropy.set(title="entropy of the softmax", xlabel="width d", ylabel="bits", xscale="log", ylim=(0, alike + 1))
+    entropy.set_xticks(widths, widths)
+    entropy.minorticks_off()
+    show(
+        "Dot products of wider vectors spread further; without the scale the entropy of the softmax falls towards 0 bits, with it it stays."
+    )
+
+
+def _spread_of(axis, width: int, scores: Tensor, level: int) -> None:
+    """Where the scores of one width lie: a box for the middle half, a line for 95 of 100."""
+    low, first, third, high = torch.quantile(
+        scores, torch.tensor([0.025, 0.25, 0.75, 0.975], dtype=scores.dtype)
+    ).tolist()
+    axis.plot([low, high], [level, level], color=KEY, lw=2)
+    axis.barh(level, third - first, left=first, height=0.4, color=KEY)
+    axis.text(0, level + 0.3, f"d = {width}: standard deviation {scores.std():.1f}", ha="center", fontsize=9)
 
 
 @waits_for("softmax_jacobian")
