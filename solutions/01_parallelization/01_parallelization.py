@@ -116,9 +116,9 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
 # then times $V$.
 #
-# The check of (b) counts the tensor operations that PyTorch is asked for. Their number must not grow with $n$.
+# The check of (b) counts your tensor operations, that is your calls of PyTorch. Their number must not grow with $n$.
 #
-# **Predict:** for 64 tokens and 48 keys, how many operations does a loop over the tokens ask for? And (b)?
+# **Predict:** for 64 tokens and 48 keys, at least how many PyTorch calls does a loop over the tokens make? And how many does (b) make?
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
@@ -157,8 +157,8 @@ def attention_all_tokens(
 # </details>
 # <details><summary>If you see "It took … tensor operations"</summary>
 #
-# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round asks PyTorch anew, and PyTorch can't know that the
-# rounds have nothing to do with each other.
+# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round calls PyTorch again, and PyTorch can't know that the
+# rounds are independent.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_one_token_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -391,7 +391,7 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# In that one training pass no position may peek at the token that it has to predict. A mask sees to it: unit 03.
+# In that one training pass no position may peek at the token that it has to predict. A mask prevents it: unit 03.
 #
 # ### 1.6 Work for a pool  ●●○ · 20 min · 2 points
 #

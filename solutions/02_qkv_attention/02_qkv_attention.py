@@ -45,9 +45,9 @@ setup()
 #
 # Adding a constant to all scores changes nothing: $e^{x_i + c} = e^c e^{x_i}$, and $e^c$ cancels. Only *differences*
 # count. That is more than a curiosity. Floating-point numbers end near $e^{88}$ (float32), so a score of 100 already
-# overflows. Subtract the largest score first, and the largest power is $e^0 = 1$.
+# overflows. Subtract the largest score first, and the largest exponential is $e^0 = 1$.
 #
-# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Powers: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
+# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
 # One step of score is a factor of $e \approx 2.7$ in share.
 #
 # Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
@@ -60,8 +60,8 @@ plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
 def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax` and its relatives."""
     ### BEGIN SOLUTION
-    powers = torch.exp(x - x.amax(dim=dim, keepdim=True))
-    return powers / powers.sum(dim=dim, keepdim=True)
+    exponentials = torch.exp(x - x.amax(dim=dim, keepdim=True))
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
     ### END SOLUTION
 
 # %% [markdown]
@@ -80,7 +80,7 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # </details>
 # <details><summary>If you see NaN</summary>
 #
-# NaN comes from ∞/∞ (a power overflowed) or from 0/0 (all powers of a row vanished). Print the powers.
+# NaN comes from ∞/∞ (an exponential overflowed) or from 0/0 (all exponentials of a row vanished). Print them.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -729,7 +729,8 @@ plots.permutation_gaps(permutation_gap, {
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
-# **Check by hand:** $n = 2$, $d = 3$. A bias belongs to an output: how many outputs has each layer?
+# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in turn: 3 biases, not 6. The dense layer takes both tokens
+# at once: how many outputs has it?
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:

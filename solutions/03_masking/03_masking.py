@@ -121,13 +121,13 @@ check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 # ### 3.3 A softmax that doesn't see everything  ●●○ · 25 min · 3 points
 #
 # A hidden key must get weight 0, and the others must share the whole 1 among themselves, as if the hidden key did not exist. What must
-# its score be? The softmax takes powers, and only one score has the power 0:
+# its score be? The softmax takes exponentials, and only one score has the exponential 0:
 #
 # $$e^{-\infty} = 0$$
 #
 # So: put $-\infty$ where the mask is False, then take the softmax.
 #
-# **By hand.** Scores 2, 1, 3, the third key hidden. Powers: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73, 0.27, 0. These are exactly the
+# **By hand.** Scores 2, 1, 3, the third key hidden. Exponentials: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73, 0.27, 0. These are exactly the
 # weights of a softmax over 2 and 1 alone.
 
 # %%
@@ -136,7 +136,7 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # %% [markdown]
 # Three things go wrong in practice, and your function must survive all of them.
 #
-# - **A row with nothing allowed.** All powers are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
+# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
 #   have weights 0. The gradients must be finite too. Best of all no NaN occurs on the way: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
 #   it is wiped off afterwards. (`masked_fill` stops it: its way back writes 0 there. PyTorch's anomaly mode complains in both cases.)
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65 504. Compute in the precision that comes in, or in a higher one.
@@ -261,14 +261,14 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # **Mark scheme (1 point).**
 # - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as small as e^(−gap), fall below the
 #   smallest normal number of the dtype (digits are lost), then to 0, and renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
-# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed power is e^0 = 1 and the hidden scores enter nowhere.
+# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and the hidden scores enter nowhere.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "mask_then_renormalise_precision", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The softmax over all keys subtracts the largest score of the row, and that is the hidden one. The allowed keys get shares of about $e^{-\text{gap}}$. Dividing small
 # numbers by their small sum does no harm by itself, but there is a smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $6 \cdot 10^{-8}$ nothing.
 # Then all allowed shares are 0, and 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-92}$ and $e^{-103}$. If $-\infty$ is put in first, the maximum is taken over the
-# allowed scores only. The largest allowed power is 1, however large the hidden scores were.
+# allowed scores only. The largest allowed exponential is 1, however large the hidden scores were.
 
 # %% [markdown]
 # ### 3.6 Causal attention  ●●○ · 15 min · 2 points

@@ -81,7 +81,7 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 # **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
 #
 # The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
-# **Before you read the numbers:** in which of the two does an element of the orange matrix earn its journey?
+# **Before you read the numbers:** in which of the two is an element of the orange matrix reused often enough to justify fetching it?
 
 # %%
 plots.product_traffic((16, 16, 16), (1, 16, 16))
@@ -109,7 +109,7 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 # %% [markdown]
 # ### 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
 #
-# How much arithmetic does each journey pay for? That ratio is the **arithmetic intensity**:
+# How much arithmetic is done for each byte that is fetched? That ratio is the **arithmetic intensity**:
 #
 # $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
 #
@@ -345,7 +345,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
+# **Only growth counts (Θ).** To move a number costs as much as one FLOP here (in `lsh` the sorting is moves). $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
 # and $r$ are sizes here, no constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
 # So write formulas: a loop over $n$ tokens would never end.
 #
@@ -705,7 +705,7 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Real models (`helpers/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
+# **Count it.** Real models (`helpers/transformer_lm/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
 
 # %%
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -789,18 +789,18 @@ plots.published_runs(training_run)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ### 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$ and runs on one A100 in float16 (312 TFLOP/s, 2039 GB/s). Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
-# 3. It writes one token for each of 128 users, with 4000 tokens in each cache.
+# 3. It writes one token for each of 128 users, with 4000 tokens in each cache. (The caches of one layer are then 8.4 GB. All 32 layers of such a model would need 268 GB, which is why they are spread.)
 #
 # What would help in 2, and why does the same help less in 3?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).** The ridge of the A100 is at 312 000/2039 = 153 FLOPs per byte.
 # - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at about 60.)
-# - ¼: (2) memory: about 1 FLOP per byte; nearly all that moves is weights, those of the FFN first (200 million elements a layer, against 33 million in the cache).
+# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a layer, against 33 million in the cache).
 # - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements against 0.2 billion weights.
 # - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up: caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
 # <!-- END MARK SCHEME -->

@@ -542,7 +542,7 @@ plots.stored_per_token()
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. Behind the softmax the same trick
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick
 # works the other way round, for a mixture of products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$

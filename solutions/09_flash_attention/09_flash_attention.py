@@ -28,7 +28,7 @@
 # points to earn.
 #
 # **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$ output. For query $i$ the running
-# maximum is $m_i$ and the running sum $\ell_i$, as in the papers: with an index it is a maximum, without one it counts keys. $L_i$, or `lse`, is the
+# maximum is $m_i$ and the running sum $\ell_i$, as in the papers: $m_i$ is a running maximum, plain $m$ is the number of keys. $L_i$, or `lse`, is the
 # logsumexp of row $i$ of $S$.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -142,7 +142,7 @@ plots.attention_on_roofline()
 # ### 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
 #
 # To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need the full row, and the second needs the
-# first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Hold a running maximum $m_i$ and a sum $\ell_i$ of powers relative to
+# first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to
 # **that** maximum. When a block brings a larger maximum, the old sum was measured against the wrong one. One factor mends it:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
@@ -232,7 +232,7 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 #
 # $$L_i = \log \sum_j e^{S_{ij}} = m_i + \log \ell_i$$
 #
-# $e^{L_i}$ is the total of the powers that the worker divided by. It says how much its output counts:
+# $e^{L_i}$ is the sum of exponentials that the worker divided by. It says how much its output counts:
 #
 # $$O_i = \frac{e^{L_i^a}\,O_i^a + e^{L_i^b}\,O_i^b}{e^{L_i^a} + e^{L_i^b}}, \qquad L_i = \log\bigl(e^{L_i^a} + e^{L_i^b}\bigr)$$
 #
@@ -1271,7 +1271,7 @@ plots.time_and_memory({
 # - ½ point: what is kept: running maximum, running sum and the unnormalised output of each row (or output and logsumexp of each part).
 # - ½ point: why it is enough: numerator and denominator are both plain sums over the keys, a sum can be taken in pieces and in any order, and every
 #   pair of query and key has contributed with its full weight; nothing is left out.
-# - ½ point: floating-point addition isn't associative (and powers are rounded), so another order of the same operations gives other last bits; that
+# - ½ point: floating-point addition isn't associative (and exponentials are rounded), so another order of the same operations gives other last bits; that
 #   is rounding, not approximation.
 # <!-- END MARK SCHEME -->
 

@@ -698,7 +698,7 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "scaled by √d instead of √d_h", LayerScaledByD,
-            "A head's score is a dot product of d_h terms, so √d_h is its spread. With √d all heads get too flat, the more the more heads.",
+            "A head's score is a dot product of d_h terms, so √d_h is its spread. With √d all heads get too flat: the more heads, the flatter.",
         ),
         Misconception("no scale", LayerWithoutScale, "Each head is a scaled dot-product attention: divide the scores by √d_h."),
         Misconception(

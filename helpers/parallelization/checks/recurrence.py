@@ -199,8 +199,8 @@ rnn_encoder = Check(
             raises="RuntimeError",
         ),
         Misconception(
-            "tanh from powers that overflow", tanh_by_powers,
-            "For large z the power e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
+            "tanh from exponentials that overflow", tanh_by_powers,
+            "For large z e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
             _overflowed,
         ),
         in_single_precision(recurrence.rnn_encoder),
