@@ -52,7 +52,10 @@ setup()
 # **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$, $\tanh(0.38) = 0.36$,
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
-# **Before you write:** you have as many processors as you like. Which of the four states $h_1 … h_4$ in the picture can be computed first? Which second?
+# **Before you write:** you have as many processors as you like. How many of the four states $h_1 … h_4$ in the picture can be computed in the first step?
+
+# %%
+guess_first_step = None  # a number
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])
@@ -98,6 +101,11 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # %% [markdown]
 # The check has put your weights into PyTorch's own `nn.RNN` too, and the states agree.
 #
+# <details><summary>In the first step</summary>
+#
+# One state, $h_1$. Each of the others has an arrow from the state before it, so a second processor has nothing to do, however many tokens are known.
+# </details>
+#
 # ### 1.2 One token, then all of them  ●●○ · 25 min · 3 points
 #
 # **Attention** gets at the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the keys of all tokens. The
@@ -118,7 +126,10 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 #
 # The check of (b) counts your tensor operations, that is your calls of PyTorch. Their number must not grow with $n$.
 #
-# **Predict:** for 64 tokens and 48 keys, at least how many PyTorch calls does a loop over the tokens make? And how many does (b) make?
+# **Predict:** for 64 tokens and 48 keys: how many times as many PyTorch calls as (b) does a loop over the tokens make that does the same for one token at a time?
+
+# %%
+guess_times_as_many_calls = None  # a number
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
@@ -170,6 +181,11 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>How many calls?</summary>
+#
+# 64 times as many: the scores, the softmax and the mixture of one token take as many calls as those of all tokens. With a loop over the keys inside it would be 48 times more again. (b) makes four or five calls, for any number of tokens.
+# </details>
+#
 # **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
 #
 # **Predict first:** a multiplication and an addition are 2 operations. Attention makes $n^2$ scores of $d$ products each, and mixes $n$ values for each of $n$ tokens: together
@@ -177,13 +193,19 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 # attention. Which one is faster?
 
 # %%
+guess_faster = None  # "attention" or "RNN" (quotes included)
+
+# %%
 plots.time_over_length(rnn_encoder, attention_all_tokens)
 
 # %% [markdown]
-# **What you should see.** The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little
+# <details><summary>What you should see</summary>
+#
+# The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little
 # of that time is arithmetic. Most of it goes into starting several small operations for each token. Attention needs the same few operations for a text of any
 # length, so it is far faster: at $n = d = 64$ with the same arithmetic, and beyond with more of it. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a GPU much later. Parallel
 # does not mean cheap. Units 07 to 10 are about that price.
+# </details>
 #
 # ### 1.3 The longest chain  ●●○ · 15 min · 2 points
 #
@@ -195,6 +217,9 @@ plots.time_over_length(rnn_encoder, attention_all_tokens)
 # same number run together. Below is the same as a film: press play, or go step by step with the buttons.
 #
 # **Before you look at the numbers:** in the stacked RNN layer 2 reads the states of layer 1. Must it wait until layer 1 has read the whole text?
+
+# %%
+guess_layer_2_waits = None  # "yes" or "no"
 
 # %%
 plots.dependency_graphs(n=5, layers=3)
@@ -209,6 +234,11 @@ plots.dependency_graphs(n=5, layers=3)
 #    picture is the pass that writes token $t$. The start token is the input of the first column, and has no column of its own.)
 #
 # **By hand:** the four pictures say 5, 7, 3 and 15. Several formulas give these numbers. Try yours with $n = 1$ and with $L = 1$.
+#
+# <details><summary>Must layer 2 wait for the whole text?</summary>
+#
+# No. Its first cell needs the first state of layer 1, and nothing else. It starts in step 2, one step behind layer 1.
+# </details>
 
 # %% nbgrader={"grade": false, "grade_id": "critical_path", "locked": false, "schema_version": 3, "solution": true}
 def rnn_steps(n: int) -> int:
@@ -270,6 +300,9 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 #
 # **Predict:** at most how many cells of a stacked RNN with 4 layers can run together, if the text is long?
 
+# %%
+guess_side_by_side = None  # a number
+
 # %% nbgrader={"grade": false, "grade_id": "layers_in_sequence", "locked": false, "schema_version": 3, "solution": true}
 def rnn_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
     """The step of every cell of a stacked RNN that reads n tokens."""
@@ -320,9 +353,12 @@ plots.schedules({
 }, layers=4, n=6)
 
 # %% [markdown]
-# **What you should see.** All three do the same 24 cells of work. The lower row shows how many run at once. The stacked RNN has a hill that is never higher than
+# <details><summary>What you should see</summary>
+#
+# All three do the same 24 cells of work. The lower row shows how many run at once. The stacked RNN has a hill that is never higher than
 # its number of layers: 4, however long the text. The Transformer that reads runs whole rows: with a text of 1000 tokens, 1000 cells at once. In writing nothing runs
 # side by side, and most of a GPU is idle. Unit 08 starts from there.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_rnn_waits_question", "locked": true, "schema_version": 3, "solution": false}
 # **Why does an RNN wait?  ●○○ · 5 min · 1 point**
@@ -456,14 +492,20 @@ check.chunked_attention(attention_chunk, chunked_attention, points=2, cases=hidd
 # **Measure it.** Your `attention_chunk` runs in pools of workers on this machine: threads, each of which takes the next chunk when it is done with its last. (PyTorch
 # lets go of Python's lock while it multiplies, so threads really run side by side.)
 #
-# **Predict first:** with two workers, will it take exactly half the time?
+# **Predict first:** with two workers, will it take exactly half the time, or more?
+
+# %%
+guess_two_workers = None  # "half" or "more"
 
 # %%
 plots.worker_pool(attention_chunk, n=2048, size=128)
 
 # %% [markdown]
-# **What you should see.** Nearly half, if your machine has two free cores. What is missing: the workers share one memory, the last chunks don't end at the same moment, and other programs want the cores too. More
+# <details><summary>What you should see</summary>
+#
+# Nearly half, if your machine has two free cores. What is missing: the workers share one memory, the last chunks don't end at the same moment, and other programs want the cores too. More
 # workers than cores gain nothing.
+# </details>
 #
 # ### 1.7 A pipeline of layers  ●●○ · 15 min · 2 points
 #
@@ -507,7 +549,10 @@ check.pipeline_steps(pipeline_steps, points=2, cases=hidden.pipeline_steps)
 plots.idle_share(pipeline_steps)
 
 # %% [markdown]
-# **What you should see.** One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
+# <details><summary>What you should see</summary>
+#
+# One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
+# </details>
 #
 # ### 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
 #
@@ -540,7 +585,10 @@ plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: 
 # into the last column of each row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
 # accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
 #
-# **Predict:** how many rounds for 200 elements? And for 200 000?
+# **Predict:** 200 elements take 8 rounds. How many do 200 000 take?
+
+# %%
+guess_rounds = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "associative_scan", "locked": false, "schema_version": 3, "solution": true}
 def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Float[Tensor, "*k 2"]:
@@ -584,6 +632,11 @@ check.associative_scan(combine, associative_scan, points=3, cases=hidden.associa
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Rounds for 200 000 elements</summary>
+#
+# 18, since $2^{17} < 200\,000 \le 2^{18}$. A thousand times the elements, 10 rounds more.
+# </details>
+#
 # **Measure it.** The same linear recurrence, as a loop over the tokens and as your scan with your `combine`. The scan does *more* arithmetic, about $\log_2 n$ times as much.
 
 # %%
@@ -625,15 +678,41 @@ check.matmul_gflops(matmul_gflops, points=1, cases=hidden.matmul_gflops)
 # %% [markdown]
 # **Measure it.** A product of two matrices, from a loop in Python up to the fastest that this machine has. ($1024 \times 1024$; Python gets $64 \times 64$, or you would wait for a minute.)
 #
-# **Predict first:** by which factor does PyTorch on a single thread beat pure Python? 10, 100, 1000 or more?
+# **Predict first:** by which factor does PyTorch on a single thread beat pure Python: about 10, about 100, or 1000 and more?
+
+# %%
+guess_factor = None  # 10, 100 or 1000
 
 # %%
 plots.gflops_ladder(matmul_gflops)
 
 # %% [markdown]
-# **What you should see.** Three orders of magnitude or more between pure Python and PyTorch on one thread, on one and the same core. Python handles every number as an object, while a matrix product works on whole vectors that are already in
-# the cache. (`numpy` uses all threads by default.) A GPU adds one to three orders more. An RNN that asks for one small product after the other never gets off the lower rungs.
+# <details><summary>What you should see</summary>
 #
+# Three orders of magnitude or more between pure Python and PyTorch on one thread, on one and the same core. Python handles every number as an object, while a matrix product works on whole vectors that are already in
+# the cache. (`numpy` uses all threads by default.) A GPU adds one to three orders more. An RNN that asks for one small product after the other never gets off the lower rungs.
+# </details>
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "1.1 States that can be computed in the first step": (guess_first_step, 1),
+    "1.2 A loop over 64 tokens makes as many times the calls": (guess_times_as_many_calls, 64),
+    "1.2 Faster at n = 256, with four times the arithmetic for attention": (guess_faster, "attention"),
+    "1.3 Must layer 2 wait until layer 1 has read the text?": (guess_layer_2_waits, "no"),
+    "1.4 Cells of a stacked RNN with 4 layers that run together": (guess_side_by_side, lambda: rnn_schedule(4, 100).flatten().bincount().max().item()),
+    "1.6 With two workers: half the time, or more?": (guess_two_workers, "more"),
+    "1.8 Rounds for 200 000 elements": (guess_rounds, math.ceil(math.log2(200_000))),
+    "1.9 PyTorch on one thread beats Python by a factor of (and more)": (guess_factor, 1000),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - The **critical path** says what no machine can beat: $n$ for an RNN, $n + L - 1$ for a stacked one, $L$ for a Transformer that reads, $n L$ for one that writes.

@@ -106,6 +106,9 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 # **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
 
 # %%
+guess_longer_query = None  # your guess: "rises" or "falls" (quotes included)
+
+# %%
 plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 
@@ -130,6 +133,11 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>A query twice as long</summary>
+#
+# All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A query's direction says what it wants, and its length how decidedly.
+# </details>
+#
 # ### 2.3 Mixing the values  ●○○ · 5 min · 1 point
 #
 # Behind every key lies a **value**: what is handed over if the key is chosen. The output is the mean of the values,
@@ -240,7 +248,10 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
-# **Before you write:** does $q = k_1 + k_2$ solve (a)? Try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+# **Before you write:** does $q = k_1 + k_2$ solve (a)? Guess, then try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+
+# %%
+guess_sum_of_keys = None  # "yes" or "no"
 
 # %%
 plots.query_among_keys(query=(2, 1), keys=[(2, 0), (0, 1)])   # q = k1 + k2
@@ -285,6 +296,11 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>The sum of the keys</summary>
+#
+# $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer key. It is right only where both keys are equally long.
+# </details>
+#
 # ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
 # The dot product is one way to compare a query with a key. History knows more: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
@@ -391,6 +407,12 @@ plots.score_maps({
 })
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between. The softmax sees
+# differences of scores, so their size decides, whatever the vectors mean. The next section makes that exact.
+# </details>
+#
 # ### 2.7 How far scores spread  ●●○ · 15 min · 1 point
 #
 # Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4). Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
@@ -430,7 +452,11 @@ check.score_variance(score_variance, points=1, cases=hidden.score_variance)
 # **Measure it.** Draw 200 queries and 64 keys at each width and look at the spread of the scores and at the entropy of the
 # softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
 #
-# **Predict first:** as d grows, where does the entropy go without the scale? And with it?
+# **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
+
+# %%
+guess_entropy_without_scale = None  # "falls", "stays" or "rises"
+guess_entropy_with_scale = None  # "falls", "stays" or "rises"
 
 # %%
 widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
@@ -444,8 +470,11 @@ for width in widths:
 plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
 
 # %% [markdown]
-# **What you should see.** Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
+# <details><summary>What you should see</summary>
+#
+# Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
 # before anything was learned. With the scale the entropy stays the same at every width.
+# </details>
 #
 # ### 2.8 A worked example  ●○○ · 3 min · 1 point
 #
@@ -595,6 +624,9 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
 # %%
+guess_normalised_together = None  # 3 or 5
+
+# %%
 plots.attention_flow(n=3, m=5, d=4, d_v=2)
 
 # %% nbgrader={"grade": false, "grade_id": "scaled_dot_product_attention", "locked": false, "schema_version": 3, "solution": true}
@@ -637,6 +669,11 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Three or five?</summary>
+#
+# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes that row sum to 1, three times over.
+# </details>
+#
 # **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the key of *cat*: a
 # verb looks for its subject. The other two have no wish, so they look at all words alike.
 
@@ -656,7 +693,11 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 #
 # A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap as it is, however small.
 #
-# **Predict:** is the gap of self-attention zero? And if a position is added to every token first?
+# **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
+
+# %%
+guess_gap = None  # "0" or "more"
+guess_gap_with_positions = None  # "0" or "more"
 
 # %% nbgrader={"grade": false, "grade_id": "permutation_equivariance", "locked": false, "schema_version": 3, "solution": true}
 def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
@@ -695,6 +736,12 @@ plots.permutation_gaps(permutation_gap, {
     "self-attention": self_attention,
     "with positions added": lambda x: self_attention(x + positions),
 }, tokens)
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Without positions the gap is rounding, about $10^{-6}$, in every order. With positions it is not: a shuffled token gets the position of its new place, and its query, key and value change.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "permutation_equivariance_proof_question", "locked": true, "schema_version": 3, "solution": false}
 # **Prove it.  ●●○ · 10 min · 1 point**
@@ -833,6 +880,24 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_same_size", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # First, the residual connection: the layer computes $x + \mathrm{Sa}(x)$, and only tensors of one shape can be added. Second, stacking: if every layer
 # maps $(n, d)$ to $(n, d)$, any number of equal layers can follow each other.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "2.2 The query is twice as long: the largest weight …": (guess_longer_query, "rises"),
+    "2.5 Does the sum of two keys share attention equally?": (guess_sum_of_keys, "no"),
+    "2.7 The entropy without the scale, as d grows, …": (guess_entropy_without_scale, "falls"),
+    "2.7 The entropy with the scale …": (guess_entropy_with_scale, "stays"),
+    "2.11 Q is 3×4 and K is 5×4: numbers that the softmax normalises together": (guess_normalised_together, 5),
+    "2.12 The gap of self-attention": (guess_gap, "0"),
+    "2.12 The gap with positions added": (guess_gap_with_positions, "more"),
+})
 
 # %% [markdown]
 # ## What you have now

@@ -52,9 +52,12 @@ setup()
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
 #
-# The lengths may be anything, and every call makes a new tensor: whoever gets a mask may write into it.
+# The lengths may be anything, and every call makes a new tensor, for whoever gets a mask may write into it.
 #
 # **Before you look at the picture:** how many cells of the 6×6 mask are allowed?
+
+# %%
+guess_allowed_cells = None  # a number
 
 # %%
 words = ["The", "cat", "sat", "on", "the", "mat"]
@@ -91,6 +94,11 @@ check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>How many cells?</summary>
+#
+# Row $i$ allows $i + 1$ keys: $1 + 2 + \dots + 6 = 21$ of 36. A little more than half, because the diagonal belongs to it.
+# </details>
+#
 # ### 3.2 What is it for?  ●○○ · 3 min · 1 point
 #
 # A model that *writes* text produces one token after the other. The future isn't there yet. So why does a causal language model have a
@@ -246,7 +254,10 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 
 # %% [markdown]
 # **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function in three kinds of
-# floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} = e^{-16.6}$. Where does float16 give up?
+# floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} = e^{-16.6}$. By how much must the hidden score lead before float16 gives up?
+
+# %%
+guess_lead = None  # a number
 
 # %%
 plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16, torch.float32])
@@ -366,6 +377,9 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
+# %%
+guess_shape = None  # for example (3, 6)
+
 # %% nbgrader={"grade": false, "grade_id": "combine_masks", "locked": false, "schema_version": 3, "solution": true}
 def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
     """True where all masks are True."""
@@ -393,6 +407,11 @@ check.combine_masks(combine_masks, points=1, cases=hidden.combine_masks)
 plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 
 # %% [markdown]
+# <details><summary>The shape of the combination</summary>
+#
+# (3, 1, 6, 6): shapes are lined up from the right, and (6, 6) is used for all three sequences and for the one place of the heads.
+# </details>
+#
 # **Look at the last rows** of "both, 2 real". Queries 2 to 5 are padding, and they still see the two real keys. That does no harm, and
 # saves you from empty rows.
 #
@@ -464,7 +483,10 @@ my_guess = ""  # for example "AEH"
 # The check has some eighteen models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
-# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of $n$ tokens into past and future?
+# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of 9 tokens into past and future?
+
+# %%
+guess_cuts = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "leaks_future", "locked": false, "schema_version": 3, "solution": true}
 def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
@@ -619,7 +641,11 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 #
 # The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss below the dotted line.
 #
-# **Predict first:** where will the two curves end? Which model will write the better sentences?
+# **Predict first:** which of the two models will end with the lower loss? And which will write the better sentences?
+
+# %%
+guess_lower_loss = None  # "with mask" or "without mask" (quotes included)
+guess_better_writer = None  # "with mask" or "without mask"
 
 # %%
 from helpers.masking import copying
@@ -628,7 +654,12 @@ trained = {"with mask": copying.train(causal=True), "without mask": copying.trai
 plots.loss_curves(trained)
 
 # %% [markdown]
-# The loss without a mask is hundreds of times smaller, and far below the dotted line. Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
+# <details><summary>What you should see</summary>
+#
+# The loss without a mask is hundreds of times smaller, and far below the dotted line. By its loss it is by far the better model.
+# </details>
+#
+# Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
 
 # %%
 for name, run in trained.items():
@@ -786,7 +817,25 @@ plots.mask_zoo({
 # %% [markdown]
 # **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$ and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain way
 # makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "3.1 Allowed cells of the 6×6 causal mask": (guess_allowed_cells, lambda: int(causal_mask(6).sum())),
+    "3.5 The hidden score's lead at which float16 gives up, about": (guess_lead, 16.6),
+    "3.8 The shape of padding and causal together": (guess_shape, tuple(torch.broadcast_shapes((3, 1, 6, 6), (6, 6)))),
+    "3.10 Places to cut a text of 9 tokens": (guess_cuts, 8),
+    "3.12 The lower loss at the end": (guess_lower_loss, min(trained, key=lambda name: trained[name].losses[-1])),
+    "3.12 The better sentences": (guess_better_writer, "with mask"),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - A **mask** is a condition on $i$ and $j$. True = may attend. Masks are combined with `&`.

@@ -110,7 +110,10 @@ plots.position_maps(binary_positions, sinusoidal_positions)
 plots.clocks(sinusoidal_positions)
 
 # %% [markdown]
-# **What you should see.** Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand is at another place at every token. The last one has hardly moved.
+# <details><summary>What you should see</summary>
+#
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand is at another place at every token. The last one has hardly moved.
+# </details>
 #
 # ### 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
 #
@@ -192,7 +195,12 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
 #
-# **Before you write:** what happens to the length of a row? <details><summary>Answer</summary>Nothing. A rotation keeps lengths, so a large position doesn't make large numbers.</details>
+# **Before you write:** does a row become longer or shorter, or does it keep its length?
+#
+# <details><summary>Answer</summary>
+#
+# It keeps its length. A rotation does, so a large position doesn't make large numbers.
+# </details>
 
 # %% nbgrader={"grade": false, "grade_id": "rotary_embedding", "locked": false, "schema_version": 3, "solution": true}
 def rotary_embedding(
@@ -235,7 +243,10 @@ check.rotary_embedding(rotary_embedding, points=2, cases=hidden.rotary_embedding
 plots.rotary_scores(rotary_embedding)
 
 # %% [markdown]
-# **What you should see.** On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+# <details><summary>What you should see</summary>
+#
+# On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+# </details>
 #
 # ### 5.6 LayerNorm  ●●○ · 15 min · 2 points
 #
@@ -416,7 +427,11 @@ check.transformer_block(transformer_block, points=3, cases=hidden.transformer_bl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm?
+# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm? In which of the three do they stay at 1?
+
+# %%
+guess_stays_at_1 = None  # "no norm", "pre-norm" or "post-norm" (quotes included)
+guess_explodes = None  # "no norm", "pre-norm" or "post-norm"
 
 # %%
 plots.norms_through_depth(transformer_block)
@@ -726,20 +741,36 @@ plots.story_examples()
 #
 # The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line.
 #
-# **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing? <details><summary>Answer</summary>ln 55 = 4.0, if it gives all tokens the same probability.</details>
+# **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing?
+#
+# <details><summary>Answer</summary>
+#
+# $\ln 55 = 4.0$, if it gives all tokens the same probability.
+# </details>
 #
 # The cell trains the course's reference, the same model as yours, with *your* loop: 1,000 steps of 64 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
+
+# %%
+guess_first_loss = None  # a number
 
 # %%
 plots.train_on_stories(train)
 
 # %% [markdown]
-# **What you should see.** A steep fall: the model learns which words there are, and in what order they come. Then a plateau, for hundreds of steps, a tenth above the floor. Then a second fall, nearly to the floor. That second fall is *one* skill, which appears late. You will find it below.
+# <details><summary>What you should see</summary>
+#
+# A steep fall: the model learns which words there are, and in what order they come. Then a plateau, for hundreds of steps, a tenth above the floor. Then a second fall, nearly to the floor. That second fall is *one* skill, which appears late. You will find it below.
+# </details>
 #
 # When it comes depends on the seed. Of three runs of this length one ended 5.4 % above the floor, still on the plateau, and the others 2.9 % and 0.6 %; you see the last of them. (Your last digits may differ.) The first one only needed more time: a run from its seed with twice the steps, of 32 stories each, ended 1.3 % above.
 #
 # **What is each part good for?** Take one thing out of the model, and train it again: its attention, its positions (no rotation), its residual connections. **Predict** which one costs most, and which least. Then try one yourself: `plots.train_on_stories(train, without="positions")`, or `"attention"`, or `"residuals"`.
-#
+
+# %%
+guess_costs_most = None  # "attention", "positions" or "residuals"
+guess_costs_least = None  # "attention", "positions" or "residuals"
+
+# %% [markdown]
 # <details><summary>What we measured</summary>
 #
 # Held-out loss above the floor, one run each of 2,000 steps of 32 stories: the whole model 0.6 %, without attention 84 %, without residual connections 1.7 %, without positions 0.7 %. Two answers surprise. With two layers a model can do without residual
@@ -815,7 +846,10 @@ check.generate(next_token_probabilities, generate, points=3, cases=hidden.genera
 plots.story_samples(next_token_probabilities, generate)
 
 # %% [markdown]
-# **What you should see.** The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# <details><summary>What you should see</summary>
+#
+# The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# </details>
 #
 # **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
 # second mention of a first name, to the token after the first mention (Olsson et al., 2022).
@@ -875,6 +909,22 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # %% [markdown] nbgrader={"grade": true, "grade_id": "masked_lm_objective_tasks", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # (1) Generative: the model gives probabilities to all possible next words. (2) *Swapped or not*: take two neighbouring sentences, in their order or swapped. False pairs cost nothing. The model must understand what refers to what, causes before effects, names before pronouns. *Same text*: two pieces cut from one text are a true
 # pair, pieces of two different texts a false one. The model must grasp topic and persons; if the texts are too different it can cheat by single words, so false pieces should come from texts about the same thing.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "5.10 The stream stays at 1 with": (guess_stays_at_1, "post-norm"),
+    "5.10 The stream explodes with": (guess_explodes, "no norm"),
+    "5.15 The loss of a model that knows nothing": (guess_first_loss, math.log(55)),
+    "5.15 It costs most to leave out": (guess_costs_most, "attention"),
+    "5.15 It costs least to leave out": (guess_costs_least, "positions"),
+})
 
 # %% [markdown]
 # ## What you have now

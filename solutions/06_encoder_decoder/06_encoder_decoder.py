@@ -122,7 +122,11 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 # token. Bahdanau et al. (2015) had the same idea in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
 #
 # **Predict first:** is cross-attention causal? Word 1 of the target may need the *last* word of the source.
-#
+
+# %%
+guess_cross_attention_causal = None  # "yes" or "no" (quotes included)
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # No. The source is there as a whole before the first word is written. What may be hidden is its padding, and nothing else.
@@ -318,8 +322,12 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
 #
-# **Predict first:** what happens if you forget the shift, and feed the labels themselves?
-#
+# **Predict first:** you forget the shift, and feed the labels themselves. Does the loss fall faster or more slowly? And what will the model write?
+
+# %%
+guess_loss_without_shift = None  # "faster" or "more slowly"
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
@@ -403,7 +411,10 @@ check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3, cas
 # %% [markdown]
 # **See it.** Your training, on strings of five letters, and what the trained model's cross-attention looks at. A row is a letter being written, a column a letter of the source.
 #
-# **Predict:** which cells of the map will be dark?
+# **Predict:** which cells of the map will be dark: those on the diagonal that falls from the upper left, or on the one that rises from the lower left?
+
+# %%
+guess_diagonal = None  # "falls" or "rises"
 
 # %%
 plots.reversal_learned(train_reversal)
@@ -576,12 +587,20 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 # %% [markdown]
 # **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, grey what was dropped; the numbers are sums of log-probabilities.
 #
-# **Predict** from the first two columns: which sentence does greedy search find, and which one is better?
+# **Predict** from the first two columns: does greedy search find the best sentence?
+
+# %%
+guess_greedy_finds_the_best = None  # "yes" or "no"
 
 # %%
 plots.beam_of_a_tree(beam_search, k=2)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# It does not. Greedy search takes the likelier first token, and pays for it later. The beam of two keeps the other beginning alive, and finds the better sentence.
+# </details>
+#
 # And in the translator, whose memory and caches are real:
 
 # %%
@@ -609,7 +628,10 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 #
 # **By hand.** $n = m = d = 1$: the encoder's self-attention has one score (2 FLOPs) and one value mixed (2), and four projections of one token (2 each): (4, 8).
 #
-# **Before you write:** of cross-attention's four projections, which are of the target's $n$ tokens, and which of the memory's $m$?
+# **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the target's $n$?
+
+# %%
+guess_projections_of_memory = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "enc_dec_cost", "locked": false, "schema_version": 3, "solution": true}
 def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
@@ -638,6 +660,11 @@ check.enc_dec_cost(enc_dec_cost, points=2, cases=hidden.enc_dec_cost)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Which projections?</summary>
+#
+# Two: keys and values are made of the memory. Queries are made of the target, and $W_O$ works on the output, which has a row for each query.
+# </details>
+#
 # ### 6.9 Name the terms  ●○○ · 5 min · 1 point
 #
 # Without constants the table adds up to $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come from?
@@ -667,7 +694,10 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 # %% [markdown]
 # **Or a decoder alone?** GPT and its kind have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
 #
-# **Predict:** which bar grows faster, and which is taller at 128 tokens?
+# **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
+
+# %%
+guess_dearer = None  # "decoder alone" or "encoder and decoder"
 
 # %%
 plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
@@ -678,7 +708,25 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.7 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
 # $28d^2$. (The T5 paper makes the same comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
 # </details>
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "6.2 Is cross-attention causal?": (guess_cross_attention_causal, "no"),
+    "6.5 Without the shift the loss falls": (guess_loss_without_shift, "faster"),
+    "6.5 The dark diagonal of a reversal": (guess_diagonal, "rises"),
+    "6.7 Does greedy search find the best sentence?": (guess_greedy_finds_the_best, "no"),
+    "6.8 Projections of the memory in cross-attention": (guess_projections_of_memory, 2),
+    "6.9 More FLOPs at 128 tokens": (guess_dearer, "decoder alone"),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Encoder layer**: self-attention and feed-forward network, each `norm(x + sublayer(x))`. **Decoder layer**: the same with cross-attention between the two.

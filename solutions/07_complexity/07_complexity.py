@@ -81,7 +81,10 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 # **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
 #
 # The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
-# **Before you read the numbers:** in which of the two is an element of the orange matrix reused often enough to justify fetching it?
+# **Before you read the numbers:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the left one or in the right one?
+
+# %%
+guess_reused = None  # "left" or "right" (quotes included)
 
 # %%
 plots.product_traffic((16, 16, 16), (1, 16, 16))
@@ -107,6 +110,11 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Left or right?</summary>
+#
+# On the left: each element of the orange matrix is used 16 times, once for each row. On the right it is fetched for a single use.
+# </details>
+#
 # ### 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
 #
 # How much arithmetic is done for each byte that is fetched? That ratio is the **arithmetic intensity**:
@@ -118,7 +126,11 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 #
 # **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
 #
-# **Predict:** a square product, $n = m = k$. If all sizes double, what happens to the intensity? And if the dtype changes from float32 to float16?
+# **Predict:** a square product, $n = m = k$. By what factor does the intensity change if all sizes double? And if the dtype changes from float32 to float16?
+
+# %%
+guess_twice_the_size = None  # a factor
+guess_half_the_bytes = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "arithmetic_intensity", "locked": false, "schema_version": 3, "solution": true}
 def arithmetic_intensity(n: int, m: int, k: int, dtype: torch.dtype) -> float:
@@ -138,8 +150,16 @@ check.arithmetic_intensity(arithmetic_intensity, points=1, cases=hidden.arithmet
 plots.intensities(arithmetic_intensity, width=4096)
 
 # %% [markdown]
-# **What you should see.** Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
+# <details><summary>What you should see</summary>
+#
+# Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
 # levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that number.
+# </details>
+#
+# <details><summary>Twice the size, half the bytes</summary>
+#
+# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with the size. And half the bytes for each element are twice the FLOPs for each byte.
+# </details>
 #
 # ### 7.4 A layer that reads  ●●● · 30 min · 4 points
 #
@@ -163,6 +183,9 @@ plots.intensities(arithmetic_intensity, width=4096)
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
 # **Predict:** the softmax has 0 FLOPs. Which share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+
+# %%
+guess_softmax_share = None  # a share, between 0 and 1
 
 # %% nbgrader={"grade": false, "grade_id": "training_table", "locked": false, "schema_version": 3, "solution": true}
 def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
@@ -240,6 +263,9 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 #
 # **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10 %, half, or more than 70 %?
 
+# %%
+guess_weights = None  # "10 %", "half" or "more than 70 %" (quotes included)
+
 # %% nbgrader={"grade": false, "grade_id": "decode_table", "locked": false, "schema_version": 3, "solution": true}
 def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
     """Row → (FLOPs, elements moved) for one new token in each of b sequences; n keys in each cache.
@@ -287,8 +313,11 @@ plots.cost_shares({
 })
 
 # %% [markdown]
-# **What you should see.** FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
+# <details><summary>What you should see</summary>
+#
+# FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
 # "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
+# </details>
 #
 # ### 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
@@ -462,7 +491,10 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 
 # %% [markdown]
 # **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and the machine under your hands, whose two ceilings are measured now: a large product for the
-# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** which of them sit under the slope, and which under the flat part?
+# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** how many of the three loads sit under the slope of an A100, so that its memory decides?
+
+# %%
+guess_bound_by_memory = None  # 0, 1, 2 or 3
 
 # %%
 from helpers.measuring.devices import DATASHEETS, this_machine
@@ -477,6 +509,11 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 })
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Two: whoever writes waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
+# </details>
+#
 # **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A cache, or
 # reading that is faster than the copy which measured the bandwidth, can lift a point above the roof. Other programs that run meanwhile shift both.)
 
@@ -509,7 +546,10 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 #
 # Turn it round: so many bytes are free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
 #
-# **Before you write:** with four times the memory, how much longer may the text be?
+# **Before you write:** with four times the memory, how many times longer may the text be?
+
+# %%
+guess_longer_text = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "longest_context", "locked": false, "schema_version": 3, "solution": true}
 def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype) -> int:
@@ -540,8 +580,11 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 })
 
 # %% [markdown]
-# **What you should see.** Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
+# <details><summary>What you should see</summary>
+#
+# Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
 # changing a single output.
+# </details>
 #
 # ### 7.11 Windows of an image  ●●○ · 10 min · 1 point
 #
@@ -742,6 +785,9 @@ plots.attention_share(model_flops, {
 #
 # **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much text, or too little? And by what factor?
 
+# %%
+guess_too_little_by = None  # a factor; below 1 if it was too much
+
 # %% nbgrader={"grade": false, "grade_id": "training_run", "locked": false, "schema_version": 3, "solution": true}
 def training_run(parameters: int, tokens: int, devices: int, peak: float, mfu: float) -> dict[str, float]:
     """Row → number for a run of a decoder LM. peak: FLOP/s of one device; mfu: the share of it that is used.
@@ -779,7 +825,10 @@ check.training_run(training_run, points=3, cases=hidden.training_run)
 plots.published_runs(training_run)
 
 # %% [markdown]
-# **What you should see.** The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# <details><summary>What you should see</summary>
+#
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
 # 2.9 GB a layer, and 275 GB for all 96. The second term is the scores again. Unit 09 gets rid of it.
@@ -813,6 +862,25 @@ plots.published_runs(training_run)
 # 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements against 0.2 billion weights, about 7 FLOPs per byte.
 #
 # In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user and is shared with nobody, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
+    "7.3 All sizes double: intensity times": (guess_twice_the_size, lambda: round(arithmetic_intensity(512, 512, 512, torch.float32) / arithmetic_intensity(256, 256, 256, torch.float32), 2)),
+    "7.3 float16 in the place of float32: intensity times": (guess_half_the_bytes, 2),
+    "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
+    "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
+    "7.8 Loads that an A100's memory decides": (guess_bound_by_memory, 2),
+    "7.10 Four times the memory: a text longer by the factor": (guess_longer_text, 2),
+    "7.15 GPT-3 saw too little text by the factor": (guess_too_little_by, 20 * 175e9 / 300e9),
+})
 
 # %% [markdown]
 # ## What you have now

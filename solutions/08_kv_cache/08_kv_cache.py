@@ -210,16 +210,24 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 # **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without any. The FLOPs are counted
 # while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$ fitted to cost $\approx c \cdot n^p$.
 #
-# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention?
+# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention, with a cache?
+
+# %%
+guess_weights_with_cache = None  # the exponent of n: 0, 1 or 2
+guess_weights_without = None  # 0, 1 or 2
+guess_attention_with_cache = None  # 0, 1 or 2
 
 # %%
 plots.cost_per_token(KVCache)
 
 # %% [markdown]
-# **What you should see.** The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
+# <details><summary>What you should see</summary>
+#
+# The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
 # attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache
 # the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written. That is the new price.
 # (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
+# </details>
 #
 # ### 8.5 A step with a cache  ●●● · 35 min · 3 points
 #
@@ -298,6 +306,11 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Where is the corner?</summary>
+#
+# In the upper right of the last two columns: row 0 must not see column 4. With $m$ old tokens in front the triangle moves $m$ columns to the right.
+# </details>
+#
 # ### 8.6 Writing text  ●●○ · 20 min · 2 points
 #
 # Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
@@ -349,7 +362,10 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict:** for which of these is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+# **Predict:** for how many of these three is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+
+# %%
+guess_unchanged = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache", "locked": false, "schema_version": 3, "solution": true}
 def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 d"]) -> Float[Tensor, ""]:
@@ -478,9 +494,18 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 # 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
 
 # %%
+guess_needs_most = None  # "GPT-2 XL", "Llama 2 7B", "Mistral 7B" or "Llama 3 70B" (quotes included)
+guess_needs_least = None
+
+# %%
 plots.cache_over_context(cache_bytes)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
+# </details>
+#
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
 # needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
@@ -564,6 +589,9 @@ plots.stored_per_token()
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
 
+# %%
+guess_divided_by_root_of = None  # "d_c" or "d_h" (quotes included)
+
 # %% nbgrader={"grade": false, "grade_id": "latent_attention", "locked": false, "schema_version": 3, "solution": true}
 def latent_attention(
     x: Float[Tensor, "b d"],
@@ -617,7 +645,10 @@ check.latent_attention(latent_attention, points=3, cases=hidden.latent_attention
 plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 
 # %% [markdown]
-# **What you should see.** At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
+# <details><summary>What you should see</summary>
+#
+# At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
+# </details>
 #
 # **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups,
 # as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
@@ -646,7 +677,10 @@ plots.ring(window=4, n=10)
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
 # `length`, and no other keys or values. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
 #
-# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its last token overwrites three old ones. Which of these does its *first* token still want to see?
+# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
+
+# %%
+guess_still_seen = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "sliding_cache", "locked": false, "schema_version": 3, "solution": true}
 class SlidingCache:
@@ -699,6 +733,11 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>How many old tokens?</summary>
+#
+# Two. Let the chunk begin with token 8: tokens 8, 9 and 10 take the slots of 4, 5 and 6, and token 8 sees 5, 6, 7 and itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
+# </details>
+#
 # ### 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
 # Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
@@ -946,15 +985,21 @@ plots.ragged_masks(positions_and_mask, real)
 #
 # Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens behind it and gets one more.
 #
-# **Predict:** a batch of 16 has 16 times the work of a single sequence. By what factor do the tokens per second grow from 1 sequence to 16, with a cache? And without?
+# **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second grow more with a cache, or more without?
+
+# %%
+guess_grows_more = None  # "with" or "without" (quotes included)
 
 # %%
 plots.tokens_per_second(KVCache)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
 # With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
 # the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
 # token costs.
+# </details>
 
 # %% [markdown]
 # ### 8.17 All of it in one model  ●○○ · 10 min
@@ -988,19 +1033,49 @@ def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
 # %% [markdown]
 # Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
 #
-# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? How much faster will it be: by the same factor?
+# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? Will it be faster by the same factor?
+
+# %%
+guess_positions_with_cache = None  # a number
+guess_positions_without = None  # a number
 
 # %%
 prompts = ["Ada Stone meets", "Ben Lake meets", "Eva Hill meets", "Leo Wood meets", "Mia Brook meets", "Tom Field meets"]
 plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 
 # %% [markdown]
-# **What you should see.** The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
+# <details><summary>What you should see</summary>
+#
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
 # of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
+# </details>
 #
 # One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append` returns: then nothing
 # old is ever copied.
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "8.4 Exponent of the products with weights, with a cache": (guess_weights_with_cache, 0),
+    "8.4 … without a cache": (guess_weights_without, 1),
+    "8.4 Exponent of the attention, with a cache": (guess_attention_with_cache, 1),
+    "8.7 Of three kinds of layers, old outputs stay in": (guess_unchanged, 1),
+    "8.9 Most bytes a token": (guess_needs_most, "Llama 2 7B"),
+    "8.9 Fewest bytes a token": (guess_needs_least, "Mistral 7B"),
+    "8.11 Scores of latents are divided by the root of": (guess_divided_by_root_of, "d_h"),
+    "8.12 Overwritten tokens that the chunk's first token must see": (guess_still_seen, 2),
+    "8.16 Tokens per second grow more": (guess_grows_more, "with"),
+    "8.17 Positions of one story with the cache": (guess_positions_with_cache, 4 + 59),
+    "8.17 Positions of one story without": (guess_positions_without, sum(range(4, 64))),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.

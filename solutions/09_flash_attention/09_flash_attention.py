@@ -82,7 +82,11 @@ plots.tile_walk_still()
 # $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip: $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then
 # $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
 #
-# **Predict:** twice the tokens. By what factor does each of the two grow? And twice the chip?
+# **Predict:** twice the tokens. By what factor, about, does each of the two grow? And by what factor does the tiled one change with twice the chip?
+
+# %%
+guess_twice_the_tokens = None  # a factor
+guess_twice_the_chip = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "hbm_traffic", "locked": false, "schema_version": 3, "solution": true}
 def standard_traffic(n: int, d: int, itemsize: int) -> int:
@@ -125,9 +129,13 @@ check.hbm_traffic(standard_traffic, tiled_traffic, points=2, cases=hidden.hbm_tr
 plots.traffic_against_n(standard_traffic, tiled_traffic)
 
 # %% [markdown]
-# Both grow like $n^2$. Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. Twice the chip halves the traffic. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
-# (2022, theorem 2). Now place
-# both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
+# <details><summary>What you should see</summary>
+#
+# Both grow like $n^2$: four times the traffic for twice the tokens. Twice the chip halves the traffic of the tiles.
+# </details>
+#
+# Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
+# (2022, theorem 2). Now place both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
 
 # %%
 plots.attention_on_roofline()
@@ -162,9 +170,17 @@ plots.attention_on_roofline()
 # **Before you run the picture:** a third block 4, 0 follows. What is its factor?
 
 # %%
+guess_third_factor = None  # a number
+
+# %%
 plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 
 # %% [markdown]
+# <details><summary>The third factor</summary>
+#
+# $e^{5 - 5} = 1$: block 4, 0 brings no new maximum, so nothing is rescaled.
+# </details>
+#
 # Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
 # out.
 #
@@ -223,7 +239,10 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# With a start at 0, scores near −200 give $e^{-200}$, which is 0 in float32, and the sum is lost.
+# <details><summary>A start at 0</summary>
+#
+# Scores near −200 then give $e^{-200}$, which is 0 in float32, and the sum is lost.
+# </details>
 #
 # ### 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
@@ -330,7 +349,10 @@ plots.tile_walk()
 # as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
 # (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
-# **Predict:** what is the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+# **Predict:** how many numbers has the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+
+# %%
+guess_largest_tensor = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "flash_attention_forward", "locked": false, "schema_version": 3, "solution": true}
 def flash_attention_forward(
@@ -420,15 +442,17 @@ check.flash_attention_forward(flash_attention_forward, points=5, cases=hidden.fl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** The largest tensor is counted while both run. (Your prediction: the output itself, $4096 \cdot 64 = 262\,144$ numbers, as against
-# 16.8 million scores.)
+# **Measure it.** The largest tensor is counted while both run.
 
 # %%
 torch.manual_seed(0)
 plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048], d=16, block=64)
 
 # %% [markdown]
-# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid.
+# <details><summary>What you should see</summary>
+#
+# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262\,144$ numbers, against 16.8 million scores.
+# </details>
 #
 # ### 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
@@ -482,11 +506,17 @@ check.causal_tiles(causal_tiles, flash_attention_forward, points=2, cases=hidden
 # **Measure it.** Predict first: with ever smaller tiles, what does the share of FLOPs tend to? And what speaks against very small tiles?
 
 # %%
+guess_share = None  # a share, between 0 and 1
+
+# %%
 torch.manual_seed(0)
 plots.causal_saving(flash_attention_forward)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
 # One half, from above. And very small tiles read keys and values too often (9.1), with little work for each.
+# </details>
 #
 # ### 9.6 The way back  ●●● · 50 min · 4 points
 #
@@ -529,6 +559,9 @@ plots.causal_saving(flash_attention_forward)
 # `forward`, `None` for `causal`.
 #
 # **Before you write:** the forward pass has 2 matrix products per tile. How many has the backward pass?
+
+# %%
+guess_products = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "flash_attention_backward", "locked": false, "schema_version": 3, "solution": true}
 def flash_attention_backward(
@@ -646,8 +679,11 @@ torch.manual_seed(0)
 plots.gradients_agree(flash_attention)
 
 # %% [markdown]
-# Five products per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the way back costs 2.5 times the way there. One of the five makes $S$ a second
+# <details><summary>How many products?</summary>
+#
+# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the way back costs 2.5 times the way there. One of the five makes $S$ a second
 # time. Doing it again is cheaper than fetching it.
+# </details>
 #
 # ### 9.7 A first kernel  ●●○ · 25 min · 2 points
 #
@@ -1161,7 +1197,10 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# (Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.)
+# <details><summary>Why not in every bit?</summary>
+#
+# Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.
+# </details>
 #
 # ### 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
@@ -1182,6 +1221,9 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # becomes $(3, -1)/\sqrt 2$. Score before: $8 + 2 = 10$. After: $(27 - 7)/2 = 10$.
 #
 # **Predict:** a token has one feature of 30, the other 63 are near 1. How large is its largest feature after the rotation, about?
+
+# %%
+guess_largest_feature = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "incoherent_rotation", "locked": false, "schema_version": 3, "solution": true}
 def hadamard(d: int) -> Float[Tensor, "d d"]:
@@ -1224,7 +1266,12 @@ check.incoherent_rotation(hadamard, rotate, points=2, cases=hidden.incoherent_ro
 plots.rotated_outliers(hadamard, rotate)
 
 # %% [markdown]
-# $30/\sqrt{64} = 3.75$ in every feature, plus or minus what the others bring. **Measure it:** attention with all operands rounded to FP8, against float32.
+# <details><summary>The largest feature</summary>
+#
+# $30/\sqrt{64} = 3.75$ in every feature, plus or minus what the others bring.
+# </details>
+#
+# **Measure it:** attention with all operands rounded to FP8, against float32.
 
 # %%
 plots.fp8_error(hadamard, rotate)
@@ -1236,7 +1283,11 @@ plots.fp8_error(hadamard, rotate)
 # ### 9.12 Measure it: time and memory  ●○○ · 10 min
 #
 # One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of 256, and on a GPU your kernel of
-# 9.8. **Predict** the exponents of $n$ in both pictures.
+# 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of the memory of your tiles.
+
+# %%
+guess_time_exponent = None  # 1, 2 or 3
+guess_memory_exponent = None  # 1, 2 or 3
 
 # %%
 torch.manual_seed(0)
@@ -1253,9 +1304,12 @@ plots.time_and_memory({
 }, lengths=[512, 1024, 2048, 4096], kernels={"yours, Triton": lambda q, k, v: triton_forward(q, k, v, block_q=32, block_k=32)})
 
 # %% [markdown]
-# **What you should see.** Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$ or less for
+# <details><summary>What you should see</summary>
+#
+# Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$ or less for
 # the others, whose tiles have a fixed size. On a CPU too your tiles win for long sequences: a tile of scores stays in the processor's cache, and the
 # full matrix no longer fits (its exponent of time is then above 2). On a GPU the Python loop is slow, and that is what the kernel of 9.8 is for.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_exact_question", "locked": true, "schema_version": 3, "solution": false}
 # ### 9.13 Why is it exact?  ●●○ · 10 min · 2 points
@@ -1309,6 +1363,26 @@ plots.time_and_memory({
 # longer wait. In the backward pass the scores are computed a second time. Those FLOPs are cheaper than fetching $n^2$ stored weights. It brings
 # little when a single query reads a long cache: each key and value must be fetched once in any case, and there is no large matrix to save. Short
 # sequences gain little too, because their scores fit into the cache as they are.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "9.1 Twice the tokens: standard traffic times": (guess_twice_the_tokens, lambda: standard_traffic(8192, 64, 2) / standard_traffic(4096, 64, 2)),
+    "9.1 Twice the chip: tiled traffic times": (guess_twice_the_chip, lambda: tiled_traffic(8192, 64, 400_000, 2) / tiled_traffic(8192, 64, 200_000, 2)),
+    "9.2 The factor of the third block": (guess_third_factor, 1),
+    "9.4 Numbers in your largest tensor": (guess_largest_tensor, 4096 * 64),
+    "9.5 Share of FLOPs that causal tiles tend to": (guess_share, 0.5),
+    "9.6 Products per tile in the backward pass": (guess_products, 5),
+    "9.11 Largest feature after the rotation, about": (guess_largest_feature, 30 / math.sqrt(64)),
+    "9.12 Exponent of the time": (guess_time_exponent, 2),
+    "9.12 Exponent of the memory of your tiles": (guess_memory_exponent, 1),
+})
 
 # %% [markdown]
 # ## What you have now

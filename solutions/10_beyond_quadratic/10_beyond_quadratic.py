@@ -71,6 +71,10 @@ plots.window_slots(n=7, w=2)
 # %% [markdown]
 # **Predict:** with $n = 4096$ and $w = 128$, how many times fewer scores than $n^2$? And if $n$ doubles, by what factor does the work grow?
 
+# %%
+guess_times_fewer = None  # a number
+guess_work_doubles = None  # by what factor the work grows if n doubles
+
 # %% nbgrader={"grade": false, "grade_id": "local_attention", "locked": false, "schema_version": 3, "solution": true}
 def local_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], w: int
@@ -140,7 +144,10 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
-# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add?
+# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$, $g = 2$.
+
+# %%
+guess_added_slots = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "global_local", "locked": false, "schema_version": 3, "solution": true}
 def global_local_attention(
@@ -187,7 +194,7 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
+# $2\,g\,n$, nearly, so about 16 000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
 # </details>
 
 # %%
@@ -289,10 +296,18 @@ plots.two_layers(strided_keys, n=36)
 # **Measure it.** Predict the two exponents first: one line is $n^2$. What is $n\sqrt n$ on a plot of this kind?
 
 # %%
+guess_slope = None  # a number
+
+# %%
 torch.manual_seed(0)
 plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 729], d=16)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# A slope of 1.5: $n\sqrt n = n^{1.5}$.
+# </details>
+#
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
 # real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's
 # window, global and random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
@@ -315,6 +330,10 @@ plots.summary_shapes(n=12, r=3, d=4)
 
 # %% [markdown]
 # **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could a model that writes a text, one token after the other, use such a layer?
+
+# %%
+guess_scores_left = None  # a number
+guess_writes_with_it = None  # "yes" or "no" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "low_rank_attention", "locked": false, "schema_version": 3, "solution": true}
 def low_rank_attention(
@@ -496,9 +515,17 @@ plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=
 # **Predict:** after how many tokens does the state of a head with $d = 64$ become smaller than a cache of keys and values?
 
 # %%
+guess_state_smaller = None  # a number
+
+# %%
 plots.state_or_cache(d=64, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
 
 # %% [markdown]
+# <details><summary>State or cache?</summary>
+#
+# After 33 tokens: the state has $64 \cdot 64$ numbers and $z$ another 64, the cache 128 for each token.
+# </details>
+#
 # **Which chunk size?** With $c = 1$ the chunked form is the RNN: few FLOPs, many steps. With $c = n$ it is the full triangle: one step, many FLOPs. Where will your
 # machine be fastest?
 
@@ -552,6 +579,9 @@ plots.blurred_weights(n=12, d=16)
 #
 # Two things to watch. The check counts calls as in 10.5, about $n/c$ steps, so there is no loop over the tokens of a chunk, not for its mask either. And factors near 0 and long chunks come
 # together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. Gradients are checked too, in float64.
+
+# %%
+guess_half_left = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "decayed_attention", "locked": false, "schema_version": 3, "solution": true}
 def recurrent_decayed_attention(
@@ -634,8 +664,11 @@ check.decayed_attention(recurrent_decayed_attention, chunked_decayed_attention, 
 plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 
 # %% [markdown]
-# **What you should see.** With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
+# <details><summary>What you should see</summary>
+#
+# With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
 # everything at token 9 is to begin a new document, like the packed documents of unit 03. Heads with different factors look back differently far.
+# </details>
 #
 # <details><summary>Your prediction</summary>
 #
@@ -666,9 +699,15 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # $10 + 30 = 40$. With $\beta = \tfrac12$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
 #
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
-# $\beta = 1$?
+# $\beta = 1$? (Decay needs its factor: say only whether it returns more or less than 7.)
 #
 # A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements.
+
+# %%
+guess_plain_sum = None  # a number
+guess_decay = None  # "more" or "less" (quotes included)
+guess_softmax = None  # a number
+guess_delta_rule = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "delta_rule", "locked": false, "schema_version": 3, "solution": true}
 def delta_rule(
@@ -718,9 +757,12 @@ torch.manual_seed(0)
 plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 
 # %% [markdown]
-# **What you should see.** Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
+# <details><summary>What you should see</summary>
+#
+# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
 # positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
 # come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
+# </details>
 #
 # <details><summary>Your prediction</summary>
 #
@@ -844,11 +886,14 @@ plots.cost_of_all({
 }, lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24, c=64)
 
 # %% [markdown]
-# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the middle the linear ones, decay and delta rule can lie on one line: no
+# <details><summary>What you should see</summary>
+#
+# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the middle the linear ones, decay and delta rule can lie on one line: no
 # tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
 # pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which_one_question", "locked": true, "schema_version": 3, "solution": false}
 # ### 10.9 Which one?  ●●○ · 15 min · 2 points
@@ -879,6 +924,29 @@ plots.cost_of_all({
 #
 # **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to
 # save, and exact weights to lose.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "10.1 Times fewer scores than n²": (guess_times_fewer, 4096 / 257),
+    "10.1 Twice the length: work times": (guess_work_doubles, 2),
+    "10.2 Slots that two global tokens add": (guess_added_slots, 2.0 * (4096 - 2) + 2 * (4096 - 257)),
+    "10.3 The slope of n √n": (guess_slope, 1.5),
+    "10.4 Scores that are left": (guess_scores_left, 1.0 * 4096 * 256),
+    "10.4 Can a model that writes use it?": (guess_writes_with_it, "no"),
+    "10.5 The state is smaller than the cache from token": (guess_state_smaller, next(n for n in range(1, 100) if 2 * 64 * n > 64 * 64 + 64)),
+    "10.6 Half of a token is left after": (guess_half_left, math.log(2) / math.log(32 / 31)),
+    "10.7 For A the plain sum returns": (guess_plain_sum, 2 + 6 + 7),
+    "10.7 Decay returns, compared with 7,": (guess_decay, "more"),
+    "10.7 Softmax returns": (guess_softmax, (2 + 6 + 7) / 3),
+    "10.7 The delta rule returns": (guess_delta_rule, 7),
+})
 
 # %% [markdown]
 # ## What you have now
