@@ -290,7 +290,7 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 # %% [markdown]
 # ### 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
-# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. Llama and most models after it use it:
+# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
 # $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
 #
@@ -317,7 +317,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 #
 # $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
 #
-# Today's models let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
+# Today's models, LLaMA among them, let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
 #
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
@@ -391,7 +391,7 @@ check.residual(residual, points=1, cases=hidden.residual)
 #
 # $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
 #
-# The paper of 2017 has post-norm. Nearly all models since GPT-2 have pre-norm, because the stream itself is then never touched.
+# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself is then never touched.
 
 # %%
 plots.two_blocks()
@@ -445,7 +445,7 @@ plots.norms_through_depth(transformer_block)
 #
 # ### 5.11 The language model  ●●● · 45 min · 3 points
 #
-# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU.
+# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU (Hendrycks & Gimpel, 2016), a smooth relative of the ReLU.
 
 # %% nbgrader={"grade": false, "grade_id": "parts", "locked": true, "schema_version": 3, "solution": false}
 class Attention(nn.Module):
@@ -561,7 +561,7 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters.
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later.)
 #
 # ### 5.12 What is trained?  ●○○ · 3 min · 1 point
 #
@@ -628,7 +628,7 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 # %% [markdown]
 # ### 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
-# At the start all gradients are large and mean little, so steps should be small: a **warm-up**. Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+# At the start all gradients are large and mean little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
 # $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
@@ -659,7 +659,7 @@ plots.learning_rates(learning_rate)
 #
 # One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
 #
-# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, and for each step the rate from `rates`.
+# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`.
 # - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. `nn.utils.clip_grad_norm_`.
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
@@ -896,7 +896,7 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # %% [markdown] nbgrader={"grade": false, "grade_id": "masked_lm_objective_tasks_question", "locked": true, "schema_version": 3, "solution": false}
 # **Other tasks of the same kind  ●●○ · 10 min · 1 point**
 #
-# To predict a hidden word is a *generative* task: the model must bring forth what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one: does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
+# To predict a hidden word is a *generative* task: the model must bring forth what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
 # each what a true pair is, where the false ones come from, and what a model must understand to solve it.
 #
 # <!-- BEGIN MARK SCHEME -->
@@ -934,5 +934,13 @@ guesses({
 # - **The model**: scaled embedding, blocks, norm, tied head: about $12 L d^2$ parameters and $vd$ for the table.
 # - **Training**: the next token at every position; AdamW, decay on matrices alone, warm-up, cosine, clipping. The loss has a floor, the entropy of the text.
 # - **Writing**: temperature before the softmax, then top-k, then top-p, then chance.
+#
+# **Read more**
+#
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.3 to 3.5: feed-forward network, embeddings and sines, in a page.
+# - Su et al. (2021), *RoFormer*, section 3: from the wish, a score that knows only the distance, to the rotation that grants it.
+# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*: why post-norm needs a warm-up and pre-norm hardly does. It explains the picture of 5.10.
+# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners*: GPT-2, the model of 5.11 at full size.
+# - Holtzman et al. (2020), *The Curious Case of Neural Text Degeneration*: what greedy text looks like, and why top-p helps.
 #
 # **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.

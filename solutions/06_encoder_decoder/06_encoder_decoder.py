@@ -216,7 +216,7 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 #
 # Put it together (figure 1 of the paper).
 #
-# - **In:** $\sqrt d$ times the embedding of a token, plus its position, then dropout. Two vocabularies, two embeddings.
+# - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two vocabularies, two embeddings.
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
@@ -314,7 +314,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # %% [markdown]
 # ### 6.5 Teacher forcing  ●●○ · 30 min · 3 points
 #
-# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing**: at every position the decoder gets the *right* tokens so far, and
+# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and
 # is asked for the next one. With the causal mask all positions are done in one pass.
 #
 # **(a) `teacher_forcing`.** The target is a string with PAD behind it. The decoder's **inputs** are START and then the target; the **labels** are the target, END behind its last word, then PAD. Where the label is PAD
@@ -513,7 +513,7 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # - ½ point for (b): a reason (the encoder has mixed *the* into the other rows of the memory; there are other layers and heads; a weight says nothing about the size of the value) **and** a test that changes the input or the model, e.g. replace *the* by *a*, or hide it, and see whether the word or its probability
 #   changes. "Attention is not explanation" alone earns nothing.
 #
-# See unit 02.13, and Jain & Wallace (2019), Wiegreffe & Pinter (2019).
+# See section 2.14, and Jain & Wallace (2019), Wiegreffe & Pinter (2019).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "cross_attention_map", "locked": false, "points": 1, "schema_version": 3, "solution": true}
@@ -692,7 +692,7 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Or a decoder alone?** GPT and its kind have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
+# **Or a decoder alone?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
 #
 # **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
 
@@ -734,5 +734,13 @@ guesses({
 # - **Teacher forcing** trains all positions at once; inputs and labels are shifted by one.
 # - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and cares for length.
 # - The two lengths meet in one term only: $nmd$.
+#
+# **Read more**
+#
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.1 and 3.2.3: the two stacks, and the three places of attention, in one page.
+# - Rush (2018), *The Annotated Transformer*, nlp.seas.harvard.edu: the same model line by line, trained to translate.
+# - Sutskever, Vinyals & Le (2014), *Sequence to Sequence Learning with Neural Networks*: one vector for the whole sentence, and a beam. Then Bahdanau, Cho & Bengio (2015), who look back instead.
+# - Wu et al. (2016), *Google's Neural Machine Translation System*, section 7: beam search as it was used, with its penalty for length.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a decoder alone, measured.
 #
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.

@@ -472,7 +472,7 @@ plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 # FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
 # $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
 #
-# **By hand.** Llama 2 7B: 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
+# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
 # for one sequence. The weights take 13.5 GB: seven conversations weigh more than the model.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}
@@ -490,8 +490,8 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
-# 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
+# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019, table 2, and the heads from the released model), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
+# 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
 
 # %%
 guess_needs_most = None  # "GPT-2 XL", "Llama 2 7B", "Mistral 7B" or "Llama 3 70B" (quotes included)
@@ -512,7 +512,7 @@ plots.cache_over_context(cache_bytes)
 # ### 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
-# 2023; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
+# 2023, section 2.2; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
 # Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them.
 #
@@ -665,7 +665,7 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # ### 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
 # If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
-# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023).
+# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, section 2, "rolling buffer cache").
 
 # %%
 plots.ring(window=4, n=10)
@@ -814,8 +814,8 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 #
 # ### 8.14 Pages  ●●● · 40 min · 3 points
 #
-# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
-# **pages** (PagedAttention in vLLM, Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
+# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
+# **pages** (PagedAttention in vLLM; Kwon et al., 2023, section 4). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
 # is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
 
 # %%
@@ -1083,5 +1083,13 @@ guesses({
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
 # - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers in the place of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
+#
+# **Read more**
+#
+# - Shazeer (2019), *Fast Transformer Decoding: One Write-Head is All You Need*: why writing waits for memory, counted, and the first remedy. Section 8.10 is its descendant.
+# - Pope et al. (2022), *Efficiently Scaling Transformer Inference*: the price of a token on many devices, by formulas like those of 8.8 and 8.9.
+# - DeepSeek-AI (2024), *DeepSeek-V2*, section 2.1: latent attention, with the rotary part that 8.11 leaves out.
+# - Kwon et al. (2023), *Efficient Memory Management for Large Language Model Serving with PagedAttention*: 8.14 as a real server.
+# - Liu et al. (2024), *KIVI*: which axis of keys and values to quantise along, with pictures of their channels.
 #
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
