@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 NEAR = 1.25  # a guessed quantity is near if it is off by no more than this factor
+SMALL = 10  # of two numbers below it nobody needs the quotient
 UNWRITTEN = "No guess is written yet. The cells `guess_… = None` wait for yours: the number or the words in quotes that their comment names."
 
 
@@ -46,7 +47,10 @@ def _verdict(guess: object, found: object) -> str:
     factor = max(guess, found) / min(guess, found)
     if factor <= NEAR and not isinstance(found, int):
         return "✓ near enough"
-    return f"✗ {factor:.2g} times too {'much' if guess > found else 'little'}"
+    if max(guess, found) < SMALL:
+        return "✗"
+    times = f"{factor:,.0f}" if factor >= 10 else f"{factor:.2g}"
+    return f"✗ {times} times too {'much' if guess > found else 'little'}"
 
 
 def _summary(verdicts: list[str], unwritten: int) -> str:

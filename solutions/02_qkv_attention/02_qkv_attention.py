@@ -20,7 +20,7 @@
 # - say what attention does not know (the order of its tokens) and what its weights do not prove.
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about three hours, and 30 points to earn.
+# that something is. Hints are folded away: open one at a time. You have about 3½ hours, and 30 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,7 +37,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 2.1 Softmax  ●○○ · 10 min · 2 points
+# ## 2.1 Softmax  ●○○ · 10 min · 2 points
 #
 # Scores can be any numbers. Shares must be positive and sum to 1. The softmax makes shares out of scores:
 #
@@ -91,7 +91,7 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
+# ## 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
 #
 # A **query** is a vector that says what is wanted. A **key** is a vector that says what is there. Their dot product is
 # the **score**: large if the two point the same way. The softmax of a query's scores are its **attention weights**:
@@ -138,7 +138,7 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A query's direction says what it wants, and its length how decidedly.
 # </details>
 #
-# ### 2.3 Mixing the values  ●○○ · 5 min · 1 point
+# ## 2.3 Mixing the values  ●○○ · 5 min · 1 point
 #
 # Behind every key lies a **value**: what is handed over if the key is chosen. The output is the mean of the values,
 # weighted by attention:
@@ -174,7 +174,7 @@ check.attend(attend, points=1, cases=hidden.attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.4 Make attention choose  ●●○ · 15 min · 2 points
+# ## 2.4 Make attention choose  ●●○ · 15 min · 2 points
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
@@ -214,7 +214,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 ### END HIDDEN TESTS
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "select_one_value_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why does it work?  ●○○ · 5 min · 1 point**
+# ### Why does it work?  ●○○ · 5 min · 1 point
 #
 # In two or three sentences: which two properties of your queries and keys make attention choose, and what would happen
 # without each of them?
@@ -236,7 +236,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # output a mixture.
 
 # %% [markdown]
-# ### 2.5 Share attention out  ●●○ · 20 min · 2 points
+# ## 2.5 Share attention out  ●●○ · 20 min · 2 points
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
@@ -301,9 +301,9 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer key. It is right only where both keys are equally long.
 # </details>
 #
-# ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
+# ## 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
-# The dot product is one way to compare a query with a key. History knows more: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
+# The dot product is one way to compare a query with a key. Others came before it: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
 # the scaled dot product (Vaswani et al., 2017, section 3.2.1). Weng (2018) has them in one table, which ours follows. Write all six for $n$ queries and $m$ keys
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
@@ -413,7 +413,7 @@ plots.score_maps({
 # differences of scores, so their size decides, whatever the vectors mean. The next section makes that exact.
 # </details>
 #
-# ### 2.7 How far scores spread  ●●○ · 15 min · 1 point
+# ## 2.7 How far scores spread  ●●○ · 15 min · 1 point
 #
 # Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4). Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
 # product is a sum of $d$ terms $q_i k_i$.
@@ -476,7 +476,7 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 # before anything was learned. With the scale the entropy stays the same at every width.
 # </details>
 #
-# ### 2.8 A worked example  ●○○ · 3 min · 1 point
+# ## 2.8 A worked example  ●○○ · 3 min · 1 point
 #
 # A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does *scaled* dot-product attention
 # give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers, rounded to two decimals or better.
@@ -496,9 +496,9 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
+# ## 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
 #
-# What is wrong with a softmax that has made up its mind? It can't be taught otherwise. Learning needs derivatives, so look
+# What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs derivatives, so look
 # at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$, through the sum in the denominator:
 #
 # $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
@@ -537,7 +537,7 @@ plots.jacobians(softmax_jacobian, {
 })
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "softmax_jacobian_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **What does the third picture mean?  ●●○ · 5 min · 1 point**
+# ### What does the third picture mean?  ●●○ · 5 min · 1 point
 #
 # At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which gradients vanish, and
 # what has the $1/\sqrt d$ of section 2.7 to do with it?
@@ -558,7 +558,7 @@ plots.jacobians(softmax_jacobian, {
 # standard deviation √d and start out saturated when d is large. Divided by √d their spread is 1, and the Jacobian is alive.
 
 # %% [markdown]
-# ### 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
+# ## 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
 #
 # In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$; there may be any number of batch axes before these two. Three learned
 # matrices look at it in three ways:
@@ -604,7 +604,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
+# ## 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
 #
 # So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores at once. That is
 # one matrix product (Vaswani et al., 2017, equation 1):
@@ -675,7 +675,7 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 # </details>
 #
 # **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the key of *cat*: a
-# verb looks for its subject. The other two have no wish, so they look at all words alike.
+# verb looks for its subject. The other two ask for nothing, so they look at all words alike.
 
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
@@ -684,7 +684,7 @@ d = w_k.shape[1]                                                  # the width (t
 plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
 
 # %% [markdown]
-# ### 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
+# ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
 # Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix: $P X$ has the
 # rows of $X$ in another order. Measure by how much a layer's answer to the shuffled tokens differs from the shuffled answer:
@@ -744,7 +744,7 @@ plots.permutation_gaps(permutation_gap, {
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "permutation_equivariance_proof_question", "locked": true, "schema_version": 3, "solution": false}
-# **Prove it.  ●●○ · 10 min · 1 point**
+# ### Prove it  ●●○ · 10 min · 1 point
 #
 # Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$.
 # Three lines are enough. Where does the proof use that the softmax runs along rows?
@@ -765,14 +765,14 @@ plots.permutation_gaps(permutation_gap, {
 # uses the rows: an entry is compared with the other keys of its own query alone, and those stay together.)
 
 # %% [markdown]
-# ### 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
+# ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn or to
 # compute, for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`):
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
-# 3. the **attention weights**: the $\alpha$ of all queries. These are computed anew for every input, not learned;
+# 3. the **attention weights**: the $\alpha$ of all queries. These are computed for every input, not learned;
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
@@ -795,11 +795,11 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 
 # %% [markdown]
 # With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of exactly 1000 tokens. The projections
-# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, anew for every input.
+# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, again for every input.
 #
-# ### 2.14 The same output from other weights  ●●● · 25 min · 2 points
+# ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
-# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether one may was a lively dispute (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). One fact behind it you can build
+# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020, section 3).
 #
 # Given weights $\alpha$ (all positive, some perhaps small) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
@@ -844,7 +844,7 @@ torch.manual_seed(3)
 plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), dim=0), torch.randn(8, 3))
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same_output_other_weights_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **What follows?  ●●○ · 5 min · 1 point**
+# ### What follows?  ●●○ · 5 min · 1 point
 #
 # Somebody shows you an attention map and says: "The model decided this because it looked at this word." What does your construction say
 # about that sentence? And what does it *not* say? (Hint: could the model have produced your α′?)
@@ -865,7 +865,7 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # reason, change something (remove the word, perturb its value) and see whether the decision changes.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_same_size_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 2.15 Why the same width?  ●○○ · 5 min · 1 point
+# ## 2.15 Why the same width?  ●○○ · 5 min · 1 point
 #
 # In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in the formula of 2.11 demands
 # it, since $d_v$ could be anything. Give two reasons why it is made so.

@@ -19,7 +19,7 @@
 # - train it down to a loss that you know beforehand, and say why no model can get below;
 # - write text greedily, with temperature, top-k and top-p.
 #
-# **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
+# **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,7 +37,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 5.1 Positions as digits  ●○○ · 5 min · 1 point
+# ## 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
 # Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
 # changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64.
@@ -65,7 +65,7 @@ check.binary_positions(binary_positions, points=1, cases=hidden.binary_positions
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.2 Positions as sines  ●●○ · 15 min · 2 points
+# ## 5.2 Positions as sines  ●●○ · 15 min · 2 points
 #
 # Digits jump. From 7 to 8 four of them change at once, although the positions are neighbours. Replace each digit by something that goes round smoothly, like the hand of a clock: a sine and a cosine. Each pair of columns is one
 # clock, and each clock is slower than the one before (*Attention Is All You Need*, Vaswani et al., 2017, section 3.5):
@@ -112,10 +112,10 @@ plots.clocks(sinusoidal_positions)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand is at another place at every token. The last one has hardly moved.
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand stands at another place at every token. The last one has hardly moved.
 # </details>
 #
-# ### 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
+# ## 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
 #
 # With $d = 512$ and base 10,000 the frequencies fall from 1 to about 1/10,000. Which sentence is right?
 #
@@ -140,7 +140,7 @@ check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
+# ## 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
 #
 # Why sines *and* cosines? Because moving $k$ tokens on turns every hand by the angle $k\theta_i$, wherever it stood. So there is a matrix $M$ that depends on $k$ alone, with
 #
@@ -182,7 +182,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
+# ## 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
 #
 # Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position $s$ by $s\theta_i$. In the dot product only
 # the difference of the angles is left. So the score depends on the words and on the distance $t - s$, and on nothing else. Values are not turned. They are what is handed over.
@@ -248,9 +248,9 @@ plots.rotary_scores(rotary_embedding)
 # On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
 # </details>
 #
-# ### 5.6 LayerNorm  ●●○ · 15 min · 2 points
+# ## 5.6 LayerNorm  ●●○ · 15 min · 2 points
 #
-# After many additions the numbers of a token can be of any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
+# After many additions the numbers of a token can have any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
 # one number a feature, both learned:
 #
 # $$y = w \cdot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b, \qquad \mu = \frac1d\sum_i x_i, \qquad \sigma^2 = \frac1d\sum_i (x_i - \mu)^2$$
@@ -288,7 +288,7 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.7 RMSNorm  ●○○ · 5 min · 1 point
+# ## 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
 # Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
@@ -311,7 +311,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.8 A small network for every token  ●●○ · 15 min · 2 points
+# ## 5.8 A small network for every token  ●●○ · 15 min · 2 points
 #
 # Attention moves information between tokens. What is done with it happens in a network that looks at each token *alone*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as the stream:
 #
@@ -357,7 +357,7 @@ check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.9 The residual stream  ●○○ · 10 min · 1 point
+# ## 5.9 The residual stream  ●○○ · 10 min · 1 point
 #
 # A deep stack of layers is hard to train: a gradient must pass through all of them. So a layer doesn't replace what it read. It *adds* to it (He et al., 2016, equation 1):
 #
@@ -385,7 +385,7 @@ check.residual(residual, points=1, cases=hidden.residual)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.10 The block  ●●○ · 20 min · 3 points
+# ## 5.10 The block  ●●○ · 20 min · 3 points
 #
 # Attention, feed-forward network, a residual connection around each, a norm for each. Where does the norm stand? There are two answers (Xiong et al., 2020, table 1):
 #
@@ -443,7 +443,7 @@ plots.norms_through_depth(transformer_block)
 # head. Without norms each block adds in proportion to what it finds: the growth is exponential.
 # </details>
 #
-# ### 5.11 The language model  ●●● · 45 min · 3 points
+# ## 5.11 The language model  ●●● · 45 min · 3 points
 #
 # Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU (Hendrycks & Gimpel, 2016), a smooth relative of the ReLU.
 
@@ -563,7 +563,7 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 # %% [markdown]
 # `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later.)
 #
-# ### 5.12 What is trained?  ●○○ · 3 min · 1 point
+# ## 5.12 What is trained?  ●○○ · 3 min · 1 point
 #
 # Which of these are parameters of *your* model, numbers that training changes?
 #
@@ -590,7 +590,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.13 The loss  ●●○ · 15 min · 2 points
+# ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
 # read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
@@ -626,7 +626,7 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.14 The learning rate  ●○○ · 10 min · 1 point
+# ## 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
 # At the start all gradients are large and mean little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
@@ -655,7 +655,7 @@ check.learning_rate(learning_rate, points=1, cases=hidden.learning_rate)
 plots.learning_rates(learning_rate)
 
 # %% [markdown]
-# ### 5.15 The training loop  ●●● · 40 min · 3 points
+# ## 5.15 The training loop  ●●● · 40 min · 3 points
 #
 # One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
 #
@@ -774,11 +774,11 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # <details><summary>What we measured</summary>
 #
 # Held-out loss above the floor, one run each of 2,000 steps of 32 stories: the whole model 0.6 %, without attention 84 %, without residual connections 1.7 %, without positions 0.7 %. Two answers surprise. With two layers a model can do without residual
-# connections, given time. What they are for shows in depth: with them a network of 34 layers learnt better than one of 18, without them worse (He et al., 2016, figure 4). And without positions *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
+# connections, given time. What they are for shows in depth: with them a network of 34 layers learned better than one of 18, without them worse (He et al., 2016, figure 4). And without positions *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
 # token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). A model without a mask would be lost.
 # </details>
 #
-# ### 5.16 Writing  ●●○ · 30 min · 3 points
+# ## 5.16 Writing  ●●○ · 30 min · 3 points
 #
 # A model gives scores. Somebody must choose. Write the two halves:
 #
@@ -851,20 +851,20 @@ plots.story_samples(next_token_probabilities, generate)
 # The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
 # </details>
 #
-# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
+# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must be taken from what followed the first. Did training find it? The number above each map is the weight that a head gives, at the
 # second mention of a first name, to the token after the first mention (Olsson et al., 2022).
 
 # %%
 plots.trained_heads()
 
 # %% [markdown]
-# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
+# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody programmed them: the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
 # plateau. Then the surname of the second mention is a guess between two, and this is what the loss is missing.
 #
-# ### 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
+# ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
 # A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
-# masked? At work there is no mask token. A model that may be asked about any word has to know something about every word.
+# masked? When the model is used, there is no mask token. And a model that may be asked about any word has to know something about every word.
 #
 # Chance comes as an argument, one number in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
@@ -894,9 +894,9 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 ### END HIDDEN TESTS
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "masked_lm_objective_tasks_question", "locked": true, "schema_version": 3, "solution": false}
-# **Other tasks of the same kind  ●●○ · 10 min · 1 point**
+# ### Other tasks of the same kind  ●●○ · 10 min · 1 point
 #
-# To predict a hidden word is a *generative* task: the model must bring forth what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
+# To predict a hidden word is a *generative* task: the model must produce what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
 # each what a true pair is, where the false ones come from, and what a model must understand to solve it.
 #
 # <!-- BEGIN MARK SCHEME -->

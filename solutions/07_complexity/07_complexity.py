@@ -21,7 +21,7 @@
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about three hours and a half, and
+# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -39,7 +39,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 7.1 FLOPs of a matrix product  ●○○ · 5 min · 1 point
+# ## 7.1 FLOPs of a matrix product  ●○○ · 5 min · 1 point
 #
 # A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
 #
@@ -72,9 +72,9 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.2 Elements that have to move  ●○○ · 5 min · 1 point
+# ## 7.2 Elements that have to move  ●○○ · 5 min · 1 point
 #
-# Numbers live in memory and are computed on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
+# Numbers live in memory, and arithmetic happens on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
 # journeys of one product in the best case: **both operands are read once, and the result is written once.** On the chip an element can be used as
 # often as you like.
 #
@@ -115,7 +115,7 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 # On the left: each element of the orange matrix is used 16 times, once for each row. On the right it is fetched for a single use.
 # </details>
 #
-# ### 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
+# ## 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
 #
 # How much arithmetic is done for each byte that is fetched? That ratio is the **arithmetic intensity**:
 #
@@ -161,14 +161,14 @@ plots.intensities(arithmetic_intensity, width=4096)
 # Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with the size. And half the bytes for each element are twice the FLOPs for each byte.
 # </details>
 #
-# ### 7.4 A layer that reads  ●●● · 30 min · 4 points
+# ## 7.4 A layer that reads  ●●● · 30 min · 4 points
 #
 # Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at once**. This is what happens in
 # training, and when a prompt is read (**prefill**).
 #
 # | row | operation |
 # |---|---|
-# | `qkv` | $X W_Q$, $X W_K$, $X W_V$: three products, and each reads $X$ anew |
+# | `qkv` | $X W_Q$, $X W_K$, $X W_V$: three products, and each reads $X$ again |
 # | `scores` | $Q K^\top$ in every head, of width $d/h$ |
 # | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
 # | `weighted_sum` | attention weights times $V$, in every head |
@@ -251,7 +251,7 @@ counted = {
 plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 
 # %% [markdown]
-# ### 7.5 A layer that writes  ●●● · 20 min · 3 points
+# ## 7.5 A layer that writes  ●●● · 20 min · 3 points
 #
 # A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
 # is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
@@ -319,7 +319,7 @@ plots.cost_shares({
 # "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
 # </details>
 #
-# ### 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
+# ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
 # $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
@@ -352,7 +352,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # %% [markdown]
 # GPT-3 was trained on 2048 tokens at a time. Its attention is quadratic, and still only a small part of the bill.
 #
-# ### 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
+# ## 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
 #
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
 #
@@ -446,7 +446,7 @@ costs = {
 plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, values in costs.items()})
 
 # %% [markdown]
-# ### 7.8 The roofline  ●●○ · 20 min · 2 points
+# ## 7.8 The roofline  ●●○ · 20 min · 2 points
 #
 # A device has two ceilings (Williams, Waterman & Patterson, 2009). Its units compute at most **peak** FLOP/s. Its memory delivers at most **bandwidth** bytes/s. A program with
 # intensity $I$ can use each delivered byte for $I$ FLOPs. Both run side by side, and both limits hold at once:
@@ -521,7 +521,7 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 
 # %% [markdown]
-# ### 7.9 The memory of the scores  ●○○ · 5 min · 1 point
+# ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
 # Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** are that?
 #
@@ -542,9 +542,9 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.10 The longest context  ●○○ · 5 min · 1 point
+# ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Turn it round: so many bytes are free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
+# Now the other way round: a number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 
@@ -586,7 +586,7 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 # changing a single output.
 # </details>
 #
-# ### 7.11 Windows of an image  ●●○ · 10 min · 1 point
+# ## 7.11 Windows of an image  ●●○ · 10 min · 1 point
 #
 # A Vision Transformer cuts an image into square patches and makes each patch a token. Large images have many patches, so Swin (Liu et al., 2021) lets a patch attend only to the patches
 # in its own window.
@@ -615,7 +615,7 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
+# ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
 # Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
 #
@@ -651,9 +651,9 @@ check.global_tokens_cost(global_tokens_cost, points=1, cases=hidden.global_token
 plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 
 # %% [markdown]
-# ### 7.13 Patches or channels?  ●●○ · 15 min · 1 point
+# ## 7.13 Patches or channels?  ●●○ · 15 min · 1 point
 #
-# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, turn them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
+# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
 # over all $n$ patches (XCiT, El-Nouby et al., 2021).
 #
 # Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512 channels? Count fairly. Both need their queries, keys and values, and an output projection:
@@ -688,9 +688,9 @@ check.channel_attention(channel_attention, points=1, cases=hidden.channel_attent
 plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], heads=[1, 2, 4, 8])
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "channel_attention_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Which costs more, and when?  ●●○ · 10 min · 1 point**
+# ### Which costs more, and when?  ●●○ · 10 min · 1 point
 #
-# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that turns the answer round, and say why it does.
+# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that reverses the answer, and say why it does.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -706,9 +706,9 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
 
 # %% [markdown]
-# ### 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
+# ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
-# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. To look up an
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
 # embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
@@ -770,7 +770,7 @@ plots.attention_share(model_flops, {
 })
 
 # %% [markdown]
-# ### 7.15 The bill of a training run  ●●○ · 20 min · 3 points
+# ## 7.15 The bill of a training run  ●●○ · 20 min · 3 points
 #
 # A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the number of tokens.
 #
@@ -836,7 +836,7 @@ plots.published_runs(training_run)
 # (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against 124 million, for GPT-3 it hardly matters.)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
+# ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
 # A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
@@ -861,7 +861,7 @@ plots.published_runs(training_run)
 # 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest part, the cache is small beside them.
 # 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements against 0.2 billion weights, about 7 FLOPs per byte.
 #
-# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user and is shared with nobody, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user alone, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
 
 # %% [markdown]
 # ## What you guessed, and what came out

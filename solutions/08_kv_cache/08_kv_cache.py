@@ -21,7 +21,7 @@
 # - serve prompts of different lengths in one batch;
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
-# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about five hours, and 31 points to earn.
+# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -38,7 +38,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 8.1 Work that was done before  ●○○ · 5 min · 1 point
+# ## 8.1 Work that was done before  ●○○ · 5 min · 1 point
 #
 # In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes later.
 # So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
@@ -75,7 +75,7 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 # %% [markdown]
 # For a text of 1000 tokens that is 499 500 a layer, to get 1000 that are new.
 #
-# ### 8.2 What to keep  ●○○ · 3 min · 1 point
+# ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
 # A model has several layers. What must be kept so that it can read the next token without reading the old ones again?
 # Keep nothing that will never be needed.
@@ -101,7 +101,7 @@ check.what_to_store(what_to_store, points=1, cases=hidden.what_to_store)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.3 One step, in order  ●○○ · 5 min · 1 point
+# ## 8.3 One step, in order  ●○○ · 5 min · 1 point
 #
 # This is one attention layer reading one new token with a cache. Pale cells were computed in earlier steps.
 
@@ -138,7 +138,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.4 The cache  ●●○ · 25 min · 3 points
+# ## 8.4 The cache  ●●○ · 25 min · 3 points
 #
 # The first version that everybody writes joins old and new:
 #
@@ -152,7 +152,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written behind the
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written past the
 # end vanishes without an error.
 
 # %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
@@ -195,7 +195,7 @@ class KVCache:
 # </details>
 # <details><summary>If you see "The expanded size of the tensor must match …"</summary>
 #
-# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: behind the end a slice is empty, and a single
+# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: past the end a slice is empty, and a single
 # token broadcasts into it in silence.
 # </details>
 
@@ -229,7 +229,7 @@ plots.cost_per_token(KVCache)
 # (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
 # </details>
 #
-# ### 8.5 A step with a cache  ●●● · 35 min · 3 points
+# ## 8.5 A step with a cache  ●●● · 35 min · 3 points
 #
 # Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
 # it writes (**decoding**). A long prompt may come in chunks, so everything in between happens too. One function does it all:
@@ -311,7 +311,7 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 # In the upper right of the last two columns: row 0 must not see column 4. With $m$ old tokens in front the triangle moves $m$ columns to the right.
 # </details>
 #
-# ### 8.6 Writing text  ●●○ · 20 min · 2 points
+# ## 8.6 Writing text  ●●○ · 20 min · 2 points
 #
 # Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
 # alone, and so on. Your model is a function
@@ -355,7 +355,7 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.7 What can't be cached  ●●○ · 10 min · 1 point
+# ## 8.7 What can't be cached  ●●○ · 10 min · 1 point
 #
 # Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
 # $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at the end. (A layer may return `x` itself: don't change its output in place.)
@@ -395,7 +395,7 @@ plots.changed_outputs(change_of_old_outputs, {
 }, torch.randn(13, 8))
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why?  ●●○ · 5 min · 1 point**
+# ### Why?  ●●○ · 5 min · 1 point
 #
 # In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is added. Why can't its
 # keys and values be cached all the same? Say what happens in the second layer, and why it does not happen with a causal mask.
@@ -415,7 +415,7 @@ plots.changed_outputs(change_of_old_outputs, {
 # a causal mask an old token gives no weight to later ones. Its output in layer 1 stays, so its keys and values in layer 2 stay, and so on up to the top.
 
 # %% [markdown]
-# ### 8.8 The price of a token  ●●○ · 20 min · 2 points
+# ## 8.8 The price of a token  ●●○ · 20 min · 2 points
 #
 # Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
 # $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
@@ -467,7 +467,7 @@ check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 
 # %% [markdown]
-# ### 8.9 The price in memory  ●○○ · 10 min · 1 point
+# ## 8.9 The price in memory  ●○○ · 10 min · 1 point
 #
 # FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
 # $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
@@ -509,7 +509,7 @@ plots.cache_over_context(cache_bytes)
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
 # needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
-# ### 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
+# ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
 # 2023, section 2.2; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
@@ -550,20 +550,20 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.11 One latent for all heads  ●●● · 25 min · 3 points
+# ## 8.11 One latent for all heads  ●●● · 25 min · 3 points
 #
 # Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2; DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache,
 # its **latent** $c = x\,W_{DKV}$ of width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to 11, with rows for the paper's columns):
 #
 # $$k_i = c\,W_{UK}^{(i)}, \qquad v_i = c\,W_{UV}^{(i)}$$
 #
-# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, in the place of $2 \cdot h \cdot d_h$.
+# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, instead of $2 \cdot h \cdot d_h$.
 
 # %%
 plots.stored_per_token()
 
 # %% [markdown]
-# There is a catch. If every step makes all keys and values anew, for $n$ tokens and $h$ heads, that is the very work that a cache is there to avoid. But look at a single score:
+# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, that is the very work that a cache should save. But look at a single score:
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
@@ -579,7 +579,7 @@ plots.stored_per_token()
 #
 # Write one step: one new token in each of $b$ sequences.
 #
-# 1. Its latent goes behind the $m$ old ones.
+# 1. Its latent is appended to the $m$ old ones.
 # 2. Make each head's query, and bring it to the width $d_c$.
 # 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
@@ -602,7 +602,7 @@ def latent_attention(
     w_uv: Float[Tensor, "h d_c d_h"],
     w_o: Float[Tensor, "h d_h d"],
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
-    """The output of a new token x behind m ≥ 0 others, and all m + 1 latents, oldest first."""
+    """The output of a new token x after m ≥ 0 others, and all m + 1 latents, oldest first."""
     ### BEGIN SOLUTION
     latents = torch.cat([latents, (x @ w_dkv)[:, None]], dim=1)  # (b, m + 1, d_c)
     q = torch.einsum("bd,hde->bhe", x, w_q)
@@ -654,7 +654,7 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
 # So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products in the place of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
 #
 # <details><summary>Compare</summary>
 #
@@ -662,7 +662,7 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # the width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a prompt it is cheaper to make the keys and values, use them, and store the latents alone.
 # </details>
 #
-# ### 8.12 A window, in a ring  ●●● · 30 min · 3 points
+# ## 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
 # If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
 # the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, section 2, "rolling buffer cache").
@@ -718,7 +718,7 @@ class SlidingCache:
 # </details>
 # <details><summary>Hint 2: all at once</summary>
 #
-# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones behind, and compute the age of each key for each query.
+# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones after them, and compute the age of each key for each query.
 # </details>
 # <details><summary>Hint 3: attend, then store</summary>
 #
@@ -738,7 +738,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # Two. Let the chunk begin with token 8: tokens 8, 9 and 10 take the slots of 4, 5 and 6, and token 8 sees 5, 6, 7 and itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
 # </details>
 #
-# ### 8.13 One byte a number  ●●○ · 20 min · 2 points
+# ## 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
 # Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
 #
@@ -750,7 +750,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error is 0.01, half a step.
 # It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So see to it that the codes are 0,
+# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0,
 # and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
@@ -812,7 +812,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are, and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale
 # depends on that token alone.
 #
-# ### 8.14 Pages  ●●● · 40 min · 3 points
+# ## 8.14 Pages  ●●● · 40 min · 3 points
 #
 # A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
 # **pages** (PagedAttention in vLLM; Kwon et al., 2023, section 4). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
@@ -921,7 +921,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
+# ## 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
 # A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
 # is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
@@ -981,9 +981,9 @@ plots.ragged_masks(positions_and_mask, real)
 # %% [markdown]
 # The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
 #
-# ### 8.16 Measure it: more than one sequence  ●○○ · 5 min
+# ## 8.16 Measure it: more than one sequence  ●○○ · 5 min
 #
-# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens behind it and gets one more.
+# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens already, and gets one more.
 #
 # **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second grow more with a cache, or more without?
 
@@ -1002,7 +1002,7 @@ plots.tokens_per_second(KVCache)
 # </details>
 
 # %% [markdown]
-# ### 8.17 All of it in one model  ●○○ · 10 min
+# ## 8.17 All of it in one model  ●○○ · 10 min
 #
 # Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It was trained on little stories like those of that unit, and knows nothing
 # of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: there is no line that you haven't written or met before.
@@ -1081,7 +1081,7 @@ guesses({
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
 # - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
-# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers in the place of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers instead of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
 # **Read more**

@@ -24,7 +24,7 @@
 # - split the work of a single query, and prepare queries and keys for 8-bit numbers.
 #
 # **How to work.** Everything grows out of section 9.2. Do its numbers by hand before you go on. The checks look at how you
-# compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about seven hours, and 36
+# compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about 7 hours, and 36
 # points to earn.
 #
 # **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$ output. For query $i$ the running
@@ -50,7 +50,7 @@ setup()
 from helpers.kernels import tl, triton
 
 # %% [markdown]
-# ### 9.1 What moves  ●○○ · 15 min · 2 points
+# ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
 # A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units:
 # about 200 kB for each group of them. A number can be multiplied only there. So numbers travel.
@@ -141,13 +141,13 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 plots.attention_on_roofline()
 
 # %% [markdown]
-# The standard way stands on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
+# The standard way lies on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
 # chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about 128 rows, to the left of these dots, and win the
 # rest back elsewhere: programs that want the same tile of keys at the same time find it in a shared cache, the L2.)
 #
 # One thing stands in the way. The softmax of a row needs the whole row, and a tile has only a piece of it.
 #
-# ### 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
+# ## 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
 #
 # To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need the full row, and the second needs the
 # first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to
@@ -244,7 +244,7 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 # Scores near −200 then give $e^{-200}$, which is 0 in float32, and the sum is lost.
 # </details>
 #
-# ### 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
+# ## 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
 # Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output. Can the output for all keys be had
 # from the two, without looking at a key again? Yes, if each adds one number: the **logsumexp**
@@ -266,7 +266,7 @@ plots.merging({"a": (10, 3), "b": (30, 1)})
 # It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the scan of unit 01. So the keys
 # may be cut anywhere, and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing of a row always brings output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
+# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
 # $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
@@ -308,7 +308,7 @@ check.merge_partials(merge_partials, points=3, cases=hidden.merge_partials)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.4 Attention in tiles  ●●● · 50 min · 5 points
+# ## 9.4 Attention in tiles  ●●● · 50 min · 5 points
 #
 # Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry $m_i$, $\ell_i$ and an **accumulator** for the output along,
 # and rescale it like the sum:
@@ -398,7 +398,7 @@ def flash_attention_forward(
 # </details>
 # <details><summary>Hint 2: what belongs to which loop?</summary>
 #
-# m_i, l_i and acc belong to a tile of queries: they start anew for each, outside the loop over keys. The division by l_i and the logsumexp come after that loop.
+# m_i, l_i and acc belong to a tile of queries: they start afresh for each, outside the loop over keys. The division by l_i and the logsumexp come after that loop.
 # </details>
 # <details><summary>Hint 3: positions</summary>
 #
@@ -454,7 +454,7 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262\,144$ numbers, against 16.8 million scores.
 # </details>
 #
-# ### 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
+# ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
 # Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles save work. They come in three kinds.
 
@@ -518,9 +518,9 @@ plots.causal_saving(flash_attention_forward)
 # One half, from above. And very small tiles read keys and values too often (9.1), with little work for each.
 # </details>
 #
-# ### 9.6 The way back  ●●● · 50 min · 4 points
+# ## 9.6 The backward pass  ●●● · 50 min · 4 points
 #
-# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in every layer, until the way back.
+# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in every layer, until the backward pass.
 # Flash attention keeps $L$, one number a row, and makes $P$ again, tile by tile:
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
@@ -681,11 +681,11 @@ plots.gradients_agree(flash_attention)
 # %% [markdown]
 # <details><summary>How many products?</summary>
 #
-# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the way back costs 2.5 times the way there. One of the five makes $S$ a second
+# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the backward pass costs 2.5 times the forward pass. One of the five makes $S$ a second
 # time. Doing it again is cheaper than fetching it.
 # </details>
 #
-# ### 9.7 A first kernel  ●●○ · 25 min · 2 points
+# ## 9.7 A first kernel  ●●○ · 25 min · 2 points
 #
 # In PyTorch your tiles are slow on a GPU. Each line starts work of its own and sends its result back to the large memory, also the tile of scores. To
 # keep a tile on the chip all lines must be *one* piece of work: a **kernel**. Triton (Tillet et al., 2019) lets you write one in Python.
@@ -779,7 +779,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
+# ## 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
 #
 # In 9.4 the rows of tiles don't need each other. So each is one program, and all rows of all heads run side by side: program `(tile, pair)` does tile
 # number `tile` of the queries of one head of one sequence, and walks through the keys. That is one row of the film. The scores, $m_i$, $\ell_i$ and
@@ -951,14 +951,14 @@ torch.manual_seed(0)
 plots.kernel_speed(triton_forward)
 
 # %% [markdown]
-# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. What is left to the
-# ceiling is the next two papers' subject. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
+# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. The gap that remains
+# is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
 # overlap, 75 % of an H100's in 16 bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor cores of a T4:
 # there the kernel is right and not fast.)
 #
-# ### 9.9 The way back as kernels  ●●● · 60 min · 2 points
+# ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# A stretch. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
+# This one is a stretch. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
 # one tile after the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other has written, and
 # a sum is lost.
 #
@@ -1127,7 +1127,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.10 One query, many workers  ●●○ · 25 min · 2 points
+# ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
 # programs. An H100 has 132 processors, and 100 of them stand idle while 32 walk through all the keys.
@@ -1202,7 +1202,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.
 # </details>
 #
-# ### 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
+# ## 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
 # Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8 (e4m3) has 3 bits after the point: neighbouring numbers lie up to 12 %
 # apart, so rounding is off by up to 6 %. In a sum of many products such errors partly cancel. One *large* product has one large error, which nothing
@@ -1280,7 +1280,7 @@ plots.fp8_error(hadamard, rotate)
 # Without outliers there is nothing to gain. With them the error falls to less than half. The rotation costs little: with $H$ in its doubled form it
 # takes $d \log_2 d$ additions a row, and it fits into the step before the kernel, where positions are turned anyway (unit 05).
 #
-# ### 9.12 Measure it: time and memory  ●○○ · 10 min
+# ## 9.12 Measure it: time and memory  ●○○ · 10 min
 #
 # One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of 256, and on a GPU your kernel of
 # 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of the memory of your tiles.
@@ -1312,7 +1312,7 @@ plots.time_and_memory({
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_exact_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 9.13 Why is it exact?  ●●○ · 10 min · 2 points
+# ## 9.13 Why is it exact?  ●●○ · 10 min · 2 points
 #
 # Many fast kinds of attention (unit 10) are approximations. A colleague says: "Flash attention works on pieces of a row, so its softmax must be an
 # approximation too." Explain why it is not. Name the identity that lets it work on pieces, say what is kept between the pieces and why that is
@@ -1337,7 +1337,7 @@ plots.time_and_memory({
 # floating-point sums depend on the order in which they are added, and tiles add in another order. A different size of tile changes them too.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_faster_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 9.14 More arithmetic, less time  ●●○ · 10 min · 2 points
+# ## 9.14 More arithmetic, less time  ●●○ · 10 min · 2 points
 #
 # Flash attention does as many FLOPs as standard attention in the forward pass, or a few more, and clearly more in the backward pass. Yet it is
 # several times faster. Explain how that can be, with at least one number (from 9.1, from the roofline, or your own measurement). Then name a case in

@@ -30,7 +30,7 @@ def test_unwritten_guesses_are_no_error_and_give_nothing_away(capsys):
 
 
 @pytest.mark.parametrize(("guess", "outcome", "verdict"), [
-    (5, 5, "✓"), (4, 5, "✗ 1.2 times too little"), (10, 5, "✗ 2 times too much"), (0, 5, "✗"), (5, 0, "✗"),
+    (5, 5, "✓"), (4, 5, "✗"), (10, 5, "✗ 2 times too much"), (1, 1_048_576, "✗ 1,048,576 times too little"), (0, 5, "✗"), (5, 0, "✗"),
     (4.0, 3.75, "✓ near enough"), (30, 3.75, "✗ 8 times too much"), (2, 2.0, "✓"),
     ("Rises ", "rises", "✓"), ("falls", "rises", "✗"), ([3, 1, 6, 6], (3, 1, 6, 6), "✓"), (True, "yes", "✓"), (False, "yes", "✗"), ("5", 5, "✓"),
     (5, not_written, "waits for your function"), (5, not_right_yet, "your function stops: ValueError"),

@@ -466,7 +466,7 @@ triton_forward = KernelCheck(
             "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
         ),
         Misconception(
-            "keys in the place of values", _forward_with("keys for values"),
+            "keys instead of values", _forward_with("keys for values"),
             "Keys make the scores. What is mixed with the weights are the values.",
         ),
         Misconception(
@@ -838,7 +838,7 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "a causal mask at the wrong corner", _backward_with("wrong corner"),
-            "The n queries are the last n of m positions: query i stands at i + (m − n), on the way back too.",
+            "The n queries are the last n of m positions: query i stands at i + (m − n), in the backward pass too.",
         ),
         Misconception(
             "NaN for a row that saw nothing", _backward_with("empty rows"),

@@ -117,7 +117,7 @@ masked_softmax = Check(
         Misconception(
             "NaN left in the gradient",
             lambda scores, mask: (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0),
-            "The NaN is wiped off the weights, but it was there, and the way back through the sum meets it again: 0 · NaN is NaN. Keep the row "
+            "The NaN is wiped off the weights, but it was there, and the backward pass through the sum meets it again: 0 · NaN is NaN. Keep the row "
             "finite before the softmax, and set its weights to 0 afterwards.",
         ),
         Misconception(
@@ -156,7 +156,7 @@ masked_softmax = Check(
         ),
         Misconception(
             "the result of the softmax changed in place", weights_changed_in_place,
-            "The softmax keeps its result for the way back. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
+            "The softmax keeps its result for the backward pass. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
             raises="RuntimeError",
         ),
         Misconception(

@@ -880,7 +880,7 @@ head_parameters = Check(
             "The heads are joined before the output projection: it is one matrix with one bias of d numbers.",
         ),
         Misconception(
-            "no bias behind the output", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
+            "no bias in the output projection", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
             "All four projections have a bias, the last one too: d numbers more.",
         ),
     ],

@@ -180,7 +180,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "a state that goes on into the next sentence", state_from_sentence_to_sentence,
-            "The sentences of a batch have nothing to do with each other: each starts from h_0 = 0. Make the zero state anew for each, or walk "
+            "The sentences of a batch are independent: each starts from h_0 = 0. Make a new zero state for each, or walk "
             "through all of them at once.",
         ),
         Misconception(
