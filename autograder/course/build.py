@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
+from autograder.course.contents import with_contents
 from autograder.course.origin import at_home, repository
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
@@ -38,7 +39,7 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     made, read, url = {}, cache(solution_notebook), repository(course)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(at_home(deepcopy(read(course.source(unit))), url, unit), copy.solved(unit))
+            notebooks.write(at_home(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit))
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}

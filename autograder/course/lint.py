@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, exercises, headers, sections
+from autograder.course import build, contents, exercises, headers, sections
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room, room_files, syllabus_ids
 from autograder.errors import CourseError
@@ -72,6 +72,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
+    yield from contents.problems(notebook)
     yield from _cross_references(course, notebook, read)
 
 

@@ -14,20 +14,23 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.paths import Course
 
-HEADING = re.compile(r"^#{2,3} (?P<number>\d+\.\d+) +(?P<title>.*?)(?:  +(?P<about>[●○]{3}.*))?$")
-QUESTION = re.compile(r"^\*\*(?P<title>.+?)  +(?P<about>[●○]{3} .*)\*\*$")
+HEADING = re.compile(r"^## (?P<number>\d+\.\d+) +(?P<title>.*?)(?:  +(?P<about>[●○]{3}.*))?$")
+QUESTION = re.compile(r"^### (?!\d+\.\d)(?P<title>.+?)  +(?P<about>[●○]{3} .*)$")
+OTHER_LEVEL = re.compile(r"^#(?:#{2,})? (\d+\.\d+) ", re.MULTILINE)
 STATED = re.compile(r"(\d+(?:\.\d+)?) points?\b")
+MINUTES = re.compile(r"(\d+) min\b")
 INTRO = re.compile(r"(\d+(?:\.\d+)?) points? to earn")
 INDEX = Path("helpers") / "sections.json"
 
 
 @dataclass
 class Section:
-    """A numbered heading, or a written question inside a section (then `number` is empty), and what is graded below it."""
+    """A numbered heading (H2), or a written question inside a section (H3; then `number` is empty), and what is graded below it."""
 
     number: str
     title: str
     stated: float
+    minutes: int = 0
     graded: list[NotebookNode] = field(default_factory=list)
 
     @property
@@ -74,6 +77,9 @@ def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]
             cells = ", ".join(notebooks.grade_id(cell) for cell in section.graded) or "no graded cell"
             yield (f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
                    f"{section.points:g}: change the heading")  # fmt: skip
+    for cell in notebook.cells:
+        for number in OTHER_LEVEL.findall(cell.source) if cell.cell_type == "markdown" else ():
+            yield f"the heading of section {number} must be of the second level: ## {number}"
     numbers = [section.number for section in found if section.number]
     for number, wanted in zip(numbers, (f"{int(unit[:2])}.{i}" for i in range(1, len(numbers) + 1)), strict=True):
         if number != wanted:
@@ -107,8 +113,13 @@ def _sums(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:
 
 def _section(match: re.Match) -> Section:
     groups = match.groupdict()
-    stated = STATED.search(groups["about"] or "")
-    return Section(groups.get("number") or "", groups["title"].strip(), float(stated[1]) if stated else 0.0)
+    stated, minutes = (pattern.search(groups["about"] or "") for pattern in (STATED, MINUTES))
+    return Section(
+        groups.get("number") or "",
+        groups["title"].strip(),
+        float(stated[1]) if stated else 0.0,
+        int(minutes[1]) if minutes else 0,
+    )
 
 
 def _points(number: float) -> str:

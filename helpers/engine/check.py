@@ -198,7 +198,9 @@ class Check:
         """What is wrong with the gradients of an output that is right."""
         lead = "The values are right, but"
         if seen.backward_error:
-            return f"{lead} their gradient can't be taken: the way back stopped with an error. {seen.backward_error}"
+            return (
+                f"{lead} their gradient can't be taken: the backward pass stopped with an error. {seen.backward_error}"
+            )
         right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
         mine = seen.gradients or (None,) * len(right)
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
