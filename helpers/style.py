@@ -1,17 +1,14 @@
 """One look for all pictures, and one way to say that a picture has to wait for an exercise."""
 
 import functools
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+from .sections import section
+
 WAITING = "This picture needs your answer to"
 QUERY, KEY, VALUE, WEIGHT, OUTPUT = "#2166ac", "#d66011", "#1a7f4b", "#7b3fa0", "#5f6368"
-
-
-SECTIONS = Path(__file__).with_name("sections.json")  # `attn build` makes it from the headings of the notebooks
 
 
 def waits_for(*exercises: str) -> Callable:
@@ -48,12 +45,6 @@ def _sections(exercises: tuple[str, ...]) -> str:
     words = list(dict.fromkeys(map(section, exercises)))
     listed = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     return f"exercise{'s' * (len(words) > 1)} {listed}"
-
-
-def section(exercise: str) -> str:
-    """Number and title of the section where an exercise stands: "3.13 (The zoo)"."""
-    number, title = json.loads(SECTIONS.read_text(encoding="utf-8")).get(exercise, ("", exercise))
-    return f"{number} ({title})" if number else f"`{title}`"
 
 
 def heatmap(
