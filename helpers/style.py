@@ -4,11 +4,35 @@ import functools
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
+from matplotlib.colors import ListedColormap
 
+from .palette import (
+    EDGE,
+    FAINT_KEY,
+    FAINT_QUERY,
+    FAINT_WEIGHT,
+    HALF_KEY,
+    HALF_WEIGHT,
+    KEY,
+    MASKED,
+    MAY_ATTEND,
+    OCHRE,
+    OUTPUT,
+    PINK,
+    QUERY,
+    RED,
+    SKY,
+    VALUE,
+    WEIGHT,
+    as_text,
+    ink,
+)
 from .sections import section
 
+__all__ = ["EDGE", "FAINT_KEY", "FAINT_QUERY", "FAINT_WEIGHT", "HALF_KEY", "HALF_WEIGHT", "KEY", "MASK", "MASKED", "MAY_ATTEND", "OCHRE", "OUTPUT", "PINK", "QUERY", "RED", "SKY", "VALUE", "WEIGHT", "as_text", "heatmap", "ink", "section", "show", "waits_for"]  # fmt: skip
+
 WAITING = "This picture needs your answer to"
-QUERY, KEY, VALUE, WEIGHT, OUTPUT = "#2166ac", "#d66011", "#1a7f4b", "#7b3fa0", "#5f6368"
+MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 
 
 def waits_for(*exercises: str) -> Callable:

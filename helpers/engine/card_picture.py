@@ -13,12 +13,14 @@ from html import escape
 import torch
 from torch import Tensor
 
+from helpers.palette import MASKED, MAY_ATTEND
+
 from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, style, tint
 
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 LARGEST_MASK = 16
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-FILLED, EMPTY = "#3b4a6b", "#ffffff"
+FILLED, EMPTY = MAY_ATTEND, MASKED
 MOST_DECIMALS = 6
 
 

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from helpers.engine.observe import Observation, observe
 from helpers.measuring import growth
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, MASK, MAY_ATTEND, OUTPUT, QUERY, heatmap, ink, waits_for
 
 from .. import sparse
 
@@ -30,7 +30,7 @@ def attention_patterns(n: int = 25, w: int = 2, g: int = 1) -> None:
 
 
 def _cells(axis, mask: Tensor, title: str) -> None:
-    axis.pcolormesh(mask.flip(0).float(), cmap="Blues", vmin=0, vmax=1.3, edgecolors="white", linewidth=0.4)
+    axis.pcolormesh(mask.flip(0).float(), cmap=MASK, vmin=0, vmax=1, edgecolors="white", linewidth=0.4)
     axis.set(title=title, aspect="equal", xticks=[], yticks=[])
     axis.title.set_fontsize(10)
 
@@ -41,11 +41,11 @@ def window_slots(n: int, w: int) -> None:
     inside = (keys >= 0) & (keys < n)
     figure, (square, table) = plt.subplots(1, 2, figsize=(7.5, 3), width_ratios=[1.3, 1])
     for axis, mask in ((square, sparse.band(n, w)), (table, inside)):
-        axis.imshow(mask, cmap="Blues", vmin=0, vmax=2.2, aspect="auto")
+        axis.imshow(mask, cmap=MASK, vmin=0, vmax=1, aspect="auto")
         axis.set(yticks=range(n), ylabel="query i")
     for i, j in inside.nonzero().tolist():
-        table.text(j, i, int(keys[i, j]), ha="center", va="center", fontsize=9)
-        square.text(keys[i, j], i, int(keys[i, j]), ha="center", va="center", fontsize=9)
+        table.text(j, i, int(keys[i, j]), ha="center", va="center", fontsize=9, color=ink(MAY_ATTEND))
+        square.text(keys[i, j], i, int(keys[i, j]), ha="center", va="center", fontsize=9, color=ink(MAY_ATTEND))
     for i, j in (~inside).nonzero().tolist():
         table.text(j, i, "–", ha="center", va="center", color=OUTPUT)
     square.set(title=f"n × n: {n * n} cells, {int(inside.sum())} used", xticks=range(n), xlabel="key j")

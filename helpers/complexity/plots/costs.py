@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, as_text, ink, waits_for
 
 __all__ = [
     "attention_share",
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 ROWS = {
-    "qkv": QUERY, "scores": "#b3261e", "softmax": WEIGHT, "weighted_sum": KEY, "output": "#74a9cf", "ffn": VALUE,
+    "qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "output": SKY, "ffn": VALUE,
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def intensities(intensity: Callable, width: int) -> None:
     for dtype, colour in zip((torch.float64, torch.float32, torch.float16), (OUTPUT, KEY, QUERY), strict=True):
         values = [intensity(n, width, width, dtype) for n in rows]
         axis.loglog(rows, values, "o-", ms=3.5, color=colour, base=2, label=str(dtype).removeprefix("torch."))
-        axis.text(0.8, values[0], f"{values[0]:.2g}", ha="right", va="center", fontsize=8, color=colour)
+        axis.text(0.8, values[0], f"{values[0]:.2g}", ha="right", va="center", fontsize=8, color=as_text(colour))
     axis.axvline(width, color=OUTPUT, ls=":", lw=1)
     axis.annotate(f" n = d = {width}", (width, 0.3), fontsize=8, color=OUTPUT)
     axis.set(xlabel="rows n that share the weight", ylabel="FLOPs per byte", xlim=(0.45, None))
@@ -84,7 +84,7 @@ def _stacked(axis, place: int, values: Sequence[float]) -> None:
         axis.barh(place, share, left=left, color=colour, height=0.65)
         if share > 0.06:
             axis.text(
-                left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color="white", fontsize=8
+                left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color=ink(colour), fontsize=8
             )
         left += share
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 
 from helpers.measuring.growth import growth, in_words
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
 
-COLOURS = (OUTPUT, "#00838f", "#b3261e", KEY, WEIGHT, VALUE, QUERY)
+COLOURS = (OUTPUT, SKY, RED, KEY, WEIGHT, VALUE, QUERY)
 WIDTHS = {
     0: (5, 2, 2, 2, 2, 2, 2),
     2: (8, 6.8, 5.6, 4.4, 3.4, 2.2, 1),

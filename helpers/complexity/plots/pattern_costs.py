@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
 
 __all__ = ["global_pattern", "patch_windows", "patches_or_channels", "sparse_costs"]
 
@@ -21,7 +21,7 @@ def patch_windows(side: int, window: int, query: tuple[int, int]) -> None:
                 seen = row <= i < row + size and column <= j < column + size
                 colour = QUERY if (i, j) == query else KEY if seen else "white"
                 alpha = 0.9 if (i, j) == query else 0.4
-                axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor="#bbbbbb", lw=0.6))
+                axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor=EDGE, lw=0.6))
         for line in range(0, side + 1, size):
             axis.plot([line, line], [0, side], [0, side], [line, line], color=OUTPUT, lw=1.6)
         axis.set(

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.film import film
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, waits_for
 
 from .. import tasks
 from ..alignment import cross_attention
@@ -101,7 +101,7 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
         axis.set(xlim=(0, width), ylim=(-0.25, 1.25))
         for place, word in enumerate(source):
             shade = float(weights[now, place])
-            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=KEY if shade > 0.3 else OUTPUT)
+            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=as_text(KEY if shade > 0.3 else OUTPUT))
             axis.plot([above[place], below[now]], [1.0, 0.12], color=KEY, lw=0.3 + 7 * shade, alpha=0.15 + 0.8 * shade)
         for place, word in enumerate(words[: now + 1]):
             axis.text(

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import OUTPUT, QUERY, VALUE, waits_for
+from helpers.style import OUTPUT, QUERY, VALUE, as_text, waits_for
 
 from .. import tasks
 from ..decoding import next_log_probs_of
@@ -99,7 +99,14 @@ def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, name
             )
         text = "<start>" if len(node) == 1 else f"{names[node[-1]]}\n{nodes[node]:.2f}"
         axis.text(
-            x, y, text, ha="center", va="center", fontsize=8, color=colour, weight="bold" if node in path else "normal"
+            x,
+            y,
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=as_text(colour),
+            weight="bold" if node in path else "normal",
         )
     highest = max(len(level) for level in depths.values()) / 2
     axis.set(xlim=(0.5, max(depths) + 0.6), ylim=(-highest - 0.1, highest + 0.1))

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, waits_for
 
 from ..rotation import fp8_attention, random_signs, with_outliers
 
@@ -86,7 +86,7 @@ def fp8_error(hadamard: Callable, rotate: Callable, n: int = 2048, d: int = 128)
                 textcoords="offset points",
                 ha="center",
                 fontsize=9,
-                color=colour,
+                color=as_text(colour),
             )
     axis.plot(PUBLISHED, [1, 1], "|", ms=16, mew=1.5, color="black", label="published, on an H100")
     axis.set_yticks(range(row + 1), _kinds())

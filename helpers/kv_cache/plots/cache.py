@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
 
 __all__ = [
     "changed_outputs",
@@ -189,8 +189,8 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     positions, mask = positions_and_mask(real, real.shape[1])
     figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
     for axis, places, allowed, present in zip(axes, positions, mask, real):
-        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap="Greens",
-                vmin=0, vmax=1.4)  # fmt: skip
+        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap=MASK,
+                vmin=0, vmax=1)  # fmt: skip
         axis.set_yticks(
             range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8
         )

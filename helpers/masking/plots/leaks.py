@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import LogNorm
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, VALUE, waits_for
+from helpers.style import KEY, OUTPUT, VALUE, as_text, waits_for
 
 from ..peekers import influence, nine_models
 
@@ -38,7 +38,9 @@ def which_peek(detector: Callable, guess: str = "", n: int = 9, d: int = 4) -> N
         said, right = verdicts[letter], right + (verdicts[letter] == peeks)
         mark = "✓" if said == peeks else "✗"
         axis.set_title(
-            f"{letter}: {'peeks' if said else 'sound'} {mark}", color=VALUE if said == peeks else KEY, fontsize=11
+            f"{letter}: {'peeks' if said else 'sound'} {mark}",
+            color=as_text(VALUE if said == peeks else KEY),
+            fontsize=11,
         )
     axes.flat[-1].axis("off")
     axes.flat[-1].text(

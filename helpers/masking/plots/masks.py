@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.colors import ListedColormap
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, waits_for
 
 __all__ = [
     "causal_steps",
@@ -18,8 +17,6 @@ __all__ = [
     "renormalising_error",
     "shifted_rows",
 ]
-
-HIDDEN = "#eceef1"
 
 
 def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, size: float = 2.0) -> None:
@@ -41,8 +38,8 @@ def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, si
     plt.show()
 
 
-def _grid(axis, mask: Tensor, title: str, colour: str = WEIGHT) -> None:
-    axis.imshow(mask.to(torch.float), cmap=ListedColormap([HIDDEN, colour]), vmin=0, vmax=1, aspect="equal")
+def _grid(axis, mask: Tensor, title: str) -> None:
+    axis.imshow(mask.to(torch.float), cmap=MASK, vmin=0, vmax=1, aspect="equal")
     axis.set_xticks([x - 0.5 for x in range(1, mask.shape[1])], minor=True)
     axis.set_yticks([y - 0.5 for y in range(1, mask.shape[0])], minor=True)
     axis.grid(which="minor", color="white", lw=1.2)
@@ -65,7 +62,7 @@ def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
     }
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
     for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
-        colours = [colour if keep else "#c9ccd1" for keep in allowed.tolist()]
+        colours = [colour if keep else EDGE for keep in allowed.tolist()]
         bars = axis.bar(range(len(values)), values.clamp_min(-3), color=colours)
         axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
         axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
@@ -101,7 +98,7 @@ def renormalising_error(
                 (float(rises[broken - 1]), float(errors[broken - 1])),
                 xytext=(7, -3),
                 textcoords="offset points",
-                color=colour,
+                color=as_text(colour),
             )
     axis.set(
         yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error"
@@ -136,9 +133,9 @@ def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Seque
     together = combine(padding, causal)
     figure, axes = plt.subplots(1, 2 * len(lengths) + 1, figsize=(10, 2.1))
     for row, length in enumerate(lengths):
-        _grid(axes[row], padding[row, 0], f"padding, {length} real", KEY)
+        _grid(axes[row], padding[row, 0], f"padding, {length} real")
         _grid(axes[len(lengths) + 1 + row], together[row, 0], f"both, {length} real")
-    _grid(axes[len(lengths)], causal, "causal", QUERY)
+    _grid(axes[len(lengths)], causal, "causal")
     for axis in axes:
         axis.title.set_fontsize(9)
     plt.show()
@@ -151,8 +148,8 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
         for level, words, colour in ((1, inputs, QUERY), (0, targets, VALUE)):
             for x, word in enumerate(words):
                 ignored = word in ("−100", "pad")
-                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else "white",
-                          bbox={"boxstyle": "round,pad=0.35", "fc": HIDDEN if ignored else colour, "ec": "none"})  # fmt: skip
+                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else ink(colour),
+                          bbox={"boxstyle": "round,pad=0.35", "fc": MASKED if ignored else colour, "ec": "none"})  # fmt: skip
                 if level and targets[x] != "−100":
                     axis.annotate("", (x, 0.27), (x, 0.73), arrowprops={"arrowstyle": "->", "color": OUTPUT})
         axis.set(xlim=(-0.6, len(inputs) - 0.4), ylim=(-0.5, 1.5), xticks=[], title=name)

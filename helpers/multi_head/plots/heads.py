@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, waits_for
 
 __all__ = ["cost_over_heads", "head_maps", "heads_cut", "heads_learned", "parts_add_up"]
 
@@ -84,7 +84,7 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": TOKENS[i % 4]})
         (x, y), (dx, dy) = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2), (end[0] - start[0], end[1] - start[1])
         beside = 0.35 / (dx**2 + dy**2) ** 0.5  # to the right of the arrow, as it flies
-        axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=TOKENS[i % 4], va="center",
+        axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=as_text(TOKENS[i % 4]), va="center",
                   ha="left" if dy > abs(dx) else "center")  # fmt: skip
     axis.annotate(
         "", output[0, 0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black", "ls": "--"}

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, waits_for
 
 __all__ = ["completion", "induction_steps", "stream_columns", "two_heads"]
 
@@ -19,7 +19,13 @@ def stream_columns(x, words: Sequence[str], parts: dict[str, int]) -> None:
     start = -0.5
     for (name, width), colour in zip(parts.items(), (QUERY, VALUE, KEY), strict=True):
         axis.text(
-            start + width / 2, -0.8, f"{name}: {width} columns", ha="center", va="bottom", color=colour, fontsize=9
+            start + width / 2,
+            -0.8,
+            f"{name}: {width} columns",
+            ha="center",
+            va="bottom",
+            color=as_text(colour),
+            fontsize=9,
         )
         axis.axvline(start + width, color=OUTPUT, lw=1)
         start += width
@@ -66,7 +72,7 @@ def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: i
         y, last = -1.0 * step, len(tokens) - 1
         for place, token in enumerate([*tokens, added]):
             colour = {last: QUERY, seen: KEY, last + 1: VALUE}.get(place, OUTPUT)
-            axis.text(place, y, names[token], ha="center", va="center", color=colour, fontsize=13,
+            axis.text(place, y, names[token], ha="center", va="center", color=as_text(colour), fontsize=13,
                       weight="bold" if colour != OUTPUT else "normal")  # fmt: skip
         axis.annotate("", (seen, y + 0.22), (last, y + 0.22), arrowprops={
             "arrowstyle": "-|>", "color": WEIGHT, "connectionstyle": f"arc3,rad={0.9 / max(last - seen, 2):.2f}"})  # fmt: skip

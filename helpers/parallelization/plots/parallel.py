@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.environment import device, device_name
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, QUERY, VALUE, WEIGHT, as_text, waits_for
 
 __all__ = ["score_table", "time_over_length", "worker_pool"]
 
@@ -54,7 +54,7 @@ def time_over_length(
         axis.plot(lengths, measured, "o-", color=colour, label=name)
         higher = measured[-1] == max(values[-1] for values in times.values())
         axis.annotate(f"{measured[-1]:.3g} ms", (lengths[-1], measured[-1]), xytext=(8, 1 if higher else -9), textcoords="offset points",
-                      color=colour)  # fmt: skip
+                      color=as_text(colour))  # fmt: skip
     axis.set(
         xscale="log",
         yscale="log",

@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from helpers.film import film
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, waits_for
+from helpers.style import EDGE, FAINT_QUERY, KEY, OUTPUT, QUERY, WEIGHT, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
 
@@ -124,7 +124,7 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
     def frame(now: int) -> None:
         figure.suptitle(f"step {now}", y=0.1, fontsize=11)
         for box, step in boxes:
-            box.set_facecolor("#ffffff" if step > now else KEY if step == now else "#c6dbef")
+            box.set_facecolor("white" if step > now else KEY if step == now else FAINT_QUERY)
 
     last = max(max(numbers.values()) for numbers in steps)
     return film(figure, frame, range(1, last + 1), milliseconds=600)
@@ -152,7 +152,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
     lengths = [batches + layers - 1 for batches in micro_batches]
     figure, axes = plt.subplots(1, len(lengths), figsize=(10, 2.2), width_ratios=[length + 2 for length in lengths])
     for axis, batches, length in zip(axes, micro_batches, lengths, strict=True):
-        axis.barh(range(layers), length, height=0.9, color="white", edgecolor="#c5c9cd", hatch="////", lw=0)
+        axis.barh(range(layers), length, height=0.9, color="white", edgecolor=EDGE, hatch="////", lw=0)
         for device in range(layers):
             for batch in range(batches):
                 axis.barh(

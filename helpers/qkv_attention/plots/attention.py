@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, waits_for
 
 __all__ = [
     "attention_flow",
@@ -59,7 +59,7 @@ def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) ->
 def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
     x, y = tip.tolist()
     axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=colour, fontsize=12)
+    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=as_text(colour), fontsize=12)
 
 
 def attention_flow(n: int, m: int, d: int, d_v: int) -> None:

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
 
 __all__ = ["average_of_rows", "row_pairs"]
 
@@ -29,7 +29,7 @@ def average_of_rows(weights: list[float], rows: list[list[float]]) -> None:
     for weight, point in zip(weights, rows, strict=True):
         axis.annotate(f"weight {weight:g}", point, xytext=(13, 9), textcoords="offset points", color=QUERY)
     axis.scatter(*average, marker="X", s=110, color=VALUE)
-    axis.annotate("average", average.tolist(), xytext=(11, -4), textcoords="offset points", color=VALUE)
+    axis.annotate("average", average.tolist(), xytext=(11, -4), textcoords="offset points", color=as_text(VALUE))
     axis.margins(0.3)
     axis.grid(alpha=0.3)
     axis.set(title="rows as points, and their weighted average")
