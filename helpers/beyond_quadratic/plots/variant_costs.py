@@ -100,7 +100,7 @@ def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes:
     axis.set_yticks(range(len(predicted)), predicted)
     axis.margins(x=0.4)
     axis.invert_yaxis()
-    plt.show()
+    show()
 
 
 def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> None:

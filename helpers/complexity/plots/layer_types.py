@@ -5,7 +5,7 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 
 from helpers.measuring.growth import growth, in_words
-from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
 
@@ -29,7 +29,7 @@ def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
             axis.loglog(lengths, values, color=colour, lw=width, base=2, label=f"{row}: {words}")
         axis.set(title=title, xlabel=f"n, at d = {d}, k = {k}, r = {r}")
         axis.legend(frameon=False, fontsize=8)
-    plt.show()
+    show()
 
 
 def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dict[str, float]) -> None:
@@ -39,4 +39,4 @@ def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dic
         axis.loglog(sizes, values, "o-", color=colour, base=2, label=f"{name}: slope {slopes[name]:.2f}")
     axis.set(xlabel="n", ylabel="FLOPs counted")
     axis.legend(frameon=False)
-    plt.show()
+    show()

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from helpers.measuring.devices import Device
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["context_limits"]
 
@@ -34,4 +34,4 @@ def context_limits(score_memory: Callable, longest_context: Callable, devices: S
     axis.minorticks_off()
     axis.set(xlabel="context n, one sequence", title="all score matrices, float16")
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["published_runs"]
 
@@ -57,7 +57,7 @@ def published_runs(training_run: Callable) -> None:
         ylabel="tokens",
         title="below the line: too little text for the size",
     )
-    plt.show()
+    show()
 
 
 def _words(run: Run, training_run: Callable) -> str:

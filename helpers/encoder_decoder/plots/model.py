@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import FancyBboxPatch
 
-from helpers.style import EDGE, HALF_WEIGHT, KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import EDGE, HALF_WEIGHT, KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, heatmap, show, waits_for
 
 from ..cost import decoder_alone_cost
 from ..layers import causal_mask
@@ -28,7 +28,7 @@ def enc_dec_layers() -> None:
     axis.text(3.3, 2.1, "keys, values", ha="center", va="top", fontsize=8)
     axis.set(xlim=(-1.9, 7.3), ylim=(-0.9, 6.2))
     axis.axis("off")
-    plt.show()
+    show()
 
 
 def _stack(axis, x: float, boxes: Sequence[tuple[str, str]], below: str, title: str) -> None:
@@ -64,7 +64,7 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
         heatmap(axis, mask.float(), title, rows="query" if axis is axes[0] else "", columns="key", vmin=0, vmax=1.4)
         axis.set_xticks(range(len(columns)), columns, rotation=60, fontsize=8)
         axis.set_yticks(range(len(rows)), rows, fontsize=8)
-    plt.show()
+    show()
 
 
 @waits_for("enc_dec_cost")
@@ -95,4 +95,4 @@ def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> Non
         axis.set_title(f"n = m = {n:,}", fontsize=10)
     axes[0].set_ylabel(f"GFLOPs, d = {d}")
     axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    plt.show()
+    show()

@@ -39,6 +39,7 @@ from helpers.style import (
     WEIGHT,
     as_text,
     ink,
+    show,
     waits_for,
 )
 
@@ -109,7 +110,7 @@ def tile_walk_still(n: int = 1024, d: int = 64, block: int = 256) -> None:
     figure = plt.figure(figsize=(9.5, 4.5), layout="none")
     _frame(figure, walk, step=walk.side * (walk.side // 2) + walk.side // 2 + 1)
     with plt.rc_context({"figure.autolayout": False}):
-        plt.show()
+        show()
 
 
 def _film(walk: Walk) -> bytes:
@@ -272,7 +273,7 @@ def online_softmax_steps(scores: Sequence[float], block: int) -> None:
         m, total = new, factor * total + fresh
     axes[0, 0].set_ylabel("score x")
     axes[1, 0].set_ylabel("$e^{\\,x - m}$")
-    plt.show()
+    show()
 
 
 def _scores_so_far(axis, x: Tensor, start: int, end: int, m: float) -> None:
@@ -326,7 +327,7 @@ def merging(parts: dict[str, tuple[float, float]]) -> None:
     axis.text(mean, 0.45, f"plain mean: {mean:g}", ha="center", fontsize=9)
     axis.set(xlim=(low - 7, high + 7), ylim=(-1.7, 2.1))
     axis.axis("off")
-    plt.show()
+    show()
 
 
 # ---------------------------------------------------------------- which tiles, in which order
@@ -349,7 +350,7 @@ def causal_tiles_map(*shapes: tuple[int, int, int, int]) -> None:
     figure.legend(handles=patches, loc="lower center", ncol=4, frameon=False, fontsize=9)
     figure.subplots_adjust(left=0.05, right=0.98, top=0.92, bottom=0.2, wspace=0.15)
     with plt.rc_context({"figure.autolayout": False}):
-        plt.show()
+        show()
 
 
 def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
@@ -420,7 +421,7 @@ def backward_walks(side: int = 4) -> None:
         axis.set(xlim=(-0.7, side + 0.1), ylim=(side + 0.1, -0.7), aspect="equal")
         axis.set_title(title, fontsize=10)
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
@@ -457,7 +458,7 @@ def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
             fontsize=9,
         )
         axis.tick_params(length=0)
-    plt.show()
+    show()
 
 
 def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
@@ -487,7 +488,7 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
         axis.set_title(title, fontsize=10)
         axis.set(xlim=(-1.9, width + 0.2), ylim=(-(-n // block) * block + 0.1, -0.1), aspect="equal")
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
@@ -531,7 +532,7 @@ def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
         for kind, name in zip(kinds[1:] + kinds[:1], names[1:] + names[:1])
     ]
     axis.legend(handles=patches, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.02), ncols=5)
-    plt.show()
+    show()
 
 
 # ---------------------------------------------------------------- measured
@@ -566,7 +567,7 @@ def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_forward")
@@ -593,7 +594,7 @@ def causal_saving(
         title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1]
     )
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_backward")
@@ -613,7 +614,7 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
         axis.set(
             xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal"
         )
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_forward")
@@ -648,7 +649,7 @@ def time_and_memory(
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()
         axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _best_time(call: Callable[[], object]) -> float:
@@ -707,7 +708,7 @@ def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
     axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 64, 128), d: int = 32) -> None:
@@ -726,4 +727,4 @@ def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 64, 128), d: in
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
     axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 
 from helpers.complexity import roofline
 from helpers.measuring.devices import A100, DATASHEETS, Device
-from helpers.style import KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, as_text, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, as_text, show, waits_for
 
 from .. import traffic
 
@@ -34,7 +34,7 @@ def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
         axis.set(xlabel="tokens n")
     axes[0].set_title(f"bytes moved for one head, d = {d}, 16 bits")
     axes[1].set_title("the same as time on an A100, nothing overlapping")
-    plt.show()
+    show()
 
 
 def _moved(axis, far: list[int], near: dict[int, list[int]]) -> None:
@@ -92,7 +92,7 @@ def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
     axis.minorticks_off()
     axis.margins(y=0.1)
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()
 
 
 def _step_up(axis, machine: Device, standard: float, tiled: float, colour: str) -> None:

@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import LogNorm
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, VALUE, as_text, waits_for
+from helpers.style import KEY, OUTPUT, VALUE, as_text, show, waits_for
 
 from ..peekers import influence, nine_models
 
@@ -23,7 +23,7 @@ def influences(models: dict[str, Callable[[Tensor], Tensor]], n: int = 9, d: int
     for axis, (name, model) in zip(axes, models.items(), strict=True):
         _influence(axis, influence(model, x), name)
     axes[0].set(ylabel="output i")
-    plt.show()
+    show()
 
 
 @waits_for("leaks_future")
@@ -46,7 +46,7 @@ def which_peek(detector: Callable, guess: str = "", n: int = 9, d: int = 4) -> N
     axes.flat[-1].text(
         0, 0.5, _summary(right, guess, {k: peeks for k, (_, peeks) in nine_models(d).items()}), va="center", fontsize=10
     )
-    plt.show()
+    show()
 
 
 def _summary(right: int, guess: str, truth: dict[str, bool]) -> str:

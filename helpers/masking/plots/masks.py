@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, waits_for
+from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
 
 __all__ = [
     "causal_steps",
@@ -35,7 +35,7 @@ def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, si
                 fontsize=8,
             )
             axis.set_yticks(range(mask.shape[0]), labels[-mask.shape[0] :], fontsize=8)
-    plt.show()
+    show()
 
 
 def _grid(axis, mask: Tensor, title: str) -> None:
@@ -67,7 +67,7 @@ def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
         axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
         axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
         axis.axhline(0, color=OUTPUT, lw=0.6)
-    plt.show()
+    show()
 
 
 def _brief(value: float) -> str:
@@ -104,7 +104,7 @@ def renormalising_error(
         yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error"
     )
     axis.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.17))
-    plt.show()
+    show()
 
 
 @waits_for("causal_attention")
@@ -122,7 +122,7 @@ def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: in
     for axis in axes[:2]:
         axis.set_xticks(range(len(words)), words, fontsize=9)
     axes[0].set_yticks(range(len(words)), words, fontsize=9)
-    plt.show()
+    show()
 
 
 @waits_for("padding_mask", "combine_masks")
@@ -138,7 +138,7 @@ def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Seque
     _grid(axes[len(lengths)], causal, "causal")
     for axis in axes:
         axis.title.set_fontsize(9)
-    plt.show()
+    show()
 
 
 def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
@@ -156,7 +156,7 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
         axis.set_yticks([0, 1], ["targets", "inputs"] if axis is axes[0] else ["", ""])
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-    plt.show()
+    show()
 
 
 @waits_for("mask_zoo")
@@ -170,4 +170,4 @@ def mask_zoo(made: dict[str, Callable[[], tuple[Tensor, int]]]) -> None:
         axis.set_xlim(-0.5, widest - 0.5)  # cells of one size in all pictures
     for axis in axes.flat[len(drawn) :]:
         axis.axis("off")
-    plt.show()
+    show()

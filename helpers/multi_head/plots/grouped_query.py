@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, ink
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, ink, show
 
 __all__ = ["cache_per_token", "shared_heads"]
 
@@ -27,7 +27,7 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
         axis.axis("off")
     axes[0].text(-0.6, 1.3, "query heads", color=QUERY, fontsize=9)
     axes[0].text(-0.6, -0.48, "key/value heads", fontsize=9)
-    plt.show()
+    show()
 
 
 def cache_per_token(sizes: dict[str, int]) -> None:
@@ -38,4 +38,4 @@ def cache_per_token(sizes: dict[str, int]) -> None:
     axis.set(title="numbers kept of each token, one layer", xticks=[])
     axis.margins(x=0.15)
     axis.invert_yaxis()
-    plt.show()
+    show()

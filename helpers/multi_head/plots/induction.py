@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["completion", "induction_steps", "stream_columns", "two_heads"]
 
@@ -29,7 +29,7 @@ def stream_columns(x, words: Sequence[str], parts: dict[str, int]) -> None:
         )
         axis.axvline(start + width, color=OUTPUT, lw=1)
         start += width
-    plt.show()
+    show()
 
 
 @waits_for("two_hand_made_heads")
@@ -38,7 +38,7 @@ def two_heads(maps: Callable, words: Sequence[str]) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.4))
     for axis, weights, name in zip(axes, maps(), ("(a) the previous token", "(b) the first token"), strict=True):
         _worded(axis, weights, words, name)
-    plt.show()
+    show()
 
 
 @waits_for("two_hand_made_heads")
@@ -51,7 +51,7 @@ def induction_steps(circuit: Callable, words: Sequence[str], tokens: Tensor, nam
     heatmap(axes[2], guess, "guess", columns="next token", cmap="Greens", vmin=0, vmax=1)
     axes[2].set_xticks(range(len(names)), names)
     axes[2].set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 def _worded(axis, weights, words: Sequence[str], title: str) -> None:
@@ -79,4 +79,4 @@ def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: i
         tokens.append(added)
     axis.set(xlim=(-0.7, len(tokens) - 0.3), ylim=(0.6 - steps, 0.85))
     axis.axis("off")
-    plt.show()
+    show()

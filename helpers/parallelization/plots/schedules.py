@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from helpers.film import film
-from helpers.style import EDGE, FAINT_QUERY, KEY, OUTPUT, QUERY, WEIGHT, waits_for
+from helpers.style import EDGE, FAINT_QUERY, KEY, OUTPUT, QUERY, WEIGHT, show, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
 
@@ -67,7 +67,7 @@ def dependency_graphs(n: int = 5, layers: int = 3) -> None:
                 _arrow(axis, needed, cell)
             _cell(axis, cell, str(numbers[cell]), _colour(numbers[cell], max(numbers.values())))
     axes[0, 0].text((n - 1) / 2, (layers + 0.2) / 2, LEGEND, ha="center", va="center", fontsize=9, color=OUTPUT)
-    plt.show()
+    show()
     display(HTML(_film(grids, steps, n, layers)))
 
 
@@ -144,7 +144,7 @@ def schedules(answers: dict[str, Callable[[int, int], Tensor]], layers: int, n: 
         together = grid.long().flatten().bincount()[1:]
         below.bar(range(1, len(together) + 1), together, color=QUERY)
         below.set(xlabel="step", ylabel="cells at once", ylim=(0, n + 1), xlim=(0, layers * n + 1))
-    plt.show()
+    show()
 
 
 def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
@@ -166,7 +166,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
             xlim=(0, length),
             xticks=range(0, length + 1),
         )
-    plt.show()
+    show()
 
 
 @waits_for("pipeline_steps")
@@ -181,7 +181,7 @@ def idle_share(pipeline: Callable[[int, int], tuple[int, float]], layers: Sequen
     axis.set_xticks(batches, batches)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 def rnn_unrolled(words: Sequence[str]) -> None:
@@ -211,4 +211,4 @@ def rnn_unrolled(words: Sequence[str]) -> None:
             )
     axis.set(xlim=(-0.4, len(words) + 0.6), ylim=(-0.15, 1.4))
     axis.axis("off")
-    plt.show()
+    show()

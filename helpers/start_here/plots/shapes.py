@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show
 
 __all__ = ["average_of_rows", "row_pairs"]
 
@@ -33,7 +33,7 @@ def average_of_rows(weights: list[float], rows: list[list[float]]) -> None:
     axis.margins(0.3)
     axis.grid(alpha=0.3)
     axis.set(title="rows as points, and their weighted average")
-    plt.show()
+    show()
 
 
 def _grid(axis, x: float, rows: int, columns: int, colour: str, name: str, filled) -> None:
@@ -47,4 +47,4 @@ def _grid(axis, x: float, rows: int, columns: int, colour: str, name: str, fille
 def _finish(axis, width: float, height: float) -> None:
     axis.set(xlim=(-0.2, width + 0.2), ylim=(height + 0.2, -1.2), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()

@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 from ..transformer import MLP, Attention
 
@@ -26,7 +26,7 @@ def two_blocks() -> None:
         axis.text(-0.15, -0.3, "x", ha="right", fontsize=12)
         for start, name, number in ((0.2, "attention", 1), (4.4, "feed-forward", 2)):
             _branch(axis, start, name, number, pre)
-    plt.show()
+    show()
 
 
 def _branch(axis, y: float, name: str, number: int, pre: bool) -> None:
@@ -80,7 +80,7 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
         axis.plot(sizes, color=colour, ls=style, lw=2)
         axis.annotate(f" {name}", (depth, sizes[-1]), color=as_text(colour), va="center")
     axis.set(xlabel="blocks", ylabel="size of a number\nin the stream (RMS)", xlim=(0, depth * 1.18))
-    plt.show()
+    show()
 
 
 @waits_for("learning_rate")
@@ -96,4 +96,4 @@ def learning_rates(rate: Callable, steps: int = 1_000) -> None:
         )
     axis.set(xlabel="step", ylabel="learning rate", ylim=(0, None))
     axis.legend(frameon=False)
-    plt.show()
+    show()
