@@ -168,6 +168,17 @@ def test_a_picture_that_waits_for_an_unknown_exercise(fresh_course, tmp_path, mo
     ]
 
 
+def test_a_picture_that_does_not_say_what_it_shows(fresh_course, tmp_path, monkeypatch):
+    folder = tmp_path / "plots"
+    folder.mkdir()
+    (folder / "a.py").write_text('__all__ = ["a"]\n\n\ndef a():\n    plt.show()\n\n\ndef _part(): ...\n')
+    monkeypatch.setattr(linting, "room_files", lambda unit: [folder / "a.py"])
+    first, second = lint(fresh_course, [UNIT])
+    assert first.startswith(f"{folder / 'a.py'}:4: a has no docstring") and second.startswith(
+        f"{folder / 'a.py'}:5: plt.show()"
+    )
+
+
 def test_what_is_to_be_filled_in_is_named_with_its_line(fresh_course):
     assert _lint(fresh_course, '"""Softmax over one axis."""', '"""TO FILL IN softmax: what it does."""') == [
         f"solutions/{UNIT}/{UNIT}.py:17: to fill in: what it does."

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 
 from helpers.measuring.growth import growth, in_words
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
 
-COLOURS = (OUTPUT, "#00838f", "#b3261e", KEY, WEIGHT, VALUE, QUERY)
+COLOURS = (OUTPUT, SKY, RED, KEY, WEIGHT, VALUE, QUERY)
 WIDTHS = {
     0: (5, 2, 2, 2, 2, 2, 2),
     2: (8, 6.8, 5.6, 4.4, 3.4, 2.2, 1),
@@ -29,7 +29,7 @@ def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
             axis.loglog(lengths, values, color=colour, lw=width, base=2, label=f"{row}: {words}")
         axis.set(title=title, xlabel=f"n, at d = {d}, k = {k}, r = {r}")
         axis.legend(frameon=False, fontsize=8)
-    plt.show()
+    show()
 
 
 def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dict[str, float]) -> None:
@@ -39,4 +39,4 @@ def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dic
         axis.loglog(sizes, values, "o-", color=colour, base=2, label=f"{name}: slope {slopes[name]:.2f}")
     axis.set(xlabel="n", ylabel="FLOPs counted")
     axis.legend(frameon=False)
-    plt.show()
+    show()

@@ -8,7 +8,7 @@ import torch
 from helpers.environment import device
 from helpers.measuring.devices import Device
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["measured_products", "rooflines"]
 
@@ -42,7 +42,7 @@ def rooflines(
     axis.set(ylim=(None, 3 * top), ylabel="attainable FLOP/s")
     axis.set_xlabel("arithmetic intensity in FLOPs per byte (dotted: at 2 bytes an element)")
     axis.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
-    plt.show()
+    show()
 
 
 def _in_words(machine: Device) -> str:
@@ -68,4 +68,4 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     axis.set(xlim=(0.2, 2000), xlabel="FLOPs per byte", ylabel="FLOP/s")
     axis.set_ylim(min(*speeds, machine.peak / 4) / 4, max(*speeds, machine.peak) * 2.5)
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()

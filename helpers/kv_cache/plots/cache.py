@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 __all__ = [
     "changed_outputs",
@@ -40,7 +40,7 @@ def repeated_work(n: int) -> None:
     axes[1].legend(handles=[Patch(color=KEY, alpha=0.8, label="computed for the first time"),
                             Patch(color=OUTPUT, alpha=0.3, label="computed again")], frameon=False, loc="upper right",
                    bbox_to_anchor=(1.35, 1.0), fontsize=9)  # fmt: skip
-    plt.show()
+    show()
 
 
 def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -> None:
@@ -74,7 +74,7 @@ def decoding_step(m: int, d: int) -> None:
     )
     axis.set(xlim=(-0.2, x - 1.8), ylim=((m + 1) / 2 + 1.4, -(m + 1) / 2 - 1.4), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()
 
 
 @waits_for("bidirectional_cannot_cache")
@@ -89,7 +89,7 @@ def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tenso
     axis.text(1, 1.2e-6, "rounding of float32", va="top", fontsize=8, color=OUTPUT)
     axis.set(yscale="log", xlabel="old tokens", ylabel="largest change", ylim=(5e-10, 10), xticks=list(lengths))
     axis.legend(frameon=False, loc=(0.75, 0.5))
-    plt.show()
+    show()
 
 
 def ring(window: int, n: int) -> None:
@@ -110,7 +110,7 @@ def ring(window: int, n: int) -> None:
     )
     axis.set_xticks([step + 0.5 for step in range(n)], range(n))
     axis.set_yticks([slot + 0.5 for slot in range(window)], range(window))
-    plt.show()
+    show()
 
 
 def page_tables(
@@ -152,7 +152,7 @@ def page_tables(
         axis.set_title(f"{title}   ({words})", fontsize=9, loc="left")
         axis.set(xlim=(-0.2, pages * (page_size + 1)), ylim=(-0.55, 1.05))
         axis.axis("off")
-    plt.show()
+    show()
 
 
 @waits_for("quantized_cache")
@@ -180,7 +180,7 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
             vmin=0,
             vmax=0.12,
         )
-    plt.show()
+    show()
 
 
 @waits_for("ragged_batch")
@@ -189,10 +189,10 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     positions, mask = positions_and_mask(real, real.shape[1])
     figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
     for axis, places, allowed, present in zip(axes, positions, mask, real):
-        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap="Greens",
-                vmin=0, vmax=1.4)  # fmt: skip
+        heatmap(axis, allowed.float(), f"{int(present.sum())} real tokens", columns="key", rows="query, with its position", cmap=MASK,
+                vmin=0, vmax=1)  # fmt: skip
         axis.set_yticks(
             range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8
         )
         axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
-    plt.show()
+    show()

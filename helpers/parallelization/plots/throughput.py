@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from helpers.measuring.timing import seconds
-from helpers.style import QUERY, waits_for
+from helpers.style import QUERY, show, waits_for
 
 __all__ = ["gflops_ladder"]
 
@@ -23,7 +23,7 @@ def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
         xscale="log", xlabel="GFLOP/s (each tick is ten times the one before)", xlim=(1e-3, 8 * max(rungs.values()))
     )
     axis.invert_yaxis()
-    plt.show()
+    show()
 
 
 def _rungs() -> Iterator[tuple[str, int, Callable]]:

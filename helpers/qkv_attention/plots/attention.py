@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
     "attention_flow",
@@ -32,7 +32,7 @@ def softmax_steps(scores: Sequence[float]) -> None:
         axis.bar_label(bars, labels=[f"{value:.3g}" for value in values.tolist()], fontsize=9)
         axis.set(title=name, xticks=[])
         axis.margins(y=0.2)
-    plt.show()
+    show()
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
@@ -53,13 +53,13 @@ def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) ->
     bars.bar_label(drawn, fmt=" %.2f")
     bars.set(xlim=(0, 1.15), title="attention weights", xticks=[0, 0.5, 1])
     bars.invert_yaxis()
-    plt.show()
+    show()
 
 
 def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
     x, y = tip.tolist()
     axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=colour, fontsize=12)
+    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=as_text(colour), fontsize=12)
 
 
 def attention_flow(n: int, m: int, d: int, d_v: int) -> None:
@@ -76,7 +76,7 @@ def attention_flow(n: int, m: int, d: int, d_v: int) -> None:
         x += columns + 2.2
     axis.set(xlim=(-0.3, x - 1.7), ylim=(-max(d, m) / 2 - 0.3, max(d, m) / 2 + 1.9), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()
 
 
 def _block(axis, x: float, rows: int, columns: int, colour: str, label: str) -> None:
@@ -94,7 +94,7 @@ def attention_map(weights: Tensor, words: Sequence[str]) -> None:
     heatmap(axis, weights, "who looks at whom", rows="query", columns="key", numbers=True, vmin=0, vmax=1)
     axis.set_xticks(range(len(words)), words)
     axis.set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 @waits_for("score_functions")
@@ -105,7 +105,7 @@ def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
     for axis, (name, weights) in zip(axes, maps.items(), strict=True):
         heatmap(axis, weights, name, rows="query" if axis is axes[0] else "", columns="key", vmin=0, vmax=1)
         axis.title.set_fontsize(9)
-    plt.show()
+    show()
 
 
 def score_spread(
@@ -123,7 +123,7 @@ def score_spread(
     entropy.axhline(torch.tensor(float(keys)).log2().item(), color=OUTPUT, ls=":", label=f"all {keys} keys alike")
     entropy.set(title="entropy of the softmax (bits)", xlabel="width d", xscale="log", ylim=(0, None))
     entropy.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 @waits_for("softmax_jacobian")
@@ -134,7 +134,7 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
     for axis, (name, matrix) in zip(axes, matrices.items(), strict=True):
         heatmap(axis, matrix, f"{name}\nlargest entry {matrix.abs().max():.1g}", rows="output i", columns="input j", numbers=True,
                 cmap="RdBu", vmin=-0.25, vmax=0.25)  # fmt: skip
-    plt.show()
+    show()
 
 
 @waits_for("permutation_equivariance")
@@ -147,7 +147,7 @@ def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]
         axis.plot(gaps.clamp_min(1e-9), [row] * trials, "|", ms=18, color=(QUERY, KEY)[row % 2])
     axis.set(xscale="log", xlabel="max |layer(PX) − P layer(X)|, one mark an order", ylim=(-0.6, len(layers) - 0.4))
     axis.set_yticks(range(len(layers)), layers)
-    plt.show()
+    show()
 
 
 @waits_for("same_output_other_weights")
@@ -162,4 +162,4 @@ def two_explanations(other: Callable[[Tensor, Tensor], Tensor], weights: Tensor,
     bars.legend(frameon=False)
     heatmap(outputs, torch.stack([weights @ values, found @ values]), "the outputs", numbers=True, cmap="Greens")
     outputs.set_yticks([0, 1], ["given", "yours"])
-    plt.show()
+    show()
