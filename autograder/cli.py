@@ -182,6 +182,35 @@ def _write(file: Path, text: str) -> None:
 
 @app.command()
 @one_line_errors
+def release(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or one that holds an earlier release.")],
+    units: Units = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="URL", help="Where students can fetch the wheel, or the folder that it will lie in."
+        ),
+    ] = "",
+) -> None:
+    """Write what a class is given: notebooks, a wheel of `helpers`, a page for students, the licence.
+
+    No solution, hidden case or grader is in it; references and checks are packed. The wheel holds what these units need. Other files of DIR stay.
+    """
+    from autograder.term.release import release as run
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    files, wheel = run(course, chosen, folder, address)
+    out.print(
+        f"{len(chosen)} unit{'s' * (len(chosen) > 1)}, {len(files)} files: {_escaped(folder)}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    out.print(f"The wheel: {_escaped(wheel.name)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
 def collect(
     downloads: Annotated[
         list[Path] | None,
