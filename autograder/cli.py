@@ -111,6 +111,9 @@ def grade(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Open Dask's dashboard, at http://127.0.0.1:8787, while it grades.")
     ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say which earlier scores would change, and change nothing.")
+    ] = False,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
@@ -120,23 +123,55 @@ def grade(
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
     from autograder import tables
-    from autograder.grading import record
+    from autograder.grading import record, regrades
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
 
     course = find_course()
     chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
+    settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
+    if preview:
+        _preview(course, chosen, settings, as_json)
+    known = len(regrades.read(course.regrades))
     try:
         with _progress(hidden=quiet) as progress:
-            outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler, dashboard), progress)
+            outcome = run(course, chosen, settings, progress)
     except KeyboardInterrupt:
         raise CourseError("Stopped. What is graded is kept: `attn grade` goes on with the rest.", STOPPED) from None
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
     _show_grades(course, outcome, rows, as_json, quiet, table)
+    changed = regrades.read(course.regrades)[known:]
+    if changed and not as_json:
+        out.print(f"{_changes(len(changed))} {course.regrades}", soft_wrap=True, highlight=False)
     if profile:
         (err if as_json or quiet else out).print(tables.profile_table(outcome))
     raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+
+
+def _preview(course, chosen: list[str], settings, as_json: bool) -> None:
+    """Prints what grading would change of what students had before."""
+    from dataclasses import asdict
+
+    from autograder.grading.preview import preview as run
+
+    with _progress(hidden=as_json) as progress:
+        outcome, changes = run(course, chosen, settings, progress)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) | {"time": str(one.time)} for one in changes], indent=1, ensure_ascii=False))
+        raise typer.Exit(1 if outcome.failed else 0)
+    for one in changes:
+        out.print(_escaped(one.line()), soft_wrap=True, highlight=False)
+    out.print(
+        f"{len(changes)} earlier scores would change; {outcome.recorded} hand-ins would be recorded. Nothing was written: "
+        "`attn grade` does it, and judges nothing again.",
+        soft_wrap=True,
+    )
+    raise typer.Exit(1 if outcome.failed else 0)
+
+
+def _changes(count: int) -> str:
+    return f"{count} earlier score{'s' * (count > 1)} changed, and stand{'s' * (count == 1)} in"
 
 
 def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: Path | None) -> None:
@@ -293,6 +328,52 @@ def export(
         out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     where = f" into the column '{done.column}'" if done.column else ""
     out.print(f"{done.grades} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def report(
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[UNIT]...", help="Units by name or number. Default: all that have grades."),
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Default: autograder/class/report.html.")
+    ] = None,
+) -> None:
+    """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are alike.
+
+    It needs no server and no network, and it can be printed. It holds names and answers: keep it to yourself.
+    """
+    from autograder.term.grades import units_with_grades
+    from autograder.term.report import report as run
+
+    course = find_course()
+    path, found = run(course, course.chosen(units) if units else units_with_grades(course), into)
+    size = path.stat().st_size / 1e6
+    out.print(
+        f"{len(found)} unit{'s' * (len(found) > 1)}, {size:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False
+    )
+
+
+@app.command()
+@one_line_errors
+def override(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    student: Annotated[str, typer.Argument(metavar="STUDENT", help="The student's id.")],
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="The exercise's id.")],
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="A number; or auto: the check's points again.")],
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why. The student reads it on the feedback page.")],
+) -> None:
+    """Give a student points by hand, whatever the check says. They stay when the class is graded again.
+
+    The next `attn grade` writes the student's page anew. If the answer changes later, it waits for a marker, with these points until then.
+    """
+    from autograder.term.override import override as run
+
+    course = find_course()
+    change = run(course, course.unit(unit), student, exercise, points, reason)
+    out.print(_escaped(change.line()), soft_wrap=True, highlight=False)
 
 
 @app.command()
