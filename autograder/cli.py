@@ -356,6 +356,48 @@ def report(
     )
 
 
+@app.command("return")
+@one_line_errors
+def return_(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    format: Annotated[str, typer.Option("--format", help="moodle or canvas.")],
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.zip", help="Default: autograder/class/return-UNIT-FORMAT.zip.")
+    ] = None,
+    with_open: Annotated[bool, typer.Option("--open", help="Even where written answers are not marked yet.")] = False,
+) -> None:
+    """Pack the feedback pages as Moodle or Canvas takes them back: all of them by one upload.
+
+    Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of the assignment. The students' numbers come from the download that was collected.
+    """
+    from autograder.term.send_back import send_back as run
+
+    course = find_course()
+    path, count, notes = run(course, course.unit(unit), format, into, with_open)
+    for line in notes:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    out.print(f"{count} pages: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
+@app.command("gradescope-zip")
+@one_line_errors
+def gradescope_zip(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.zip", help="Default: autograder/class/gradescope-UNIT.zip.")
+    ] = None,
+) -> None:
+    """Make an autograder for Gradescope: the zip that a programming assignment there takes under Configure Autograder.
+
+    It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored there.
+    """
+    from autograder.term.gradescope_zip import make
+
+    course = find_course()
+    path = make(course, course.unit(unit), into)
+    out.print(f"{path.stat().st_size / 1e6:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
 @app.command()
 @one_line_errors
 def override(

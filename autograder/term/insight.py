@@ -155,7 +155,7 @@ class _Answers:
             marks["grade_id"] for marks, cell in marked if marks.get("solution") and cell["cell_type"] == "markdown"
         }
         self.written = {name: text for name, text in self.texts.items() if name in written}
-        self.code = "\n\n".join(text for name, text in self.texts.items() if name not in written)
+        self.code = similar.BETWEEN.join(text for name, text in self.texts.items() if name not in written)
         self.said = {
             marks["grade_id"].removesuffix("_test"): _said(cell)
             for marks, cell in marked
@@ -218,13 +218,13 @@ def _equal(answers: dict[str, _Answers], released, solved) -> list[tuple[str, li
         rows += [(name, group, texts[group[0]]) for group in similar.equal(texts, usual)]
     codes = {student: one.code for student, one in answers.items()}
     groups = similar.equal(codes, [_code(released), _code(solved)])
-    return [("all code", group, codes[group[0]]) for group in groups] + rows
+    return [("all code", group, codes[group[0]].replace(similar.BETWEEN, "\n\n")) for group in groups] + rows
 
 
 def _code(notebook) -> str:
     """The answer cells, without the markers."""
     cells = [cell.source for cell in notebook.cells if cell.cell_type == "code" and notebooks.flag(cell, "solution")]
-    lines = "\n\n".join(cells).split("\n")
+    lines = similar.BETWEEN.join(cells).split("\n")
     return "\n".join(line for line in lines if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
 
 

@@ -97,7 +97,7 @@ def _notebook(course: Course, unit: str, new: Path, address: str) -> None:
     notebook = notebooks.read(course.released(unit))
     setup = notebooks.by_id(notebook).get("setup")
     found = origin.finding_helpers(url)
-    if setup is not None and "helpers" in setup.source:
+    if setup is not None and origin.MARK in setup.source:
         if found not in setup.source:
             raise CourseError(f"{course.released(unit)} is not what its source makes: run `attn build`.", BAD_INPUT)
         setup.source = setup.source.replace(found, finding_wheel(address))

@@ -97,7 +97,9 @@ def _item(course: Course, unit: str, item: Item, index: dict[str, list[str]]) ->
 
 def _sides(pair: Pair, codes: dict[str, str]) -> dict[str, Any]:
     """Both texts line by line, and whether the other one has a line too."""
-    left, right = (codes[name].splitlines()[:400] for name in (pair.first, pair.second))
+    left, right = (
+        codes[name].replace(similar.BETWEEN, "\n\n").splitlines()[:400] for name in (pair.first, pair.second)
+    )
     return vars(pair) | {"left": list(_marked(left, right)), "right": list(_marked(right, left))}
 
 

@@ -16,6 +16,8 @@ GRAM, WINDOW = 12, 4
 """Tokens of a fingerprint; of so many neighbours the least is kept. Whatever two answers share of GRAM + WINDOW - 1 tokens is found."""
 COMMON = 0.1
 """A fingerprint that more of the class have is taken for a way in which one writes it."""
+BETWEEN = "\n\f\n"
+"""What stands between the cells of an answer."""
 LEAST_SHARED, LEAST_SHARE = 8, 0.5
 MOST_PAIRS = 20
 _LEFT_OUT = {token.COMMENT, token.NL, token.NEWLINE, token.INDENT, token.DEDENT, token.ENDMARKER, token.ENCODING}
@@ -34,7 +36,7 @@ class Pair:
 
 def pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
     """The pairs of students, the most alike first. answers: student → code; known: the code that everybody has, or may have."""
-    usual = set().union(*map(fingerprints, known))
+    usual = {gram for code in known for gram in _grams(code)}  # all of them: which are kept depends on their neighbours
     found = {student: fingerprints(code) - usual for student, code in answers.items()}
     holders = Counter(print_ for prints in found.values() for print_ in prints)
     most = max(2, COMMON * len(answers))
@@ -59,9 +61,17 @@ def equal(texts: dict[str, str], known: Iterable[str], least: int = 60) -> list[
 
 def fingerprints(code: str) -> set[int]:
     """The winnowed hashes of a piece of code; what is no Python any more is read as far as it goes."""
-    words = _words(code)
-    grams = [_hash(words[i : i + GRAM]) for i in range(len(words) - GRAM + 1)]
-    return {min(grams[i : i + WINDOW]) for i in range(max(1, len(grams) - WINDOW + 1))} if grams else set()
+    kept: set[int] = set()
+    for cell in code.split(BETWEEN):
+        grams = _grams(cell)
+        kept |= {min(grams[i : i + WINDOW]) for i in range(max(1, len(grams) - WINDOW + 1))} if grams else set()
+    return kept
+
+
+def _grams(code: str) -> list[int]:
+    """The hash of every passage of GRAM tokens; none reaches over the end of a cell."""
+    cells = map(_words, code.split(BETWEEN))
+    return [_hash(words[i : i + GRAM]) for words in cells for i in range(len(words) - GRAM + 1)]
 
 
 def _words(code: str) -> list[str]:
