@@ -46,10 +46,11 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
 
 
 def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
-    """Where every exercise stands, for `helpers`: what students install knows the numbers of sections from nowhere else."""
+    """Where every exercise stands and what it is worth, for `helpers`: what students install knows that from nowhere else."""
     if not (course.root / sections.INDEX).parent.is_dir():
         return {}
-    return {sections.INDEX: sections.index_text(course, read).encode()}
+    texts = {sections.INDEX: sections.index_text, sections.UNITS: sections.units_text}
+    return {path: text(course, read).encode() for path, text in texts.items()}
 
 
 def build(course: Course, units: Iterable[str]) -> list[Path]:

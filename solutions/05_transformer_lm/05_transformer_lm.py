@@ -886,3 +886,11 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # - **Writing**: temperature before the softmax, then top-k, then top-p, then chance.
 #
 # **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=5)

@@ -688,3 +688,11 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # - The two lengths meet in one term only: $nmd$.
 #
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=6)

@@ -1010,3 +1010,11 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=8)
