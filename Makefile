@@ -1,5 +1,6 @@
 # make grade   set up, build, make a sample class if nobody has handed in, grade
 # make test    everything that must hold before a change lands
+# make site    the course as pages to read, in the folder site
 # make lab     JupyterLab in this folder, with nbgrader's formgrader
 # make bench-flash, bench-grade, bench-import   what tiling gains, how much sooner a class is graded than by nbgrader alone, how quickly the course imports; ARGS="…" tells them more
 
@@ -11,7 +12,7 @@ LOG    := .venv/setup.log
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: bench-flash bench-grade bench-import build grade lab lint setup test
+.PHONY: bench-flash bench-grade bench-import build grade lab lint setup site test
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -47,6 +48,9 @@ lint: setup
 test: lint
 	@$(BIN)/attn build --check
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
+
+site: setup
+	@$(BIN)/attn site
 
 lab: setup
 	@$(BIN)/jupyter lab
