@@ -1,8 +1,8 @@
-"""The pages to read: no answer is in them, no link leads nowhere, nothing is fetched from the web, and search finds."""
+"""The pages to read: no answer is in them, no link leads nowhere, nothing is fetched from the web, and search
+knows every section. (In a browser: tests/browser/test_site.py.)"""
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,7 +15,6 @@ from autograder.errors import CourseError
 from autograder.site import build, words
 
 COURSE = Course(ROOT)
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Links(HTMLParser):
@@ -120,26 +119,3 @@ def test_what_others_put_into_a_folder_is_never_deleted(tmp_path, attn):
     assert done.exit_code == 2 and (tmp_path / "thesis.txt").read_text() == "mine"
     for _ in range(2):  # its own pages may be made anew
         assert attn(COURSE, "site", str(tmp_path / "new"), "--no-pictures", "--unit", "0").exit_code == 0
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
-def test_in_a_browser_search_finds_and_the_theme_turns(site):
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page, said = browser.new_page(), []
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-        page.goto((site / "index.html").as_uri())
-        page.keyboard.press("/")
-        page.keyboard.type("scaled dot-product")
-        page.locator("#hits a").first.click()
-        page.wait_for_url("**/02_qkv_attention/index.html#s2-11")
-        before = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        page.click("#theme")
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
-        assert page.evaluate("document.body.scrollWidth <= innerWidth")
-        page.set_viewport_size({"width": 390, "height": 800})
-        assert page.evaluate("document.body.scrollWidth <= innerWidth")
-        browser.close()
-        assert said == []
