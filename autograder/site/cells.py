@@ -35,7 +35,9 @@ class Page:
 def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """The notebook with the outputs of its cells, run from top to bottom. CourseError where a cell fails."""
     try:
-        return NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
+        return NotebookClient(
+            notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}, extra_arguments=["--log-level=40"]
+        ).execute()
     except CellExecutionError as error:
         raise CourseError(f"a cell of the released notebook fails: {error.ename}: {error.evalue}") from None
 
