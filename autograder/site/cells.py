@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+import struct
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -86,15 +87,17 @@ def _output(output: NotebookNode, pictures: Path) -> str:
     data = output.get("data", {})
     if "image/png" in data:
         alt = output.metadata.get("image/png", {}).get("alt", "")
-        return f'<img src="../pictures/{_saved(data["image/png"], pictures)}" alt="{escape(alt)}" loading="lazy">'
+        return f'<img {_saved(data["image/png"], pictures)} alt="{escape(alt)}" loading="lazy">'
     if "text/html" in data:
         return f'<div class="made">{data["text/html"]}</div>'
     return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
 
 
 def _saved(picture: str, pictures: Path) -> str:
+    """Where a picture is, and its size: so that nothing moves when it comes."""
     content = base64.b64decode(picture)
     name = hashlib.sha256(content).hexdigest()[:16] + ".png"
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / name).write_bytes(content)
-    return name
+    width, height = struct.unpack(">II", content[16:24])  # of the PNG's first chunk
+    return f'src="../pictures/{name}" width="{width}" height="{height}"'
