@@ -86,6 +86,23 @@ def build(
 
 @app.command()
 @one_line_errors
+def site(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where the pages go.")] = Path("site"),
+    units: Annotated[list[str] | None, typer.Option("--unit", help="This unit only; may be given again.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="Run the released notebooks for the pictures that need no answer (minutes).")
+    ] = True,
+) -> None:
+    """Make pages to read of the students' notebooks: navigation, search, light and dark. No answer is in them."""
+    from autograder.site import build as pages
+
+    course = find_course()
+    first = pages.build(course, course.chosen(units or []), folder, pictures, lambda unit: out.print(f"reading {unit}"))
+    out.print(f"open {_escaped(first)}", soft_wrap=True)
+
+
+@app.command()
+@one_line_errors
 def grade(
     units: Units = None,
     workers: Annotated[

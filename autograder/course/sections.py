@@ -21,6 +21,8 @@ STATED = re.compile(r"(\d+(?:\.\d+)?) points?\b")
 MINUTES = re.compile(r"(\d+) min\b")
 INTRO = re.compile(r"(\d+(?:\.\d+)?) points? to earn")
 INDEX = Path("helpers") / "sections.json"
+UNITS = Path("helpers") / "units.json"
+TITLE = re.compile(r"# \d\d · (?P<title>.+)")
 
 
 @dataclass
@@ -66,6 +68,26 @@ def index_text(course: Course, notebook_of) -> str:
         entries |= index(notebook_of(course.source(unit)))
     lines = [f"{json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}" for name, entry in entries.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def units_text(course: Course, notebook_of) -> str:
+    """What `helpers/units.json` holds: every unit's title and what is graded in it, in order, with its points."""
+    entries = {unit[:2]: _unit_entry(unit, notebook_of(course.source(unit))) for unit in course.units()}
+    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+
+
+def _unit_entry(unit: str, notebook: NotebookNode) -> dict:
+    first = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
+    title, places = TITLE.match(first), index(notebook)
+    found = [cell for section in sections(notebook) for cell in section.graded]
+    return {"title": title["title"] if title else unit[3:], "graded": [_graded_entry(cell, places) for cell in found]}
+
+
+def _graded_entry(cell: NotebookNode, places: dict[str, tuple[str, str]]) -> dict:
+    name, points = notebooks.exercise_id(cell), notebooks.points(cell)
+    number, title = places.get(name, ("", name))
+    points = int(points) if points == int(points) else points
+    return {"id": name, "number": number, "title": title, "points": points, "written": notebooks.is_written(cell)}
 
 
 def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:

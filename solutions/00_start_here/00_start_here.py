@@ -255,3 +255,11 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - Cards, hints, hidden tests, and the way to hand in.
 #
 # **Next:** unit 01 asks why attention took over from recurrent networks: what can be computed at the same time, and what has to wait.
+
+# %% [markdown]
+# ## Where you stand
+#
+# `check.progress()` in any cell shows what your checks gave so far, what is open, and what comes next. It knows what has run since the kernel started, no more. Every unit ends with it.
+
+# %%
+check.progress(unit=0)

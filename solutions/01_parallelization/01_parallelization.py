@@ -735,3 +735,11 @@ guesses({
 # - Martin & Cundy (2018), *Parallelizing Linear Recurrent Neural Nets Over Sequence Length*: the scan of this unit as a layer to train.
 #
 # **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=1)

@@ -852,3 +852,11 @@ guesses({
 # - Krell et al. (2021), *Efficient Sequence Packing without Cross-contamination*: why several texts share a row, and the mask that keeps them apart.
 #
 # **Next:** in unit 04 several heads look at the same tokens, each with weights of its own, and all with the same mask.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=3)

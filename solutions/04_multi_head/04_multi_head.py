@@ -816,3 +816,11 @@ guesses({
 #
 # **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
 # `grouped_query_attention` become the cache.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=4)

@@ -944,3 +944,11 @@ guesses({
 # - Holtzman et al. (2020), *The Curious Case of Neural Text Degeneration*: what greedy text looks like, and why top-p helps.
 #
 # **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=5)

@@ -744,3 +744,11 @@ guesses({
 # - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a decoder alone, measured.
 #
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=6)

@@ -1093,3 +1093,11 @@ guesses({
 # - Liu et al. (2024), *KIVI*: which axis of keys and values to quantise along, with pictures of their channels.
 #
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=8)
