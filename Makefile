@@ -1,6 +1,8 @@
 # make grade   set up, build, make a sample class if nobody has handed in, grade
 # make test    everything that must hold before a change lands
+# make site    the course as pages to read, in the folder site
 # make lab     JupyterLab in this folder, with nbgrader's formgrader
+# make versions   units 00 and 02 in fresh environments: oldest and newest supported versions, and Colab's; ARGS="oldest --units 02"
 # make bench-flash, bench-grade, bench-import   what tiling gains, how much sooner a class is graded than by nbgrader alone, how quickly the course imports; ARGS="…" tells them more
 
 SHELL  := /bin/bash
@@ -11,7 +13,7 @@ LOG    := .venv/setup.log
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: bench-flash bench-grade bench-import build grade lab lint setup test
+.PHONY: bench-flash bench-grade bench-import build grade lab lint setup site test versions
 .DEFAULT_GOAL := setup
 
 setup: $(READY)
@@ -48,6 +50,9 @@ test: lint
 	@$(BIN)/attn build --check
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
+site: setup
+	@$(BIN)/attn site
+
 lab: setup
 	@$(BIN)/jupyter lab
 
@@ -62,3 +67,7 @@ bench-grade: setup
 # ARGS="TIMES"
 bench-import: setup
 	@$(BIN)/python -m autograder.bench.imports $(ARGS)
+
+# ARGS="oldest newest colab --units 00 02"
+versions: setup
+	@$(BIN)/python -m autograder.bench.versions $(ARGS)

@@ -48,11 +48,13 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
-    "nbgrader.preprocessors.SaveAutoGrades",
+    "autograder.grading.kept_marks.KeptMarks",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
+c.KeptMarks.answers = str(classroom / "answers")
+c.KeptMarks.log_file = str(classroom / "regrades.csv")
 c.JudgedExecute.results = str(classroom / "results")
 c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
 c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission

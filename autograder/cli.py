@@ -86,6 +86,23 @@ def build(
 
 @app.command()
 @one_line_errors
+def site(
+    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where the pages go.")] = Path("site"),
+    units: Annotated[list[str] | None, typer.Option("--unit", help="This unit only; may be given again.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="Run the released notebooks for the pictures that need no answer (minutes).")
+    ] = True,
+) -> None:
+    """Make pages to read of the students' notebooks: navigation, search, light and dark. No answer is in them."""
+    from autograder.site import build as pages
+
+    course = find_course()
+    first = pages.build(course, course.chosen(units or []), folder, pictures, lambda unit: out.print(f"reading {unit}"))
+    out.print(f"open {_escaped(first)}", soft_wrap=True)
+
+
+@app.command()
+@one_line_errors
 def grade(
     units: Units = None,
     workers: Annotated[
@@ -111,6 +128,9 @@ def grade(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Open Dask's dashboard, at http://127.0.0.1:8787, while it grades.")
     ] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say which earlier scores would change, and change nothing.")
+    ] = False,
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
@@ -120,23 +140,55 @@ def grade(
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
     from autograder import tables
-    from autograder.grading import record
+    from autograder.grading import record, regrades
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
 
     course = find_course()
     chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
+    settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
+    if preview:
+        _preview(course, chosen, settings, as_json)
+    known = len(regrades.read(course.regrades))
     try:
         with _progress(hidden=quiet) as progress:
-            outcome = run(course, chosen, Settings(tuple(student or ()), workers, scheduler, dashboard), progress)
+            outcome = run(course, chosen, settings, progress)
     except KeyboardInterrupt:
         raise CourseError("Stopped. What is graded is kept: `attn grade` goes on with the rest.", STOPPED) from None
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
     _show_grades(course, outcome, rows, as_json, quiet, table)
+    changed = regrades.read(course.regrades)[known:]
+    if changed and not as_json:
+        out.print(f"{_changes(len(changed))} {course.regrades}", soft_wrap=True, highlight=False)
     if profile:
         (err if as_json or quiet else out).print(tables.profile_table(outcome))
     raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+
+
+def _preview(course, chosen: list[str], settings, as_json: bool) -> None:
+    """Prints what grading would change of what students had before."""
+    from dataclasses import asdict
+
+    from autograder.grading.preview import preview as run
+
+    with _progress(hidden=as_json) as progress:
+        outcome, changes = run(course, chosen, settings, progress)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) | {"time": str(one.time)} for one in changes], indent=1, ensure_ascii=False))
+        raise typer.Exit(1 if outcome.failed else 0)
+    for one in changes:
+        out.print(_escaped(one.line()), soft_wrap=True, highlight=False)
+    out.print(
+        f"{len(changes)} earlier scores would change; {outcome.recorded} hand-ins would be recorded. Nothing was written: "
+        "`attn grade` does it, and judges nothing again.",
+        soft_wrap=True,
+    )
+    raise typer.Exit(1 if outcome.failed else 0)
+
+
+def _changes(count: int) -> str:
+    return f"{count} earlier score{'s' * (count > 1)} changed, and stand{'s' * (count == 1)} in"
 
 
 def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: Path | None) -> None:
@@ -178,6 +230,35 @@ def _write(file: Path, text: str) -> None:
         raise CourseError(
             f"The grades are recorded, but {file} can't be written: {error.strerror}.", BAD_INPUT
         ) from None
+
+
+@app.command()
+@one_line_errors
+def release(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or one that holds an earlier release.")],
+    units: Units = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="URL", help="Where students can fetch the wheel, or the folder that it will lie in."
+        ),
+    ] = "",
+) -> None:
+    """Write what a class is given: notebooks, a wheel of `helpers`, a page for students, the licence.
+
+    No solution, hidden case or grader is in it; references and checks are packed. The wheel holds what these units need. Other files of DIR stay.
+    """
+    from autograder.term.release import release as run
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    files, wheel = run(course, chosen, folder, address)
+    out.print(
+        f"{len(chosen)} unit{'s' * (len(chosen) > 1)}, {len(files)} files: {_escaped(folder)}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    out.print(f"The wheel: {_escaped(wheel.name)}", soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -264,6 +345,94 @@ def export(
         out.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
     where = f" into the column '{done.column}'" if done.column else ""
     out.print(f"{done.grades} grades{_escaped(where)}: {_escaped(done.path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def report(
+    units: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[UNIT]...", help="Units by name or number. Default: all that have grades."),
+    ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Default: autograder/class/report.html.")
+    ] = None,
+) -> None:
+    """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are alike.
+
+    It needs no server and no network, and it can be printed. It holds names and answers: keep it to yourself.
+    """
+    from autograder.term.grades import units_with_grades
+    from autograder.term.report import report as run
+
+    course = find_course()
+    path, found = run(course, course.chosen(units) if units else units_with_grades(course), into)
+    size = path.stat().st_size / 1e6
+    out.print(
+        f"{len(found)} unit{'s' * (len(found) > 1)}, {size:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False
+    )
+
+
+@app.command("return")
+@one_line_errors
+def return_(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    format: Annotated[str, typer.Option("--format", help="moodle or canvas.")],
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.zip", help="Default: autograder/class/return-UNIT-FORMAT.zip.")
+    ] = None,
+    with_open: Annotated[bool, typer.Option("--open", help="Even where written answers are not marked yet.")] = False,
+) -> None:
+    """Pack the feedback pages as Moodle or Canvas takes them back: all of them by one upload.
+
+    Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of the assignment. The students' numbers come from the download that was collected.
+    """
+    from autograder.term.send_back import send_back as run
+
+    course = find_course()
+    path, count, notes = run(course, course.unit(unit), format, into, with_open)
+    for line in notes:
+        err.print(f"[yellow]{_escaped(line)}[/]", soft_wrap=True, highlight=False)
+    out.print(f"{count} pages: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
+@app.command("gradescope-zip")
+@one_line_errors
+def gradescope_zip(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE.zip", help="Default: autograder/class/gradescope-UNIT.zip.")
+    ] = None,
+) -> None:
+    """Make an autograder for Gradescope: the zip that a programming assignment there takes under Configure Autograder.
+
+    It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored there.
+    """
+    from autograder.term.gradescope_zip import make
+
+    course = find_course()
+    path = make(course, course.unit(unit), into)
+    out.print(f"{path.stat().st_size / 1e6:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+@one_line_errors
+def override(
+    unit: Annotated[str, typer.Argument(metavar="UNIT", help="A unit by name or number.")],
+    student: Annotated[str, typer.Argument(metavar="STUDENT", help="The student's id.")],
+    exercise: Annotated[str, typer.Argument(metavar="EXERCISE", help="The exercise's id.")],
+    points: Annotated[str, typer.Argument(metavar="POINTS", help="A number; or auto: the check's points again.")],
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why. The student reads it on the feedback page.")],
+) -> None:
+    """Give a student points by hand, whatever the check says. They stay when the class is graded again.
+
+    The next `attn grade` writes the student's page anew. If the answer changes later, it waits for a marker, with these points until then.
+    """
+    from autograder.term.override import override as run
+
+    course = find_course()
+    change = run(course, course.unit(unit), student, exercise, points, reason)
+    out.print(_escaped(change.line()), soft_wrap=True, highlight=False)
 
 
 @app.command()

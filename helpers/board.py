@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.collections import PatchCollection
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import OUTPUT
+from helpers.style import EDGE, MASKED, OUTPUT, as_text, ink
 
 CELL = 0.42, 0.33
 """Width and height of a cell in inches."""
-EMPTY, MASKED = "#f4f5f6", "#dfe1e4"
 FLAT = 0.18  # how strong the colour of a cell is where it says nothing about the number
 Marks = dict[str, list]
 """Indices of the cells that get a frame (as for a tensor), by the name of their table."""
@@ -71,7 +70,8 @@ class Board:
 
     def text(self, x: float, y: float, words: str, *, size: float = 9, colour: str = OUTPUT, **how) -> None:
         """Words at a place; centred, unless `how` says otherwise."""
-        self.axis.text(x, y, words, fontsize=size, color=colour, **{"ha": "center", "va": "center"} | how)
+        readable = as_text(colour) if colour.startswith("#") else colour
+        self.axis.text(x, y, words, fontsize=size, color=readable, **{"ha": "center", "va": "center"} | how)
 
     def draw(self, tables: dict[str, Table], step: int, marks: Marks) -> None:
         """All tables as they stand in a step."""
@@ -83,18 +83,12 @@ class Board:
         """One table. Cells that aren't known yet stay empty."""
         values, left, top = table.values, table.left, table.top
         strength = values.nan_to_num().clamp(0, 1) if table.shade else torch.full(values.shape, FLAT)
-        self._cells(table, known, strength)
+        faces = self._cells(table, known, strength)
         for i, j in _indices(values.shape, marked):
             self.axis.add_patch(Rectangle((left + j + 0.05, top + i + 0.06), 0.9, 0.88, fill=False, lw=1.8))
         for i, j in known.nonzero().tolist() if table.written else ():
-            dark = float(strength[i, j]) > 0.55 and not values[i, j].isinf()
-            self.text(
-                left + j + 0.5,
-                top + i + 0.52,
-                number(values[i, j].item()),
-                colour="white" if dark else "black",
-                size=8.5,
-            )
+            words, colour = number(values[i, j].item()), ink(to_hex(faces[i, j].tolist()))
+            self.text(left + j + 0.5, top + i + 0.52, words, colour=colour, size=8.5)
         above = top - (1.1 if table.columns else 0.4)
         self.text(left + values.shape[1] / 2, above, table.name, colour=table.colour, va="bottom", size=9.5)
         for j, word in enumerate(table.columns):
@@ -102,14 +96,15 @@ class Board:
         for i, word in enumerate(table.rows):
             self.text(left - 0.15, top + i + 0.5, word, ha="right")
 
-    def _cells(self, table: Table, known: Tensor, strength: Tensor) -> None:
-        """The coloured boxes of a table, as one artist, which is drawn quickly."""
-        faces = torch.tensor(to_rgb(table.colour)) * strength[..., None] + 1 - strength[..., None]  # (rows, columns, 3)
-        faces[table.values.isinf()] = torch.tensor(to_rgb(MASKED), dtype=faces.dtype)
-        faces[~known] = torch.tensor(to_rgb(EMPTY), dtype=faces.dtype)
+    def _cells(self, table: Table, known: Tensor, strength: Tensor) -> Tensor:
+        """Draws the coloured boxes of a table, as one artist, which is quick. Returns their colours, (rows, columns, 3)."""
+        faces = torch.tensor(to_rgb(table.colour)) * strength[..., None] + 1 - strength[..., None]
+        faces[table.values.isinf()] = torch.tensor(to_rgb(EDGE), dtype=faces.dtype)
+        faces[~known] = torch.tensor(to_rgb(MASKED), dtype=faces.dtype)
         corners = [(table.left + j + 0.03, table.top + i + 0.04) for i, j in _indices(known.shape, [...])]
         boxes = [Rectangle(corner, 0.94, 0.92) for corner in corners]
         self.axis.add_collection(PatchCollection(boxes, facecolors=faces.flatten(0, 1).tolist(), lw=0), autolim=False)
+        return faces
 
 
 def _indices(shape: torch.Size, marked: Iterable) -> list[list[int]]:

@@ -1,13 +1,20 @@
-"""The checks of all exercises, by their ids: `check.softmax(softmax, points=2)`. Each unit's lie in `helpers/<unit>/checks`."""
+"""The checks of all exercises, by their ids: `check.softmax(softmax, points=2)`. Each unit's lie in `helpers/<unit>/checks`.
+
+In a notebook a check also says where one stands: a line below its card, and `check.progress()` for all of it."""
 
 from typing import Any
 
 from . import rooms
+from .progress import Door, in_notebook, progress
+
+__all__ = ["progress"]
 
 
 def __getattr__(name: str) -> Any:
+    if in_notebook() and name in rooms.offered("checks"):
+        return Door(name)
     return rooms.find("checks", name)
 
 
 def __dir__() -> list[str]:
-    return sorted(rooms.offered("checks"))
+    return sorted([*__all__, *rooms.offered("checks")])

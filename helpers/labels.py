@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from helpers.style import as_text
+
 End = tuple[str, float, str]
 """Name, last value and colour of a line."""
 
@@ -19,7 +21,7 @@ def name_lines(axis: Axes, x: float, ends: Sequence[End], *, apart: float = 0.06
     for group, end, place in zip(groups, true, _spread(true, apart), strict=True):
         words, colour = textwrap.fill(" · ".join(name for name, _, _ in group), 36), group[0][2]
         axis.annotate(
-            words, (x, end), (1.05, place), xycoords=("data", "axes fraction"), textcoords="axes fraction", fontsize=size, color=colour,
+            words, (x, end), (1.05, place), xycoords=("data", "axes fraction"), textcoords="axes fraction", fontsize=size, color=as_text(colour),
             va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 1, "shrinkB": 4, "relpos": (0, 0.5)},
         )  # fmt: skip

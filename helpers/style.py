@@ -1,17 +1,40 @@
 """One look for all pictures, and one way to say that a picture has to wait for an exercise."""
 
 import functools
-import json
 from collections.abc import Callable
-from pathlib import Path
+from contextvars import ContextVar
+from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.colors import ListedColormap
+
+from .palette import (
+    EDGE,
+    FAINT_KEY,
+    FAINT_QUERY,
+    FAINT_WEIGHT,
+    HALF_KEY,
+    HALF_WEIGHT,
+    KEY,
+    MASKED,
+    MAY_ATTEND,
+    OCHRE,
+    OUTPUT,
+    PINK,
+    QUERY,
+    RED,
+    SKY,
+    VALUE,
+    WEIGHT,
+    as_text,
+    ink,
+)
+from .sections import section
+
+__all__ = ["EDGE", "FAINT_KEY", "FAINT_QUERY", "FAINT_WEIGHT", "HALF_KEY", "HALF_WEIGHT", "KEY", "MASK", "MASKED", "MAY_ATTEND", "OCHRE", "OUTPUT", "PINK", "QUERY", "RED", "SKY", "VALUE", "WEIGHT", "as_text", "described", "heatmap", "ink", "section", "show", "waits_for"]  # fmt: skip
 
 WAITING = "This picture needs your answer to"
-QUERY, KEY, VALUE, WEIGHT, OUTPUT = "#2166ac", "#d66011", "#1a7f4b", "#7b3fa0", "#5f6368"
-
-
-SECTIONS = Path(__file__).with_name("sections.json")  # `attn build` makes it from the headings of the notebooks
+MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 
 
 def waits_for(*exercises: str) -> Callable:
@@ -31,16 +54,33 @@ def waits_for(*exercises: str) -> Callable:
     return decorate
 
 
-def show(described: str) -> None:
-    """Show the current figure. described: what it shows, in a sentence or two, for those who can't see it."""
+_SHOWS: ContextVar[str] = ContextVar("_SHOWS", default="")
+
+
+def described(draw: Callable) -> Callable:
+    """A picture whose figures say what they show in the words of its docstring."""
+
+    @functools.wraps(draw)
+    def picture(*args, **kwargs) -> Any:
+        before = _SHOWS.set(" ".join((draw.__doc__ or "").split("\n\n")[0].split()))
+        try:
+            return draw(*args, **kwargs)
+        finally:
+            _SHOWS.reset(before)
+
+    return picture
+
+
+def show(described: str = "") -> None:
+    """Show the figures. described: what they show, for those who can't see it; without it, what the picture's docstring says."""
     if not plt.get_backend().lower().endswith("inline"):
         plt.show()
         return
     from IPython.display import display  # there in every notebook, and needed nowhere else
 
-    figure = plt.gcf()
-    display(figure, metadata={"image/png": {"alt": described}})
-    plt.close(figure)
+    for figure in map(plt.figure, plt.get_fignums()):
+        display(figure, metadata={"image/png": {"alt": described or _SHOWS.get()}})
+    plt.close("all")
 
 
 def _sections(exercises: tuple[str, ...]) -> str:
@@ -48,12 +88,6 @@ def _sections(exercises: tuple[str, ...]) -> str:
     words = list(dict.fromkeys(map(section, exercises)))
     listed = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
     return f"exercise{'s' * (len(words) > 1)} {listed}"
-
-
-def section(exercise: str) -> str:
-    """Number and title of the section where an exercise stands: "3.13 (The zoo)"."""
-    number, title = json.loads(SECTIONS.read_text(encoding="utf-8")).get(exercise, ("", exercise))
-    return f"{number} ({title})" if number else f"`{title}`"
 
 
 def heatmap(

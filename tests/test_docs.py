@@ -5,7 +5,14 @@ import re
 import pytest
 from conftest import ROOT
 
-PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "autograder/judge/README.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs/GUIDE.md",
+    "autograder/README.md",
+    "autograder/judge/README.md",
+]
 FILE = re.compile(r"`([\w./*-]+(?:\.py|\.md|\.toml|\.yml|/))`")  # what says by its form that it is a file or a folder
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 MADE = ("autograder/class", ".venv", "submitted/")  # there once somebody has handed in, or installed

@@ -13,7 +13,8 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
-from autograder.course.origin import at_home, repository
+from autograder.course.contents import with_contents
+from autograder.course.origin import at_home, repository, with_badges
 from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.errors import CourseError
 
@@ -38,18 +39,27 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     made, read, url = {}, cache(solution_notebook), repository(course)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(at_home(deepcopy(read(course.source(unit))), url, unit), copy.solved(unit))
+            notebooks.write(at_home(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit))
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}
-    return made | _index(course, read)
+    return made | _index(course, read) | _readme(course, url)
 
 
 def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
-    """Where every exercise stands, for `helpers`: what students install knows the numbers of sections from nowhere else."""
+    """Where every exercise stands and what it is worth, for `helpers`: what students install knows that from nowhere else."""
     if not (course.root / sections.INDEX).parent.is_dir():
         return {}
-    return {sections.INDEX: sections.index_text(course, read).encode()}
+    texts = {sections.INDEX: sections.index_text, sections.UNITS: sections.units_text}
+    return {path: text(course, read).encode() for path, text in texts.items()}
+
+
+def _readme(course: Course, url: str) -> dict[Path, bytes]:
+    """README.md with a Colab badge in each unit's row, where there is an address."""
+    path = course.root / "README.md"
+    if not path.is_file():
+        return {}
+    return {Path(path.name): with_badges(path.read_text(encoding="utf-8"), url, course.units()).encode()}
 
 
 def build(course: Course, units: Iterable[str]) -> list[Path]:

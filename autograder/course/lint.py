@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, exercises, headers, sections
+from autograder.course import build, contents, exercises, headers, sections
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room, room_files, syllabus_ids
 from autograder.errors import CourseError
@@ -72,6 +72,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
+    yield from contents.problems(notebook)
     yield from _cross_references(course, notebook, read)
 
 
@@ -231,15 +232,34 @@ def _cross_references(course: Course, notebook: NotebookNode, read: Read) -> Ite
 
 
 def _helpers(course: Course, unit: str) -> Iterator[str]:
-    """Pictures of the unit's room that wait for an exercise which nobody gives."""
+    """Pictures of the unit's room that wait for an exercise which nobody gives, or don't say what they show."""
     for path in room_files(unit):
         if path.parent.name == "plots":
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "waits_for":
-                    yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in _waits_for(node))
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                problems = [*_waits_for(node), *_says_nothing(node, _public(tree))]
+                yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in problems)
 
 
-def _waits_for(node: ast.Call) -> Iterator[str]:
+def _public(tree: ast.Module) -> list[str]:
+    """The names in a module's `__all__`."""
+    lists = [
+        node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return [name for each in lists for name in ast.literal_eval(each)]
+
+
+def _says_nothing(node: ast.AST, public: list[str]) -> Iterator[str]:
+    """A figure without a text for those who can't see it: `style.show` takes it from the docstring, or is given one."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("plt.show", "pyplot.show"):
+        yield "plt.show() shows a figure without saying what it shows: call show() of helpers.style"
+    if isinstance(node, ast.FunctionDef) and node.name in public and not ast.get_docstring(node):
+        yield f"{node.name} has no docstring, and that is what a reader who can't see the picture is told: say what it shows"
+
+
+def _waits_for(node: ast.AST) -> Iterator[str]:
+    if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "waits_for"):
+        return
     names = [argument.value if isinstance(argument, ast.Constant) else None for argument in node.args]
     for name in names or [None]:
         if name not in syllabus_ids():

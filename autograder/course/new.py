@@ -9,7 +9,10 @@ from autograder.course import build, sections, stubs
 from autograder.course.paths import SYLLABUS, Course
 from autograder.errors import BAD_INPUT, CourseError
 
-END = "# ## What you have now"
+ENDS = (
+    "# ## What you guessed, and what came out",
+    "# ## What you have now",
+)  # a new section goes before the first that is there
 SETUP = re.compile(r"^# %% nbgrader=.*\"grade_id\": \"setup\".*?(?=\n\n# %%)", re.MULTILINE | re.DOTALL)
 
 
@@ -122,11 +125,12 @@ def _importing_sized(text: str) -> str:
 
 def _with_section(text: str, section: str) -> str:
     """The section goes before the summary of the unit, or to the end where there is none."""
-    if END not in text:
+    end = next((heading for heading in ENDS if heading in text), None)
+    if end is None:
         return _appended(text, section, 1)
-    before, after = text.rsplit(END, 1)
+    before, after = text.rsplit(end, 1)
     before = re.sub(r"(?:# %% \[markdown\]\n)?(?:#\n)*$", "", before).rstrip("\n")
-    return f"{before}\n\n{section}\n# %% [markdown]\n{END}{after}"
+    return f"{before}\n\n{section}\n# %% [markdown]\n{end}{after}"
 
 
 def _with_intro(text: str, total: int) -> str:

@@ -1,6 +1,7 @@
 """Where the course is published: one setting, `[project.urls] Repository` in pyproject.toml. `attn build` carries it into the
 notebooks: a badge that opens them in Colab, and a setup cell that fetches `helpers` where nobody has installed it."""
 
+import re
 import tomllib
 
 from nbformat import NotebookNode
@@ -8,6 +9,11 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.errors import CourseError
+
+ROW = re.compile(
+    r"^(?P<link>\| \[(?P<number>\d\d)\]\([^)]*\))(?P<badge> \[!\[.*?\]\(.*?\)\]\(.*?\))?(?= *\|)", re.MULTILINE
+)
+"""The beginning of a unit's row in README.md's table, with the badge that `attn build` put there."""
 
 UNSET = "OWNER"  # stands in the address until somebody publishes the course
 ADVICE = (
@@ -64,6 +70,17 @@ def finding_helpers(url: str) -> str:
     """Python that imports `helpers` wherever it is; fetched from the repository it leaves torch and numpy as they are."""
     otherwise = FETCH.format(url=url) if url else NOT_HERE
     return FIND.format(or_fetch=", or fetch it (Colab)" if url else "", otherwise=otherwise)
+
+
+def with_badges(readme: str, url: str, units: list[str]) -> str:
+    """The text of README.md with a badge in the row of every unit; without any where the address is not one of GitHub's."""
+    by_number = {unit[:2]: unit for unit in units}
+
+    def row(match: re.Match) -> str:
+        unit = by_number.get(match["number"], "") if url.startswith(GITHUB) else ""
+        return match["link"] + (f" {badge(url, unit)}" if unit else "")
+
+    return ROW.sub(row, readme)
 
 
 def badge(url: str, unit: str) -> str:

@@ -60,6 +60,11 @@ class Course:
         return self.classroom / "results"
 
     @property
+    def regrades(self) -> Path:
+        """Every change of an earlier score."""
+        return self.classroom / "regrades.csv"
+
+    @property
     def gradebook(self) -> str:
         """The gradebook's SQLAlchemy address."""
         return f"sqlite:///{self.classroom / 'gradebook.db'}"

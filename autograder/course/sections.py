@@ -14,20 +14,25 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.paths import Course
 
-HEADING = re.compile(r"^#{2,3} (?P<number>\d+\.\d+) +(?P<title>.*?)(?:  +(?P<about>[●○]{3}.*))?$")
-QUESTION = re.compile(r"^\*\*(?P<title>.+?)  +(?P<about>[●○]{3} .*)\*\*$")
+HEADING = re.compile(r"^## (?P<number>\d+\.\d+) +(?P<title>.*?)(?:  +(?P<about>[●○]{3}.*))?$")
+QUESTION = re.compile(r"^### (?!\d+\.\d)(?P<title>.+?)  +(?P<about>[●○]{3} .*)$")
+OTHER_LEVEL = re.compile(r"^#(?:#{2,})? (\d+\.\d+) ", re.MULTILINE)
 STATED = re.compile(r"(\d+(?:\.\d+)?) points?\b")
+MINUTES = re.compile(r"(\d+) min\b")
 INTRO = re.compile(r"(\d+(?:\.\d+)?) points? to earn")
 INDEX = Path("helpers") / "sections.json"
+UNITS = Path("helpers") / "units.json"
+TITLE = re.compile(r"# \d\d · (?P<title>.+)")
 
 
 @dataclass
 class Section:
-    """A numbered heading, or a written question inside a section (then `number` is empty), and what is graded below it."""
+    """A numbered heading (H2), or a written question inside a section (H3; then `number` is empty), and what is graded below it."""
 
     number: str
     title: str
     stated: float
+    minutes: int = 0
     graded: list[NotebookNode] = field(default_factory=list)
 
     @property
@@ -65,6 +70,26 @@ def index_text(course: Course, notebook_of) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def units_text(course: Course, notebook_of) -> str:
+    """What `helpers/units.json` holds: every unit's title and what is graded in it, in order, with its points."""
+    entries = {unit[:2]: _unit_entry(unit, notebook_of(course.source(unit))) for unit in course.units()}
+    return json.dumps(entries, indent=1, ensure_ascii=False) + "\n"
+
+
+def _unit_entry(unit: str, notebook: NotebookNode) -> dict:
+    first = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
+    title, places = TITLE.match(first), index(notebook)
+    found = [cell for section in sections(notebook) for cell in section.graded]
+    return {"title": title["title"] if title else unit[3:], "graded": [_graded_entry(cell, places) for cell in found]}
+
+
+def _graded_entry(cell: NotebookNode, places: dict[str, tuple[str, str]]) -> dict:
+    name, points = notebooks.exercise_id(cell), notebooks.points(cell)
+    number, title = places.get(name, ("", name))
+    points = int(points) if points == int(points) else points
+    return {"id": name, "number": number, "title": title, "points": points, "written": notebooks.is_written(cell)}
+
+
 def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:
     """Numbers that are out of order, and points that are not those of the graded cells."""
     found = sections(notebook)
@@ -74,6 +99,9 @@ def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]
             cells = ", ".join(notebooks.grade_id(cell) for cell in section.graded) or "no graded cell"
             yield (f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
                    f"{section.points:g}: change the heading")  # fmt: skip
+    for cell in notebook.cells:
+        for number in OTHER_LEVEL.findall(cell.source) if cell.cell_type == "markdown" else ():
+            yield f"the heading of section {number} must be of the second level: ## {number}"
     numbers = [section.number for section in found if section.number]
     for number, wanted in zip(numbers, (f"{int(unit[:2])}.{i}" for i in range(1, len(numbers) + 1)), strict=True):
         if number != wanted:
@@ -107,8 +135,13 @@ def _sums(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]:
 
 def _section(match: re.Match) -> Section:
     groups = match.groupdict()
-    stated = STATED.search(groups["about"] or "")
-    return Section(groups.get("number") or "", groups["title"].strip(), float(stated[1]) if stated else 0.0)
+    stated, minutes = (pattern.search(groups["about"] or "") for pattern in (STATED, MINUTES))
+    return Section(
+        groups.get("number") or "",
+        groups["title"].strip(),
+        float(stated[1]) if stated else 0.0,
+        int(minutes[1]) if minutes else 0,
+    )
 
 
 def _points(number: float) -> str:

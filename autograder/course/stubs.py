@@ -71,7 +71,7 @@ def test_{{ module }}():
 
 SECTION = '''\
 # %% [markdown]
-# ### {{ number }} {{ title }}  ●●○ · 15 min · {{ points }} point{{ "" if points == 1 else "s" }}
+# ## {{ number }} {{ title }}  ●●○ · 15 min · {{ points }} point{{ "" if points == 1 else "s" }}
 #
 # TO FILL IN {{ id }}: title and effort above; the idea before the formula, with its source.
 #

@@ -20,6 +20,8 @@ class NotOurs(Exception):
 
 OF_COLAB = {"id", "colab", "colab_type", "outputId", "base_uri", "executionInfo"}
 LOCKED_OR_GRADED = ("locked", "grade")
+CODE_STUB, TEXT_STUB = "raise NotImplementedError", "*Your answer here.*"
+"""What students find where an answer goes, as nbgrader_config.py has it."""
 
 
 def mend(notebook: NotebookNode, original: NotebookNode) -> list[str]:
@@ -71,18 +73,33 @@ def _is_badge(cell: NotebookNode) -> bool:
 
 def _tell_copies(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     """Of several cells with one mark the original keeps it: the one with the released id, else the last that says
-    anything. The others stay as cells of the student's own."""
+    anything. The others stay as cells of the student's own, but an untouched stub beside an answer goes: it would take the
+    answer back (somebody worked in two copies, and pasted the cells of one into the other)."""
     groups: dict[str, list[NotebookNode]] = {}
     for name, cell in _marked(notebook):
         groups.setdefault(name, []).append(cell)
     lines = []
     for name, cells in groups.items():
         if len(cells) > 1 and name in wanted:
+            answered = [cell for cell in cells if not _is_untouched(cell, wanted[name])]
+            original = _original_of(answered or cells, wanted[name])
+            stubs = [cell for cell in cells if answered and not any(cell is one for one in answered)]
+            notebook.cells = [cell for cell in notebook.cells if not any(cell is stub for stub in stubs)]
             for cell in cells:
-                if cell is not _original_of(cells, wanted[name]):
+                if cell is not original:
                     del cell.metadata["nbgrader"]
             lines.append(f"a copy of cell {name} was set aside")
     return lines
+
+
+def _is_untouched(cell: NotebookNode, original: NotebookNode) -> bool:
+    """Whether an answer cell says what it said when it was released."""
+    if not original.metadata["nbgrader"].get("solution"):
+        return False
+    if original.cell_type == "markdown":
+        return cell.source.strip() == TEXT_STUB
+    left = "".join(cell.source.replace(CODE_STUB, "").split())
+    return CODE_STUB in cell.source and left == _visible(original.source)
 
 
 def _original_of(cells: list[NotebookNode], original: NotebookNode) -> NotebookNode:

@@ -200,8 +200,9 @@ def _is_base64(data: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks; line ends of
+    Windows become ours, as Python itself reads them."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 # ---------------------------------------------------------------- what is too large

@@ -1,10 +1,12 @@
 """Results of the judge, kept by what they depend on: the cells of the sanitised notebook, the unit, the grader and its
 settings. The same work is never done twice, a crash loses nothing, and a changed check asks for new work by itself."""
 
+import ast
 import hashlib
 import json
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -13,23 +15,38 @@ from pathlib import Path
 from nbformat import NotebookNode, from_dict
 
 from autograder import notebooks
+from autograder.course import leans
 from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
 from autograder.judge.exam import Limits
 
-GRADER = ("helpers", "autograder/hidden", "autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py",
+GRADER = ("autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py",
           *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "reading", "mend", "pictures")))  # fmt: skip
-"""What decides a score, below the folder of the packages: a change of one of these asks for grading anew."""
+"""What decides a score in every unit, below the folder of the packages."""
+COURSE = ("helpers", "autograder/hidden")
 
 
 @cache
 def grader_version() -> str:
-    """A hash of the sources that decide a score, and of the versions of what computes it."""
+    """A hash of all sources that decide a score in any unit, and of the versions of what computes it."""
+    return _hash([*_sources(GRADER), *_sources(COURSE)])
+
+
+@cache
+def unit_version(unit: str, imported: frozenset[Path] = frozenset()) -> str:
+    """The same for one unit: a fix in another one asks for no grading anew. imported: what a notebook imports beside."""
+    return _hash([*_sources(GRADER), *leans.scoring(unit, imported)])
+
+
+def _sources(parts: tuple[str, ...]) -> list[Path]:
+    found = (path for part in parts for path in [PACKAGES / part, *(PACKAGES / part).rglob("*.py")])
+    return sorted(path for path in found if path.is_file())
+
+
+def _hash(files: list[Path]) -> str:
     digest = hashlib.sha256(f"torch {version('torch')}".encode())
-    for part in GRADER:
-        for path in sorted([PACKAGES / part, *(PACKAGES / part).rglob("*.py")]):
-            if path.is_file():
-                digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())
+    for path in files:
+        digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
@@ -37,8 +54,18 @@ def key(notebook: NotebookNode, unit: str, limits: Limits) -> str:
     """What the result of judging this notebook depends on. Cell ids are left out: where a notebook has none, nbformat
     draws new ones at every reading."""
     cells = [[cell.cell_type, cell.source, cell.metadata.get("nbgrader", {})] for cell in notebook.cells]
-    parts = [cells, unit, grader_version(), asdict(limits)]
+    parts = [cells, unit, unit_version(unit, _imports(notebook)), asdict(limits)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _imports(notebook: NotebookNode) -> frozenset[Path]:
+    """The files of the course that the cells' import statements name."""
+    found: set[Path] = set()
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and "helpers" in cell.source:
+            with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                found.update(leans.imported(ast.parse(cell.source)))
+    return frozenset(found)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from .axes import axes_of
+from .card_picture import traceable
 from .cases import Case
 from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
 from .diagnose import FORBIDDEN, diagnose
@@ -198,7 +200,9 @@ class Check:
         """What is wrong with the gradients of an output that is right."""
         lead = "The values are right, but"
         if seen.backward_error:
-            return f"{lead} their gradient can't be taken: the way back stopped with an error. {seen.backward_error}"
+            return (
+                f"{lead} their gradient can't be taken: the backward pass stopped with an error. {seen.backward_error}"
+            )
         right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
         mine = seen.gradients or (None,) * len(right)
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
@@ -304,8 +308,15 @@ def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
                 and got.numel()
                 and not check.agrees(got, expected, trial.seen.args)
             ):
-                return (Picture(trial.case.label, expected, got),)
+                within, source = check.tolerated(trial.seen.args), _source(trial, expected, got)
+                return (Picture(trial.case.label, expected, got, within, axes_of(check.reference, expected), source),)
     return ()
+
+
+def _source(trial: Trial, *outputs: Tensor) -> Tensor | None:
+    """The input whose numbers the outputs only hold in other places, if there is one."""
+    tensors = [arg for arg in trial.seen.args if isinstance(arg, Tensor)]
+    return tensors[0] if len(tensors) == 1 and traceable(tensors[0], *outputs) else None
 
 
 def _pairs(got: Any, expected: Any) -> list[tuple[Tensor, Tensor]]:

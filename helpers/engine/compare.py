@@ -77,7 +77,7 @@ def _kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
 
 def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
     got, expected = as_tensor(got), as_tensor(expected)
-    if got.is_sparse or got.is_quantized or got.is_complex():
+    if got.layout != torch.strided or got.is_quantized or got.is_complex():
         return False
     got, expected = got.cpu().to(torch.float64), expected.to(torch.float64)
     return torch.allclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
@@ -153,6 +153,8 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
         return f"Your output has shape {tuple(got.shape)}, and {tuple(expected.shape)} is expected." + _turned(
             got, expected
         )
+    if got.layout != torch.strided or got.is_quantized:
+        return "Your output is a sparse or quantized tensor, and an ordinary one is expected."
     if got.is_complex():
         return "Your output is complex, and real numbers are expected."
     if not _kind_of_numbers(got, expected):

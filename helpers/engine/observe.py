@@ -189,7 +189,7 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) 
 def _counting(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
     """Inside, what PyTorch does is written down in `seen`."""
     launched = lambda: seen.operations.update([KERNEL])
-    modes = lambda: [_Dispatched(seen, forbids), _Called(seen, forbids)]
+    modes = lambda: [_Dispatched(seen, forbids), *([_Called(seen, forbids)] if forbids else [])]
     with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
         for mode in modes():
             stack.enter_context(mode)
@@ -233,14 +233,17 @@ class _Dispatched(TorchDispatchMode):
         self.seen, self.forbids = seen, forbids
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        output = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        self.seen.operations[name] += 1
-        self.seen.flops += _flops(func, args, kwargs or {}, output)
-        if _makes(func):
-            sizes = [leaf.numel() for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
-            self.seen.largest = max([self.seen.largest, *sizes])
-        _note_forbidden(self.seen, name, self.forbids)
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        known, seen = _known(func), self.seen
+        seen.operations[known.name] += 1
+        if known.flops:
+            seen.flops += known.flops(*args, **kwargs, out_val=output)
+        if known.makes:
+            leaves = (output,) if isinstance(output, Tensor) else tree_leaves(output)
+            seen.largest = max([seen.largest, *(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))])
+        if self.forbids:
+            _note_forbidden(seen, known.name, self.forbids)
         return output
 
 
@@ -257,23 +260,38 @@ class _Called(TorchFunctionMode):
 
 
 def _note_forbidden(seen: Observation, name: str, forbids: tuple[str, ...]) -> None:
-    if name not in seen.forbidden and any(re.search(pattern, name) for pattern in forbids):
+    if _is_forbidden(name, forbids) and name not in seen.forbidden:
         seen.forbidden += (name,)
 
 
+@functools.lru_cache(maxsize=10_000)
+def _is_forbidden(name: str, forbids: tuple[str, ...]) -> bool:
+    return any(re.search(pattern, name) for pattern in forbids)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is to know of an operation of PyTorch's before it is called.
+
+    makes: whether it makes a tensor, and returns neither a view of an old one nor an old one that it has changed.
+    flops: what gives the FLOPs of a call, from its arguments and `out_val`; None where an operation has none to count."""
+
+    name: str
+    makes: bool
+    flops: Callable[..., int] | None
+
+
 @functools.cache
-def _makes(func: Any) -> bool:
-    """Whether an operation makes a tensor, and returns neither a view of an old one nor an old one that it has changed."""
-    return any(returned.alias_info is None for returned in func._schema.returns)
-
-
-def _flops(func, args, kwargs, output) -> int:
+def _known(func: Any) -> Known:
     from torch.utils.flop_counter import flop_registry  # imports triton where there is one: not before it is needed
 
-    if func.overloadpacket.__name__ in VECTOR_PRODUCTS:
-        return 2 * max(leaf.numel() for leaf in args if isinstance(leaf, Tensor))
-    formula = flop_registry.get(func.overloadpacket)
-    return formula(*args, **kwargs, out_val=output) if formula else 0
+    name = func.overloadpacket.__name__
+    makes = any(returned.alias_info is None for returned in func._schema.returns)
+    return Known(name, makes, _of_vectors if name in VECTOR_PRODUCTS else flop_registry.get(func.overloadpacket))
+
+
+def _of_vectors(*args: Any, **_: Any) -> int:
+    return 2 * max(leaf.numel() for leaf in args if isinstance(leaf, Tensor))
 
 
 def _copies(inputs: Any, gradient: bool) -> Any:

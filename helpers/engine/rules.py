@@ -49,14 +49,14 @@ def over_the_limit(seen: Observation, case: Case) -> str:
         (operations, case.max_operations, "It took {} tensor operations; {} are enough, whatever the length."),
         (seen.largest, case.max_elements, "It made a tensor of {} elements; {} are enough."),
         (seen.flops, case.max_flops, "It took {} FLOPs; {} are enough."),
-        (seen.saved, case.max_saved, "It kept {} numbers for the way back; {} are enough."),
-        (backward, case.max_backward_operations, "The way back took {} tensor operations; {} are enough."),
+        (seen.saved, case.max_saved, "It kept {} numbers for the backward pass; {} are enough."),
+        (backward, case.max_backward_operations, "The backward pass took {} tensor operations; {} are enough."),
         (
             seen.backward_largest,
             case.max_backward_elements,
-            "The way back made a tensor of {} elements; {} are enough.",
+            "The backward pass made a tensor of {} elements; {} are enough.",
         ),
-        (seen.backward_flops, case.max_backward_flops, "The way back took {} FLOPs; {} are enough."),
+        (seen.backward_flops, case.max_backward_flops, "The backward pass took {} FLOPs; {} are enough."),
     )
     for used, allowed, words in measured:
         if allowed is not None and used > allowed:

@@ -1,5 +1,6 @@
 """What a check returns: a number that nbgrader reads, and a card that a student reads."""
 
+from html import escape
 from typing import Any
 
 from .card import Item, Picture, html, text
@@ -15,6 +16,9 @@ class Score(float):
 
     A notebook shows the card (HTML); `print(score)` shows it as text; the MIME entry `score.MIME` is for programs.
     """
+
+    below = ""
+    """A line that stands below the card: where the student is (see helpers/progress.py). No part of the score."""
 
     def __new__(cls, value: float, **_: Any) -> "Score":
         return super().__new__(cls, value)
@@ -33,10 +37,15 @@ class Score(float):
         return float.__repr__(self)
 
     def __str__(self) -> str:
-        return text(self)
+        return text(self) + f"\n{self.below}" * bool(self.below)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return {"text/plain": repr(self), "text/html": html(self), MIME: self.as_json()}
+        return {"text/plain": repr(self), "text/html": html(self) + self._below(), MIME: self.as_json()}
+
+    def _below(self) -> str:
+        return (
+            f'<div style="opacity:.75;font:13px system-ui,sans-serif">{escape(self.below)}</div>' if self.below else ""
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The score as plain data: see the MIME entry."""

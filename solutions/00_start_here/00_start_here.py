@@ -57,7 +57,7 @@ check.row_means(row_means, points=1)
 # %% [markdown]
 # **How to read it.**
 # - The headline: the name of the task, and your points.
-# - A line of ✓ and ✗: the inputs that were tried. They are drawn afresh at every run, so numbers can't be learnt by heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
+# - A line of ✓ and ✗: the inputs that were tried. They are drawn afresh at every run, so numbers can't be learned by heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
 # - **What happened**: the check knows the slips that people make. If one of them gives exactly your output, it says which one, and what idea was missed.
 # - Numbers, for the first input that failed: what was expected and what your function gave. Here even the shapes differ. Where they agree, the difference is drawn too.
 # - If your function stops with an error, the card shows the message and your own line.
@@ -87,7 +87,7 @@ check.row_means(row_means, points=1)
 # %% [markdown]
 # Green. Your turn.
 #
-# ### 0.1 All dot products  ●○○ · 5 min · 1 point
+# ## 0.1 All dot products  ●○○ · 5 min · 1 point
 #
 # Given `a` with $n$ rows and `b` with $m$ rows, all of width $d$: return the table of all dot products. Entry $(i, j)$ is row $i$ of `a` with row $j$ of `b`. Attention
 # begins with this table: the rows of `a` will be queries, and those of `b` keys.
@@ -126,7 +126,7 @@ check.pairwise_dot(pairwise_dot, points=1, cases=hidden.pairwise_dot)
 # %% [markdown]
 # Green? Then you know how everything here works. The rest is about shapes.
 #
-# ### 0.2 Weighted averages  ●●○ · 10 min · 2 points
+# ## 0.2 Weighted averages  ●●○ · 10 min · 2 points
 #
 # The second half of attention: mixing rows. Given $n$ rows and, for each of $m$ averages, $n$ positive weights:
 #
@@ -166,7 +166,7 @@ from autograder.hidden import start_here as hidden
 check.weighted_rows(weighted_rows, points=2, cases=hidden.weighted_rows)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 0.3 Read the shape  ●○○ · 5 min · 1 point
+# ## 0.3 Read the shape  ●○○ · 5 min · 1 point
 #
 # `torch.einsum` names the axes by letters. The same letter means the same axis. A letter that stands after the arrow stays, in the order given there. A letter that doesn't is
 # summed over, and its axis is gone.
@@ -217,10 +217,10 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 #
 # ## How to hand in
 #
-# First run everything from the top: *Runtime → Restart session and run all* on Colab, *Kernel → Restart Kernel and Run All Cells* in JupyterLab. A function that only works because of
-# something you deleted long ago shows itself now.
+# First run everything from the top: *Runtime → Restart session and run all* on Colab, *Kernel → Restart Kernel and Run All Cells* in JupyterLab. A function that works only because of
+# something you deleted long ago will fail now.
 #
-# - **Colab**: *File → Download → Download .ipynb*. Upload that file where your instructor says. Its name must be that of the unit, without *Copy of* in front or *(1)* behind. (A link to Colab or a PDF can't be graded.)
+# - **Colab**: *File → Download → Download .ipynb*. Upload that file where your instructor says. Its name must be that of the unit, without *Copy of* at the front or *(1)* at the end. (A link to Colab or a PDF can't be graded.)
 # - **JupyterLab**: *File → Save Notebook*, and hand in the `.ipynb` file. If your course runs nbgrader's server, use *Nbgrader → Assignment List → Submit* instead.
 #
 # An unfinished notebook may be handed in. What is not attempted earns nothing and breaks nothing.
@@ -243,7 +243,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - **Masks.** True means: may attend. (PyTorch's `scaled_dot_product_attention` agrees, its `nn.MultiheadAttention` means the opposite.)
 # - **FLOPs.** One multiply-add is 2. Only matrix products are counted. A score that is masked afterwards has been computed, so it counts. It does not count where the method never makes it: skipped tiles in unit 09, windows in unit 10.
 # - **Memory.** An *element* is one number; its bytes are its `itemsize`. kB, MB and GB are powers of 1000.
-# - **Windows.** In causal attention (03, 08) a window of $w$ is the token itself and the $w - 1$ before it. In 7.12 it is $w$ tokens around it, itself among them. In unit 10 it is $w$ to *each* side and itself, $2w + 1$ in all: formulas are shorter so.
+# - **Windows.** In causal attention (03, 08) a window of $w$ is the token itself and the $w - 1$ before it. In 7.12 it is $w$ tokens around it, itself among them. In unit 10 it is $w$ to *each* side and itself, $2w + 1$ in all, because that makes the formulas shorter.
 # - **Global tokens.** In 03 and 10 they are the first $g$ of the $n$ tokens. In 7.12 they come on top, $n + g$ in all.
 # - **Logarithms** are natural ones, and losses are in nats. A target of −100 is ignored. Predictions for token $i + 1$ stand in row $i$.
 #
@@ -255,3 +255,11 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - Cards, hints, hidden tests, and the way to hand in.
 #
 # **Next:** unit 01 asks why attention took over from recurrent networks: what can be computed at the same time, and what has to wait.
+
+# %% [markdown]
+# ## Where you stand
+#
+# `check.progress()` in any cell shows what your checks gave so far, what is open, and what comes next. It knows what has run since the kernel started, no more. Every unit ends with it.
+
+# %%
+check.progress(unit=0)

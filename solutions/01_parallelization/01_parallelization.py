@@ -20,7 +20,7 @@
 # - measure how fast your machine multiplies, and see what waiting costs.
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about two hours and a half, and 20 points to earn.
+# that something is. Hints are folded away: open one at a time. You have about 2½ hours, and 20 points to earn.
 #
 # **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1.
 
@@ -39,7 +39,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 1.1 A recurrent encoder  ●○○ · 15 min · 2 points
+# ## 1.1 A recurrent encoder  ●○○ · 15 min · 2 points
 #
 # A recurrent network reads a text as you do: word by word, with a **state** that remembers what came before. Each step mixes the
 # new token into the old state:
@@ -52,7 +52,10 @@ setup()
 # **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$, $\tanh(0.38) = 0.36$,
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
-# **Before you write:** you have as many processors as you like. Which of the four states $h_1 … h_4$ in the picture can be computed first? Which second?
+# **Before you write:** you have as many processors as you like. How many of the four states $h_1 … h_4$ in the picture can be computed in the first step?
+
+# %%
+guess_first_step = None  # a number
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])
@@ -98,14 +101,25 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # %% [markdown]
 # The check has put your weights into PyTorch's own `nn.RNN` too, and the states agree.
 #
-# ### 1.2 One token, then all of them  ●●○ · 25 min · 3 points
+# <details><summary>In the first step</summary>
 #
-# **Attention** gets at the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the keys of all tokens. The
+# One state, $h_1$. Each of the others has an arrow from the state before it, so a second processor has nothing to do, however many tokens are known.
+# </details>
+#
+# ## 1.2 One token, then all of them  ●●○ · 25 min · 3 points
+#
+# **Attention** reaches the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the keys of all tokens. The
 # scores become weights that sum to 1, and the output is the mean of the values with these weights. Queries and keys have $d$ entries:
 #
 # $$s_j = \frac{q_i \cdot k_j}{\sqrt d}, \qquad \alpha = \operatorname{softmax}(s), \qquad c_i = \sum_j \alpha_j v_j$$
 #
-# (Where queries, keys and values come from is the subject of unit 02. Here they are given.)
+# > **What to take on trust here.** Unit 02 takes attention apart. For this unit it is enough to know what a layer is given and what it computes.
+# >
+# > - It is given three rows of numbers for each token: a **query** (what the token looks for), a **key** (what it offers to be found by) and a **value** (what it hands over).
+# > - The dot product of a query and a key is a **score**. The **softmax** turns the scores of one query into positive weights that sum to 1.
+# > - The output of a token is the mean of all values with these weights. A **Transformer** is a stack of such layers.
+# >
+# > Why it is built like that, and what the $\sqrt d$ is for, makes no difference here. What counts is which result needs which others.
 #
 # **By hand.** Scores 2, 1, 0 give the weights 0.67, 0.24, 0.09. With the values 10, 20, 30 the output is 6.7 + 4.9 + 2.7 = 14.2 (rounded).
 #
@@ -116,9 +130,12 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
 # then times $V$.
 #
-# The check of (b) counts the tensor operations that PyTorch is asked for. Their number must not grow with $n$.
+# The check of (b) counts your tensor operations, that is your calls of PyTorch. Their number must not grow with $n$.
 #
-# **Predict:** for 64 tokens and 48 keys, how many operations does a loop over the tokens ask for? And (b)?
+# **Predict:** for 64 tokens and 48 keys: how many times as many PyTorch calls as (b) does a loop over the tokens make that does the same for one token at a time?
+
+# %%
+guess_times_as_many_calls = None  # a number
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
@@ -157,8 +174,8 @@ def attention_all_tokens(
 # </details>
 # <details><summary>If you see "It took … tensor operations"</summary>
 #
-# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round asks PyTorch anew, and PyTorch can't know that the
-# rounds have nothing to do with each other.
+# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round calls PyTorch again, and PyTorch can't know that the
+# rounds are independent.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_one_token_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -170,6 +187,11 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>How many calls?</summary>
+#
+# 64 times as many: the scores, the softmax and the mixture of one token take as many calls as those of all tokens. With a loop over the keys inside it would be 48 times more again. (b) makes four or five calls, for any number of tokens.
+# </details>
+#
 # **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
 #
 # **Predict first:** a multiplication and an addition are 2 operations. Attention makes $n^2$ scores of $d$ products each, and mixes $n$ values for each of $n$ tokens: together
@@ -177,15 +199,21 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 # attention. Which one is faster?
 
 # %%
+guess_faster = None  # "attention" or "RNN" (quotes included)
+
+# %%
 plots.time_over_length(rnn_encoder, attention_all_tokens)
 
 # %% [markdown]
-# **What you should see.** The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little
+# <details><summary>What you should see</summary>
+#
+# The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little
 # of that time is arithmetic. Most of it goes into starting several small operations for each token. Attention needs the same few operations for a text of any
 # length, so it is far faster: at $n = d = 64$ with the same arithmetic, and beyond with more of it. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a GPU much later. Parallel
 # does not mean cheap. Units 07 to 10 are about that price.
+# </details>
 #
-# ### 1.3 The longest chain  ●●○ · 15 min · 2 points
+# ## 1.3 The longest chain  ●●○ · 15 min · 2 points
 #
 # How fast could a model run on a machine with *unlimited* processors? Then only waiting counts. Draw a cell for every token in every layer, and an arrow
 # from each cell to those that read it. **Every cell takes one step.** The **critical path** is the longest chain of cells that wait for each other. No
@@ -195,6 +223,9 @@ plots.time_over_length(rnn_encoder, attention_all_tokens)
 # same number run together. Below is the same as a film: press play, or go step by step with the buttons or the arrow keys.
 #
 # **Before you look at the numbers:** in the stacked RNN layer 2 reads the states of layer 1. Must it wait until layer 1 has read the whole text?
+
+# %%
+guess_layer_2_waits = None  # "yes" or "no"
 
 # %%
 plots.dependency_graphs(n=5, layers=3)
@@ -209,6 +240,11 @@ plots.dependency_graphs(n=5, layers=3)
 #    picture is the pass that writes token $t$. The start token is the input of the first column, and has no column of its own.)
 #
 # **By hand:** the four pictures say 5, 7, 3 and 15. Several formulas give these numbers. Try yours with $n = 1$ and with $L = 1$.
+#
+# <details><summary>Must layer 2 wait for the whole text?</summary>
+#
+# No. Its first cell needs the first state of layer 1, and nothing else. It starts in step 2, one step behind layer 1.
+# </details>
 
 # %% nbgrader={"grade": false, "grade_id": "critical_path", "locked": false, "schema_version": 3, "solution": true}
 def rnn_steps(n: int) -> int:
@@ -257,7 +293,7 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 1.4 Who runs with whom  ●●○ · 15 min · 2 points
+# ## 1.4 Who runs with whom  ●●○ · 15 min · 2 points
 #
 # The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers with a row for each layer
 # and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. (Here `layers` comes first, as rows do.)
@@ -269,6 +305,9 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # steps 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.
 #
 # **Predict:** at most how many cells of a stacked RNN with 4 layers can run together, if the text is long?
+
+# %%
+guess_side_by_side = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "layers_in_sequence", "locked": false, "schema_version": 3, "solution": true}
 def rnn_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
@@ -320,12 +359,15 @@ plots.schedules({
 }, layers=4, n=6)
 
 # %% [markdown]
-# **What you should see.** All three do the same 24 cells of work. The lower row shows how many run at once. The stacked RNN has a hill that is never higher than
-# its number of layers: 4, however long the text. The Transformer that reads runs whole rows: with a text of 1000 tokens, 1000 cells at once. In writing nothing runs
+# <details><summary>What you should see</summary>
+#
+# All three do the same 24 cells of work. The lower row shows how many run at once. The stacked RNN has a hill that is never higher than
+# its number of layers: 4, however long the text. The Transformer that reads runs whole rows: with a text of 1000 tokens, 1000 cells at once. While it writes, nothing runs
 # side by side, and most of a GPU is idle. Unit 08 starts from there.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_rnn_waits_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why does an RNN wait?  ●○○ · 5 min · 1 point**
+# ### Why does an RNN wait?  ●○○ · 5 min · 1 point
 #
 # In two or three sentences: why can't the tokens of an RNN encoder be computed side by side, not even with unlimited processors and with the whole text known? Would it help if the
 # tokens' products $x_t W_x$ were computed beforehand?
@@ -345,7 +387,7 @@ plots.schedules({
 # $x_t W_x$ need no state, so they can all be computed at once. That makes each step cheaper, but the chain of $h_{t-1} W_h$ and tanh stays $n$ long.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_layers_wait_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why can tokens run together, and layers not?  ●○○ · 5 min · 1 point**
+# ### Why can tokens run together, and layers not?  ●○○ · 5 min · 1 point
 #
 # In two or three sentences: why can all tokens within a layer of a Transformer be computed side by side, and why do its layers still have to wait for each other?
 #
@@ -364,12 +406,12 @@ plots.schedules({
 # layer is there. $L$ layers are $L$ steps in a row.
 
 # %% [markdown]
-# ### 1.5 Passes through the model  ●○○ · 3 min · 1 point
+# ## 1.5 Passes through the model  ●○○ · 3 min · 1 point
 #
 # A **forward pass** is one run through all layers, on as many tokens as are known. A language model learns to predict each next token from those before it.
 #
-# In training the text is known. Position $t$ is given the *true* tokens up to $t$, whatever the model would have said there: this is called **teacher forcing**. In writing
-# the model's own words are the inputs.
+# In training the text is known. Position $t$ is given the *true* tokens up to $t$, whatever the model would have said there: this is called **teacher forcing**. When the model
+# writes, its own words are the inputs.
 #
 # For a Transformer language model and a text of **128 tokens**, return two numbers:
 #
@@ -391,9 +433,9 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# In that one training pass no position may peek at the token that it has to predict. A mask sees to it: unit 03.
+# In that one training pass no position may peek at the token that it has to predict. A mask prevents it: unit 03.
 #
-# ### 1.6 Work for a pool  ●●○ · 20 min · 2 points
+# ## 1.6 Work for a pool  ●●○ · 20 min · 2 points
 #
 # Real machines have 2, 16 or 10 000 processors, not infinitely many. The work has to be cut into **chunks**. Attention is easy to cut: the outputs of different tokens don't
 # need each other, so give each worker some of the *queries*. A worker then needs its own queries, and the keys and values of **all** tokens.
@@ -454,18 +496,24 @@ check.chunked_attention(attention_chunk, chunked_attention, points=2, cases=hidd
 
 # %% [markdown]
 # **Measure it.** Your `attention_chunk` runs in pools of workers on this machine: threads, each of which takes the next chunk when it is done with its last. (PyTorch
-# lets go of Python's lock while it multiplies, so threads really run side by side.)
+# releases Python's lock while it multiplies, so threads really run side by side.)
 #
-# **Predict first:** with two workers, will it take exactly half the time?
+# **Predict first:** with two workers, will it take exactly half the time, or more?
+
+# %%
+guess_two_workers = None  # "half" or "more"
 
 # %%
 plots.worker_pool(attention_chunk, n=2048, size=128)
 
 # %% [markdown]
-# **What you should see.** Nearly half, if your machine has two free cores. What is missing: the workers share one memory, the last chunks don't end at the same moment, and other programs want the cores too. More
-# workers than cores gain nothing.
+# <details><summary>What you should see</summary>
 #
-# ### 1.7 A pipeline of layers  ●●○ · 15 min · 2 points
+# Nearly half, if your machine has two free cores. Why not quite half: the workers share one memory, the last chunks don't end at the same moment, and other programs want the cores too. More
+# workers than cores gain nothing.
+# </details>
+#
+# ## 1.7 A pipeline of layers  ●●○ · 15 min · 2 points
 #
 # A large model doesn't fit on one device. Put each of its $L$ layers on a device of its own. Layers wait for each other, so with a single batch only one device works at a time. The remedy is an assembly line (GPipe, Huang et
 # al., 2019): cut the batch into $M$ **micro-batches** and send them in one after the other. While device 2 works on the first, device 1 takes the second. The examples of a batch don't need each other, so nothing
@@ -479,7 +527,7 @@ plots.pipeline_charts(layers=4, micro_batches=[1, 4])
 # %% [markdown]
 # **By hand.** $L = 4$, $M = 4$: 7 steps. Of the 4 · 7 = 28 places 16 are used and 12 are idle: a fraction of 12/28 = 3/7 = 0.43.
 #
-# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and which fraction of all device time is idle, with all its digits. Only the forward pass
+# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and what fraction of all device time is idle (don't round it). Only the forward pass
 # counts, and each layer takes one step for a micro-batch.
 
 # %% nbgrader={"grade": false, "grade_id": "pipeline_steps", "locked": false, "schema_version": 3, "solution": true}
@@ -507,7 +555,10 @@ check.pipeline_steps(pipeline_steps, points=2, cases=hidden.pipeline_steps)
 plots.idle_share(pipeline_steps)
 
 # %% [markdown]
-# **What you should see.** One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
+# <details><summary>What you should see</summary>
+#
+# One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
+# </details>
 #
 # **And the way back?** Training goes backward through the same devices, and a layer's backward pass takes about twice as long (7.14 says why). Follow one device, and what the first one has to keep.
 
@@ -515,7 +566,7 @@ plots.idle_share(pipeline_steps)
 plots.pipeline_film(devices=4, batches=4)
 
 # %% [markdown]
-# ### 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
+# ## 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
 #
 # "Recurrent, so it must wait" is what sections 1.1 to 1.4 seem to say. It isn't true of every recurrence. Take the tanh away:
 #
@@ -530,7 +581,7 @@ plots.pipeline_film(devices=4, batches=4)
 # **By hand.** Steps (2, 1), (3, 0), (1, 5). The first two make (6, 3), and with the third (6, 8). The last two make (3, 5), and the first with that (6, 8).
 #
 # All prefixes $x_1,\; x_1 \circ x_2,\; x_1 \circ x_2 \circ x_3, \ldots$ of an associative operator are called a **scan**. One after the other they take $n - 1$ rounds. But you may choose the brackets. Combine every element with its left neighbour, all
-# at once: now everyone covers 2 elements. Combine with the one 2 places to the left: 4. Then 8. After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
+# at once: now every row covers 2 elements. Combine with the one 2 places to the left: 4. Then 8. After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
 
 # %%
 plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
@@ -552,7 +603,10 @@ plots.scan_film()
 # into the last column of each row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
 # accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
 #
-# **Predict:** how many rounds for 200 elements? And for 200 000?
+# **Predict:** 200 elements take 8 rounds. How many do 200 000 take?
+
+# %%
+guess_rounds = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "associative_scan", "locked": false, "schema_version": 3, "solution": true}
 def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Float[Tensor, "*k 2"]:
@@ -575,9 +629,9 @@ def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, 
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint 1 for (b): everybody at once</summary>
+# <details><summary>Hint 1 for (b): all rows at once</summary>
 #
-# `rows[reach:]` are all rows that have somebody `reach` places to their left, and `rows[:-reach]` are those somebodies, in the same order. One call of the operator combines them all.
+# `rows[reach:]` are all rows that have another row `reach` places to their left, and `rows[:-reach]` are those other rows, in the same order. One call of the operator combines them all.
 # </details>
 # <details><summary>Hint 2 for (b): and the first rows?</summary>
 #
@@ -596,6 +650,11 @@ check.associative_scan(combine, associative_scan, points=3, cases=hidden.associa
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Rounds for 200 000 elements</summary>
+#
+# 18, since $2^{17} < 200\,000 \le 2^{18}$. A thousand times the elements, 10 rounds more.
+# </details>
+#
 # **Measure it.** The same linear recurrence, as a loop over the tokens and as your scan with your `combine`. The scan does *more* arithmetic, about $\log_2 n$ times as much.
 
 # %%
@@ -613,7 +672,7 @@ plots.composed_steps()
 # %% [markdown]
 # A line stays a line, whatever the number of steps: a slope and a height say it all. The tanh curve gets another bend at every step, and to write it down you would have to keep all the steps. So there is nothing short to combine, and the RNN has to go step by step. (One can also guess all states at once and improve the guess, round by round, until it fits: Lim et al., 2024. That trades waiting for more arithmetic.)
 #
-# ### 1.9 How fast is fast?  ●○○ · 10 min · 1 point
+# ## 1.9 How fast is fast?  ●○○ · 10 min · 1 point
 #
 # All of this pays because machines are so good at one thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$ matrix has $m n$ outputs, each a sum of $k$ products. One multiplication with its addition counts as 2 floating-point operations (FLOPs). Speed
 # is counted in GFLOP/s: $10^9$ of them a second.
@@ -637,15 +696,41 @@ check.matmul_gflops(matmul_gflops, points=1, cases=hidden.matmul_gflops)
 # %% [markdown]
 # **Measure it.** A product of two matrices, from a loop in Python up to the fastest that this machine has. ($1024 \times 1024$; Python gets $64 \times 64$, or you would wait for a minute.)
 #
-# **Predict first:** by which factor does PyTorch on a single thread beat pure Python? 10, 100, 1000 or more?
+# **Predict first:** by which factor does PyTorch on a single thread beat pure Python: about 10, about 100, or 1000 and more?
+
+# %%
+guess_factor = None  # 10, 100 or 1000
 
 # %%
 plots.gflops_ladder(matmul_gflops)
 
 # %% [markdown]
-# **What you should see.** Three orders of magnitude or more between pure Python and PyTorch on one thread, on one and the same core. Python handles every number as an object, while a matrix product works on whole vectors that are already in
-# the cache. (`numpy` uses all threads by default.) A GPU adds one to three orders more. An RNN that asks for one small product after the other never gets off the lower rungs.
+# <details><summary>What you should see</summary>
 #
+# Three orders of magnitude or more between pure Python and PyTorch on one thread, on one and the same core. Python handles every number as an object, while a matrix product works on whole vectors that are already in
+# the cache. (`numpy` uses all threads by default.) A GPU adds one to three orders more. An RNN that computes one small product after the other never gets off the lower rungs.
+# </details>
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "1.1 States that can be computed in the first step": (guess_first_step, 1),
+    "1.2 A loop over 64 tokens makes as many times the calls": (guess_times_as_many_calls, 64),
+    "1.2 Faster at n = 256, with four times the arithmetic for attention": (guess_faster, "attention"),
+    "1.3 Must layer 2 wait until layer 1 has read the text?": (guess_layer_2_waits, "no"),
+    "1.4 Cells of a stacked RNN with 4 layers that run together": (guess_side_by_side, lambda: rnn_schedule(4, 100).flatten().bincount().max().item()),
+    "1.6 With two workers: half the time, or more?": (guess_two_workers, "more"),
+    "1.8 Rounds for 200 000 elements": (guess_rounds, math.ceil(math.log2(200_000))),
+    "1.9 PyTorch on one thread beats Python by a factor of (and more)": (guess_factor, 1000),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - The **critical path** says what no machine can beat: $n$ for an RNN, $n + L - 1$ for a stacked one, $L$ for a Transformer that reads, $n L$ for one that writes.
@@ -662,3 +747,11 @@ plots.gflops_ladder(matmul_gflops)
 # - Martin & Cundy (2018), *Parallelizing Linear Recurrent Neural Nets Over Sequence Length*: the scan of this unit as a layer to train.
 #
 # **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=1)

@@ -20,7 +20,7 @@
 # - say what attention does not know (the order of its tokens) and what its weights do not prove.
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about three hours, and 30 points to earn.
+# that something is. Hints are folded away: open one at a time. You have about 3½ hours, and 30 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,7 +37,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 2.1 Softmax  ●○○ · 10 min · 2 points
+# ## 2.1 Softmax  ●○○ · 10 min · 2 points
 #
 # Scores can be any numbers. Shares must be positive and sum to 1. The softmax makes shares out of scores:
 #
@@ -45,9 +45,9 @@ setup()
 #
 # Adding a constant to all scores changes nothing: $e^{x_i + c} = e^c e^{x_i}$, and $e^c$ cancels. Only *differences*
 # count. That is more than a curiosity. Floating-point numbers end near $e^{88}$ (float32), so a score of 100 already
-# overflows. Subtract the largest score first, and the largest power is $e^0 = 1$.
+# overflows. Subtract the largest score first, and the largest exponential is $e^0 = 1$.
 #
-# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Powers: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
+# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
 # One step of score is a factor of $e \approx 2.7$ in share.
 #
 # Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
@@ -60,8 +60,8 @@ plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
 def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax` and its relatives."""
     ### BEGIN SOLUTION
-    powers = torch.exp(x - x.amax(dim=dim, keepdim=True))
-    return powers / powers.sum(dim=dim, keepdim=True)
+    exponentials = torch.exp(x - x.amax(dim=dim, keepdim=True))
+    return exponentials / exponentials.sum(dim=dim, keepdim=True)
     ### END SOLUTION
 
 # %% [markdown]
@@ -80,7 +80,7 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # </details>
 # <details><summary>If you see NaN</summary>
 #
-# NaN comes from ∞/∞ (a power overflowed) or from 0/0 (all powers of a row vanished). Print the powers.
+# NaN comes from ∞/∞ (an exponential overflowed) or from 0/0 (all exponentials of a row vanished). Print them.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -91,7 +91,7 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
+# ## 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
 #
 # A **query** is a vector that says what is wanted. A **key** is a vector that says what is there. Their dot product is
 # the **score**: large if the two point the same way. The softmax of a query's scores are its **attention weights**:
@@ -104,6 +104,9 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 # not the winner: it stands at a right angle to the query, so all its length counts for nothing.
 #
 # **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
+
+# %%
+guess_longer_query = None  # your guess: "rises" or "falls" (quotes included)
 
 # %%
 plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
@@ -136,7 +139,12 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.3 Mixing the values  ●○○ · 5 min · 1 point
+# <details><summary>A query twice as long</summary>
+#
+# All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A query's direction says what it wants, and its length how decidedly.
+# </details>
+#
+# ## 2.3 Mixing the values  ●○○ · 5 min · 1 point
 #
 # Behind every key lies a **value**: what is handed over if the key is chosen. The output is the mean of the values,
 # weighted by attention:
@@ -172,7 +180,7 @@ check.attend(attend, points=1, cases=hidden.attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.4 Make attention choose  ●●○ · 15 min · 2 points
+# ## 2.4 Make attention choose  ●●○ · 15 min · 2 points
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
@@ -212,7 +220,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 ### END HIDDEN TESTS
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "select_one_value_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why does it work?  ●○○ · 5 min · 1 point**
+# ### Why does it work?  ●○○ · 5 min · 1 point
 #
 # In two or three sentences: which two properties of your queries and keys make attention choose, and what would happen
 # without each of them?
@@ -234,7 +242,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # output a mixture.
 
 # %% [markdown]
-# ### 2.5 Share attention out  ●●○ · 20 min · 2 points
+# ## 2.5 Share attention out  ●●○ · 20 min · 2 points
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
@@ -246,7 +254,10 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
-# **Before you write:** does $q = k_1 + k_2$ solve (a)? Try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+# **Before you write:** does $q = k_1 + k_2$ solve (a)? Guess, then try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+
+# %%
+guess_sum_of_keys = None  # "yes" or "no"
 
 # %%
 plots.query_among_keys(query=(2, 1), keys=[(2, 0), (0, 1)])   # q = k1 + k2
@@ -291,9 +302,14 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.6 Six ways to score  ●●○ · 25 min · 3 points
+# <details><summary>The sum of the keys</summary>
 #
-# The dot product is one way to compare a query with a key. History knows more: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
+# $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer key. It is right only where both keys are equally long.
+# </details>
+#
+# ## 2.6 Six ways to score  ●●○ · 25 min · 3 points
+#
+# The dot product is one way to compare a query with a key. Others came before it: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
 # the scaled dot product (Vaswani et al., 2017, section 3.2.1). Weng (2018) has them in one table, which ours follows. Write all six for $n$ queries and $m$ keys
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
@@ -397,7 +413,13 @@ plots.score_maps({
 })
 
 # %% [markdown]
-# ### 2.7 How far scores spread  ●●○ · 15 min · 1 point
+# <details><summary>What you should see</summary>
+#
+# Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between. The softmax sees
+# differences of scores, so their size decides, whatever the vectors mean. The next section makes that exact.
+# </details>
+#
+# ## 2.7 How far scores spread  ●●○ · 15 min · 1 point
 #
 # Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4). Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
 # product is a sum of $d$ terms $q_i k_i$.
@@ -436,7 +458,11 @@ check.score_variance(score_variance, points=1, cases=hidden.score_variance)
 # **Measure it.** Draw 200 queries and 64 keys at each width and look at the spread of the scores and at the entropy of the
 # softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
 #
-# **Predict first:** as d grows, where does the entropy go without the scale? And with it?
+# **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
+
+# %%
+guess_entropy_without_scale = None  # "falls", "stays" or "rises"
+guess_entropy_with_scale = None  # "falls", "stays" or "rises"
 
 # %%
 widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
@@ -450,10 +476,13 @@ for width in widths:
 plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
 
 # %% [markdown]
-# **What you should see.** Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
-# before anything was learned. With the scale the entropy stays the same at every width.
+# <details><summary>What you should see</summary>
 #
-# ### 2.8 A worked example  ●○○ · 3 min · 1 point
+# Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
+# before anything was learned. With the scale the entropy stays the same at every width.
+# </details>
+#
+# ## 2.8 A worked example  ●○○ · 3 min · 1 point
 #
 # A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does *scaled* dot-product attention
 # give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers, rounded to two decimals or better.
@@ -473,9 +502,9 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
+# ## 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
 #
-# What is wrong with a softmax that has made up its mind? It can't be taught otherwise. Learning needs derivatives, so look
+# What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs derivatives, so look
 # at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$, through the sum in the denominator:
 #
 # $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
@@ -514,7 +543,7 @@ plots.jacobians(softmax_jacobian, {
 })
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "softmax_jacobian_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **What does the third picture mean?  ●●○ · 5 min · 1 point**
+# ### What does the third picture mean?  ●●○ · 5 min · 1 point
 #
 # At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which gradients vanish, and
 # what has the $1/\sqrt d$ of section 2.7 to do with it?
@@ -535,7 +564,7 @@ plots.jacobians(softmax_jacobian, {
 # standard deviation √d and start out saturated when d is large. Divided by √d their spread is 1, and the Jacobian is alive.
 
 # %% [markdown]
-# ### 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
+# ## 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
 #
 # In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$; there may be any number of batch axes before these two. Three learned
 # matrices look at it in three ways:
@@ -581,7 +610,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
+# ## 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
 #
 # So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores at once. That is
 # one matrix product (Vaswani et al., 2017, equation 1):
@@ -599,6 +628,9 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # There may be any number of batch axes, none too, and any floating-point dtype: compute in the precision that comes in, or in a higher one. Rows of scores may lie far apart. Leave the inputs as they are.
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
+
+# %%
+guess_normalised_together = None  # 3 or 5
 
 # %% [markdown]
 # **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the arrow keys, and say what comes next before you press. (The
@@ -647,8 +679,13 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 ### END HIDDEN TESTS
 
 # %% [markdown]
+# <details><summary>Three or five?</summary>
+#
+# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes that row sum to 1, three times over.
+# </details>
+#
 # **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the key of *cat*: a
-# verb looks for its subject. The other two have no wish, so they look at all words alike.
+# verb looks for its subject. The other two ask for nothing, so they look at all words alike.
 
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
@@ -657,7 +694,7 @@ d = w_k.shape[1]                                                  # the width (t
 plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
 
 # %% [markdown]
-# ### 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
+# ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
 # Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix: $P X$ has the
 # rows of $X$ in another order. Measure by how much a layer's answer to the shuffled tokens differs from the shuffled answer:
@@ -666,7 +703,11 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 #
 # A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap as it is, however small.
 #
-# **Predict:** is the gap of self-attention zero? And if a position is added to every token first?
+# **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
+
+# %%
+guess_gap = None  # "0" or "more"
+guess_gap_with_positions = None  # "0" or "more"
 
 # %% nbgrader={"grade": false, "grade_id": "permutation_equivariance", "locked": false, "schema_version": 3, "solution": true}
 def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
@@ -706,8 +747,14 @@ plots.permutation_gaps(permutation_gap, {
     "with positions added": lambda x: self_attention(x + positions),
 }, tokens)
 
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Without positions the gap is rounding, about $10^{-6}$, in every order. With positions it is not: a shuffled token gets the position of its new place, and its query, key and value change.
+# </details>
+
 # %% [markdown] nbgrader={"grade": false, "grade_id": "permutation_equivariance_proof_question", "locked": true, "schema_version": 3, "solution": false}
-# **Prove it.  ●●○ · 10 min · 1 point**
+# ### Prove it  ●●○ · 10 min · 1 point
 #
 # Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$.
 # Three lines are enough. Where does the proof use that the softmax runs along rows?
@@ -728,18 +775,19 @@ plots.permutation_gaps(permutation_gap, {
 # uses the rows: an entry is compared with the other keys of its own query alone, and those stay together.)
 
 # %% [markdown]
-# ### 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
+# ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn or to
 # compute, for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`):
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
-# 3. the **attention weights**: the $\alpha$ of all queries. These are computed anew for every input, not learned;
+# 3. the **attention weights**: the $\alpha$ of all queries. These are computed for every input, not learned;
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
-# **Check by hand:** $n = 2$, $d = 3$. A bias belongs to an output: how many outputs has each layer?
+# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in turn: 3 biases, not 6. The dense layer takes both tokens
+# at once: how many outputs has it?
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
@@ -757,11 +805,11 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 
 # %% [markdown]
 # With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of exactly 1000 tokens. The projections
-# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, anew for every input.
+# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, again for every input.
 #
-# ### 2.14 The same output from other weights  ●●● · 25 min · 2 points
+# ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
-# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether one may was a lively dispute (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). One fact behind it you can build
+# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020, section 3).
 #
 # Given weights $\alpha$ (all positive, some perhaps small) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
@@ -806,7 +854,7 @@ torch.manual_seed(3)
 plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), dim=0), torch.randn(8, 3))
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same_output_other_weights_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **What follows?  ●●○ · 5 min · 1 point**
+# ### What follows?  ●●○ · 5 min · 1 point
 #
 # Somebody shows you an attention map and says: "The model decided this because it looked at this word." What does your construction say
 # about that sentence? And what does it *not* say? (Hint: could the model have produced your α′?)
@@ -827,7 +875,7 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # reason, change something (remove the word, perturb its value) and see whether the decision changes.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_same_size_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 2.15 Why the same width?  ●○○ · 5 min · 1 point
+# ## 2.15 Why the same width?  ●○○ · 5 min · 1 point
 #
 # In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in the formula of 2.11 demands
 # it, since $d_v$ could be anything. Give two reasons why it is made so.
@@ -842,6 +890,24 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_same_size", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # First, the residual connection: the layer computes $x + \mathrm{Sa}(x)$, and only tensors of one shape can be added. Second, stacking: if every layer
 # maps $(n, d)$ to $(n, d)$, any number of equal layers can follow each other.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "2.2 The query is twice as long: the largest weight …": (guess_longer_query, "rises"),
+    "2.5 Does the sum of two keys share attention equally?": (guess_sum_of_keys, "no"),
+    "2.7 The entropy without the scale, as d grows, …": (guess_entropy_without_scale, "falls"),
+    "2.7 The entropy with the scale …": (guess_entropy_with_scale, "stays"),
+    "2.11 Q is 3×4 and K is 5×4: numbers that the softmax normalises together": (guess_normalised_together, 5),
+    "2.12 The gap of self-attention": (guess_gap, "0"),
+    "2.12 The gap with positions added": (guess_gap_with_positions, "more"),
+})
 
 # %% [markdown]
 # ## What you have now
@@ -863,3 +929,11 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 #
 # **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes it possible to train on all
 # positions of a text at once.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=2)

@@ -20,7 +20,7 @@
 # - say why a loss of nearly 0 can be the worst news of the day.
 #
 # **How to work.** Read a section, write the function, run the check below it. In every picture of a mask a row is a query, a
-# column is a key, and colour means *may attend*. You have about three hours, and 24 points to earn.
+# column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,7 +37,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 3.1 The causal mask  ●○○ · 10 min · 1 point
+# ## 3.1 The causal mask  ●○○ · 10 min · 1 point
 #
 # A language model predicts the next token from those before it. So the query at position $i$ may look at the key at position $j$ only if
 #
@@ -52,9 +52,12 @@ setup()
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
 #
-# The lengths may be anything, and every call makes a new tensor: whoever gets a mask may write into it.
+# The lengths may be anything, and every call makes a new tensor, because whoever gets a mask may write into it.
 #
 # **Before you look at the picture:** how many cells of the 6×6 mask are allowed?
+
+# %%
+guess_allowed_cells = None  # a number
 
 # %%
 words = ["The", "cat", "sat", "on", "the", "mat"]
@@ -91,7 +94,12 @@ check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.2 What is it for?  ●○○ · 3 min · 1 point
+# <details><summary>How many cells?</summary>
+#
+# Row $i$ allows $i + 1$ keys: $1 + 2 + \dots + 6 = 21$ of 36. A little more than half, because the diagonal belongs to it.
+# </details>
+#
+# ## 3.2 What is it for?  ●○○ · 3 min · 1 point
 #
 # A model that *writes* text produces one token after the other. The future isn't there yet. So why does a causal language model have a
 # mask at all?
@@ -118,16 +126,16 @@ check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.3 A softmax that doesn't see everything  ●●○ · 25 min · 3 points
+# ## 3.3 A softmax that doesn't see everything  ●●○ · 25 min · 3 points
 #
 # A hidden key must get weight 0, and the others must share the whole 1 among themselves, as if the hidden key did not exist. What must
-# its score be? The softmax takes powers, and only one score has the power 0:
+# its score be? The softmax takes exponentials, and only one score has the exponential 0:
 #
 # $$e^{-\infty} = 0$$
 #
 # So: put $-\infty$ where the mask is False, then take the softmax.
 #
-# **By hand.** Scores 2, 1, 3, the third key hidden. Powers: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73, 0.27, 0. These are exactly the
+# **By hand.** Scores 2, 1, 3, the third key hidden. Exponentials: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73, 0.27, 0. These are exactly the
 # weights of a softmax over 2 and 1 alone.
 
 # %%
@@ -136,9 +144,9 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # %% [markdown]
 # Three things go wrong in practice, and your function must survive all of them.
 #
-# - **A row with nothing allowed.** All powers are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
+# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
 #   have weights 0. The gradients must be finite too. Best of all no NaN occurs on the way: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
-#   it is wiped off afterwards. (`masked_fill` stops it: its way back writes 0 there. PyTorch's anomaly mode complains in both cases.)
+#   it is wiped off afterwards. (`masked_fill` stops it: its backward pass writes 0 there. PyTorch's anomaly mode complains in both cases.)
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65 504. Compute in the precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 #
@@ -168,8 +176,8 @@ def masked_softmax(
 # </details>
 # <details><summary>If the values are right and the gradients aren't</summary>
 #
-# If you added the mask, `nan_to_num` wipes the NaN off the result, but the way back goes through the softmax that made it, and multiplies by it. Where
-# does the first NaN arise? Or did you write into the result of the softmax (`weights[…] = 0`)? It is needed on the way back.
+# If you added the mask, `nan_to_num` wipes the NaN off the result, but the backward pass goes through the softmax that made it, and multiplies by it. Where
+# does the first NaN arise? Or did you write into the result of the softmax (`weights[…] = 0`)? It is needed in the backward pass.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "masked_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -180,14 +188,14 @@ check.masked_softmax(masked_softmax, points=3, cases=hidden.masked_softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.4 Why before the softmax?  ●○○ · 3 min · 1 point
+# ## 3.4 Why before the softmax?  ●○○ · 3 min · 1 point
 #
 # Why is the mask put on the scores, *before* the softmax? Why not set the hidden weights to 0 after it, and be done?
 #
 # - **a** The softmax is faster that way: it has fewer entries to work on.
 # - **b** The softmax can't deal with entries that are 0.
 # - **c** After the softmax the hidden keys have had their say in the sum: the weights that are left don't add up to 1, and how much is
-#   missing depends on keys that nobody was to see.
+#   missing depends on keys that nobody was allowed to see.
 # - **d** The weights would become negative.
 
 # %% nbgrader={"grade": false, "grade_id": "why_before_softmax", "locked": false, "schema_version": 3, "solution": true}
@@ -205,9 +213,9 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.5 Mask, then renormalise  ●●○ · 15 min · 1 point
+# ## 3.5 Mask, then renormalise  ●●○ · 15 min · 1 point
 #
-# The mistake of 3.4 can be mended. Set the hidden weights to 0 and divide each row by what is left of it. On paper that is the same as
+# The mistake of 3.4 can be repaired. Set the hidden weights to 0 and divide each row by what is left of it. On paper that is the same as
 # masking before the softmax: with $A$ the allowed keys,
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
@@ -246,13 +254,16 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 
 # %% [markdown]
 # **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function in three kinds of
-# floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} = e^{-16.6}$. Where does float16 give up?
+# floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} = e^{-16.6}$. By how much must the hidden score lead before float16 gives up?
+
+# %%
+guess_lead = None  # a number
 
 # %%
 plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16, torch.float32])
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mask_then_renormalise_precision_question", "locked": true, "schema_version": 3, "solution": false}
-# **Where does the precision go?  ●●○ · 5 min · 1 point**
+# ### Where does the precision go?  ●●○ · 5 min · 1 point
 #
 # Explain the picture. Why does masking *after* the softmax lose precision, and in the end everything, as a hidden score rises? Why does masking *before*
 # the softmax not have this trouble, whatever the hidden scores are?
@@ -261,17 +272,17 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # **Mark scheme (1 point).**
 # - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as small as e^(−gap), fall below the
 #   smallest normal number of the dtype (digits are lost), then to 0, and renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
-# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed power is e^0 = 1 and the hidden scores enter nowhere.
+# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and the hidden scores enter nowhere.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "mask_then_renormalise_precision", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The softmax over all keys subtracts the largest score of the row, and that is the hidden one. The allowed keys get shares of about $e^{-\text{gap}}$. Dividing small
 # numbers by their small sum does no harm by itself, but there is a smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $6 \cdot 10^{-8}$ nothing.
 # Then all allowed shares are 0, and 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-92}$ and $e^{-103}$. If $-\infty$ is put in first, the maximum is taken over the
-# allowed scores only. The largest allowed power is 1, however large the hidden scores were.
+# allowed scores only. The largest allowed exponential is 1, however large the hidden scores were.
 
 # %% [markdown]
-# ### 3.6 Causal attention  ●●○ · 15 min · 2 points
+# ## 3.6 Causal attention  ●●○ · 15 min · 2 points
 #
 # Put the mask into the attention of unit 02. There are three steps, and this time return all three results:
 #
@@ -330,7 +341,7 @@ check.causal_attention(causal_attention, points=2, cases=hidden.causal_attention
 plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 
 # %% [markdown]
-# ### 3.7 Padding  ●○○ · 10 min · 1 point
+# ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
 # Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It means nothing,
 # and nobody may look at it.
@@ -364,12 +375,15 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.8 Several masks at once  ●○○ · 5 min · 1 point
+# ## 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
 # A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. Take any number
 # of boolean masks, one at least, whose shapes broadcast against each other. Leave them as they are.
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
+
+# %%
+guess_shape = None  # for example (3, 6)
 
 # %% nbgrader={"grade": false, "grade_id": "combine_masks", "locked": false, "schema_version": 3, "solution": true}
 def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
@@ -398,10 +412,15 @@ check.combine_masks(combine_masks, points=1, cases=hidden.combine_masks)
 plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 
 # %% [markdown]
+# <details><summary>The shape of the combination</summary>
+#
+# (3, 1, 6, 6): shapes are lined up from the right, and (6, 6) is used for all three sequences and for the one place of the heads.
+# </details>
+#
 # **Look at the last rows** of the square at the bottom right ("both", 2 real tokens). Queries 2 to 5 are padding, and they still see the two real keys. That does no harm, and
 # saves you from empty rows.
 #
-# ### 3.9 Which positions?  ●○○ · 3 min · 1 point
+# ## 3.9 Which positions?  ●○○ · 3 min · 1 point
 #
 # Two documents stand in one sequence of nine tokens: positions 0–4 are the first, positions 5–8 the second. Three masks apply at once: causal; a window of 4
 # tokens (a token sees itself and the three before it); and no token sees another document.
@@ -423,7 +442,7 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.10 Does it peek?  ●●● · 35 min · 4 points
+# ## 3.10 Does it peek?  ●●● · 35 min · 4 points
 #
 # A causal model has one property that can be tested without reading its code: **if tokens after position $t$ change, the outputs up to
 # position $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in code, and nothing crashes: the loss is
@@ -469,7 +488,10 @@ my_guess = ""  # for example "AEH"
 # The check has some eighteen models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
-# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of $n$ tokens into past and future?
+# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of 9 tokens into past and future?
+
+# %%
+guess_cuts = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "leaks_future", "locked": false, "schema_version": 3, "solution": true}
 def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
@@ -528,7 +550,7 @@ plots.which_peek(leaks_future, my_guess)
 # and no model can learn from that. I is nearly invisible, and training would find it all the same.
 # </details>
 #
-# ### 3.11 What is to be predicted  ●●○ · 15 min · 2 points
+# ## 3.11 What is to be predicted  ●●○ · 15 min · 2 points
 #
 # A model that sees the tokens up to $i$ is asked for token $i + 1$. So inputs and targets are the same text, shifted by one. One special token, `end`, marks
 # both edges: it comes first in the inputs, so that the first word is predicted too, and last in the targets, so that the model learns to stop.
@@ -544,7 +566,7 @@ plots.shifted_rows({
 # %% [markdown]
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees its own answer.
 #
-# You get tokens of shape `(b, n)`. What stands behind a sequence's length (0 … n) is padding and may hold anything. Tokens are whole numbers, and stay so. Return inputs and targets, both `(b, n + 1)`; in the
+# You get tokens of shape `(b, n)`. A sequence's length is 0 … n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
 # inputs, padding stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
@@ -581,11 +603,11 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 3.12 The model that copies  ●●○ · 20 min · 1 point
+# ## 3.12 The model that copies  ●●○ · 20 min · 1 point
 #
 # First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes probabilities of them. The loss is the mean of
-# $-\log p(\text{target})$ over all positions whose target is not −100. At least one is not; logits may be in the hundreds. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
-# `nn.CrossEntropyLoss`, `nn.NLLLoss`. The check is called after the experiment, the function after the loss.
+# $-\log p(\text{target})$ over all positions whose target is not −100. There is at least one such position, and logits may be in the hundreds. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
+# `nn.CrossEntropyLoss`, `nn.NLLLoss`. The check is named after the experiment, and your function after the loss.
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model that is always right, and sure of it, has loss 0.
 
@@ -619,12 +641,16 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 
 # %% [markdown]
 # **The experiment.** A tiny Transformer (two layers of attention, width 32) learns sentences such as *the old fox hears a bird .* from a small grammar. Every batch is
-# drawn anew, so nothing can be learned by heart. We train it twice, from the same weights, on the same sentences, with the loss that you just wrote (PyTorch's own, which is the
+# drawn afresh, so nothing can be learned by heart. We train it twice, from the same weights, on the same sentences, with the loss that you just wrote (PyTorch's own, which is the
 # same). The one difference: the second model has no mask.
 #
 # The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss below the dotted line.
 #
-# **Predict first:** where will the two curves end? Which model will write the better sentences?
+# **Predict first:** which of the two models will end with the lower loss? And which will write the better sentences?
+
+# %%
+guess_lower_loss = None  # "with mask" or "without mask" (quotes included)
+guess_better_writer = None  # "with mask" or "without mask"
 
 # %%
 from helpers.masking import copying
@@ -633,7 +659,12 @@ trained = {"with mask": copying.train(causal=True), "without mask": copying.trai
 plots.loss_curves(trained)
 
 # %% [markdown]
-# The loss without a mask is hundreds of times smaller, and far below the dotted line. Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
+# <details><summary>What you should see</summary>
+#
+# The loss without a mask is hundreds of times smaller, and far below the dotted line. By its loss it is by far the better model.
+# </details>
+#
+# Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
 
 # %%
 for name, run in trained.items():
@@ -646,7 +677,7 @@ for name, run in trained.items():
 plots.who_looks_where(trained, "the old fox hears a happy bird .")
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "copy_without_mask_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **What has it learned?  ●●○ · 5 min · 1 point**
+# ### What has it learned?  ●●○ · 5 min · 1 point
 #
 # What has the model without a mask learned, and where can you see it in its attention? Why are its sentences worthless although its loss is almost 0? And would
 # the loss on held-out sentences have warned you?
@@ -666,14 +697,14 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # leak detector, or simply letting it write.
 
 # %% [markdown]
-# ### 3.13 The zoo  ●●○ · 35 min · 3 points
+# ## 3.13 The zoo  ●●○ · 35 min · 3 points
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
-# allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Adding the mask up
+# allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
 # is no formula: a function that gets its count from a tensor (`sum`, `cumsum`, `mean`, `count_nonzero`, `nonzero`, `unique`, `einsum`, `tolist` …) gets no points here. A sum in Python over numbers made from the sizes, such as
 # `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`: divide with `//`.
 #
-# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has a token at least. Windows and bands may be longer than the text.
+# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows and bands may be longer than the text.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
@@ -791,7 +822,25 @@ plots.mask_zoo({
 # %% [markdown]
 # **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$ and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain way
 # makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "3.1 Allowed cells of the 6×6 causal mask": (guess_allowed_cells, lambda: int(causal_mask(6).sum())),
+    "3.5 The hidden score's lead at which float16 gives up, about": (guess_lead, 16.6),
+    "3.8 The shape of padding and causal together": (guess_shape, tuple(torch.broadcast_shapes((3, 1, 6, 6), (6, 6)))),
+    "3.10 Places to cut a text of 9 tokens": (guess_cuts, 8),
+    "3.12 The lower loss at the end": (guess_lower_loss, min(trained, key=lambda name: trained[name].losses[-1])),
+    "3.12 The better sentences": (guess_better_writer, "with mask"),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - A **mask** is a condition on $i$ and $j$. True = may attend. Masks are combined with `&`.
@@ -808,3 +857,11 @@ plots.mask_zoo({
 # - Krell et al. (2021), *Efficient Sequence Packing without Cross-contamination*: why several texts share a row, and the mask that keeps them apart.
 #
 # **Next:** in unit 04 several heads look at the same tokens, each with weights of its own, and all with the same mask.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=3)

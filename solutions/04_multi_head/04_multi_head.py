@@ -20,10 +20,10 @@
 # - share keys and values among heads (grouped-query attention), the first step towards a small KV cache in unit 08;
 # - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
 #
-# **How to work.** As in unit 02: read, predict, write, run the check. You have about two and a half hours, and 23 points to earn.
+# **How to work.** As in unit 02: read, predict, write, run the check. You have about 3½ hours, and 23 points to earn.
 #
-# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call owes
-# nothing to the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
+# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call does not
+# depend on the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -40,7 +40,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 4.1 Cut the width into heads  ●○○ · 10 min · 1 point
+# ## 4.1 Cut the width into heads  ●○○ · 10 min · 1 point
 #
 # A token is a row of $d$ numbers. With $h$ heads, each head gets $d_h = d/h$ of them: head 0 the first $d_h$, head 1 the next, and so on. Then each head
 # is an attention of its own, on $n$ tokens of width $d_h$. To let one matrix product serve all heads, the head axis goes to the front, beside the
@@ -81,7 +81,12 @@ from autograder.hidden import multi_head as hidden
 check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.2 Put the heads back  ●○○ · 5 min · 1 point
+# <details><summary>What the view gives to head 0</summary>
+#
+# *All* features of the first half of the tokens. Such a head would not see the other tokens at all. The shape is right, and only the content tells.
+# </details>
+#
+# ## 4.2 Put the heads back  ●○○ · 5 min · 1 point
 #
 # When the heads are done, their outputs stand side by side again: the way back, $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
 #
@@ -113,7 +118,7 @@ from autograder.hidden import multi_head as hidden
 check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.3 One head at a time  ●●○ · 20 min · 3 points
+# ## 4.3 One head at a time  ●●○ · 20 min · 3 points
 #
 # Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three projections of its own, to its width $d_h$:
 #
@@ -178,16 +183,17 @@ from autograder.hidden import multi_head as hidden
 check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.4 All heads at once  ●●● · 30 min · 4 points
+# ## 4.4 All heads at once  ●●● · 30 min · 4 points
 #
 # Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
-# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). Call it, `self.w_q(x)`, and you need not think of it.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
+# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). If you call it, `self.w_q(x)`, that doesn't concern you.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
 #
 # $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
 # \xrightarrow{\;W_O\;} (b, n, d)$$
 #
 # **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
 # $(b, h, n, m)$.
+#
 # **Before you write:** shapes are lined up from the right. With which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing?
 # And when would you get an error, when silence?
 #
@@ -257,13 +263,21 @@ from autograder.hidden import multi_head as hidden
 check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAttention)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.5 Why more than one head?  ●○○ · 10 min
+# <details><summary>Where the b of a mask ends up</summary>
+#
+# Lined up from the right, $(b, n, m)$ meets the last three axes of $(b, h, n, m)$: its $b$ meets the heads. If $b$ and $h$ differ (and neither is 1) that is an error. If they are equal there is silence: head $i$ of every sequence gets the mask of sequence $i$.
+# </details>
+#
+# ## 4.5 Why more than one head?  ●○○ · 10 min
 #
 # A small task decides it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer must name **two** of them: the first of all, and
 # the one just before. What a head looks at depends on *places* alone: queries and keys are made from positions, values from tokens. The width is 32 in every run. Only the
 # number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of parameters.
 #
-# **Predict:** which runs solve the task? And if two heads do, what will each have learned to look at?
+# **Predict:** how many heads are needed to solve the task: 1, 2 or 4? And what will each of them have learned to look at?
+
+# %%
+guess_heads_needed = None  # 1, 2 or 4
 
 # %%
 def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
@@ -295,11 +309,16 @@ del maps["4 heads"]  # three maps are enough to look at
 plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Two heads are enough. One has learned to look at the first token, the other at the one before. The single head has to share itself out between the two, and its loss stays above the dashed line.
+# </details>
+#
 # A row is a query, a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.) Try other seeds and learning rates: now and then two heads get stuck
-# too, for both can fall for the same token. One head never comes below the dashed line, however long it is trained.
+# too, because both can settle on the same token. One head never comes below the dashed line, however long it is trained.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_many_heads_question", "locked": true, "schema_version": 3, "solution": false}
-# **What can two heads do that one cannot?  ●●○ · 5 min · 1 point**
+# ### What can two heads do that one cannot?  ●●○ · 5 min · 1 point
 #
 # The single head has as many parameters as the two together. Why does its loss stay above the dashed line, however long it is trained? And why is
 # "look at both tokens, half and half" no way out?
@@ -323,9 +342,9 @@ plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 # two distributions, and write what they find into different features, so that $W_O$ and the layers after it can tell them apart.
 
 # %% [markdown]
-# ### 4.6 What heads cost: parameters  ●○○ · 10 min · 1 point
+# ## 4.6 What heads cost: parameters  ●○○ · 10 min · 1 point
 #
-# Two heads solved what one could not, and it was said that they cost nothing. Count. The layer has four projections with biases: three from $d$ to $h \cdot d_h$, and one
+# Two heads solved what one could not, and the first lines of this unit claim that they cost nothing. Count. The layer has four projections with biases: three from $d$ to $h \cdot d_h$, and one
 # from $h \cdot d_h$ back to $d$. Here $d_h$ is free: it need not be $d/h$.
 #
 # **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together 1 050 624. With one head of width 512?
@@ -351,7 +370,7 @@ from autograder.hidden import multi_head as hidden
 check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.7 What heads cost: FLOPs  ●●○ · 15 min · 2 points
+# ## 4.7 What heads cost: FLOPs  ●●○ · 15 min · 2 points
 #
 # Now the work. Count the FLOPs of all matrix products when $n$ tokens attend to each other (one sequence, no mask): the four projections, the scores, and the
 # weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left
@@ -396,7 +415,7 @@ for h in (1, 4, 16):
 plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4, 8, 16, 32])
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_d_over_h_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why $d_h = d/h$?  ●○○ · 5 min · 1 point**
+# ### Why $d_h = d/h$?  ●○○ · 5 min · 1 point
 #
 # Say what this choice keeps constant when the number of heads is changed. Then say what is lost in the extreme case: $h = d$ heads of width 1.
 #
@@ -415,7 +434,7 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 # ask for the largest key or for the smallest, and for none in between.
 
 # %% [markdown]
-# ### 4.8 The output is a sum over heads  ●●○ · 15 min · 2 points
+# ## 4.8 The output is a sum over heads  ●●○ · 15 min · 2 points
 #
 # "Concatenate, then multiply by $W_O$" hides something. ($d_h$ is free here too: it need not be $d/h$.) Cut $W_O$ into $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
 #
@@ -460,9 +479,12 @@ w_o = [[1.0, 0.3], [0.2, 0.9], [-1.2, 0.4], [0.6, 0.8]]  # four heads of width 1
 plots.parts_add_up(heads_as_sum, features=[3.0, 2.0, 1.5, 2.0], w_o=w_o)
 
 # %% [markdown]
-# **What you should see.** The parts of four heads, put tip to tail, end where the dashed output ends. Head 2 points against head 0 and takes back part of what it wrote.
+# <details><summary>What you should see</summary>
 #
-# ### 4.9 Fewer keys and values than queries  ●●○ · 20 min · 3 points
+# The parts of four heads, put tip to tail, end where the dashed output ends. Head 2 points against head 0 and takes back part of what it wrote.
+# </details>
+#
+# ## 4.9 Fewer keys and values than queries  ●●○ · 20 min · 3 points
 #
 # A model that writes text keeps the keys and values of all earlier tokens (unit 08). With many heads that is a lot of memory, and reading it is what
 # makes writing slow. But must every query head have keys of its own?
@@ -483,9 +505,12 @@ plots.cache_per_token({
 # %% [markdown]
 # **By hand.** $h = 6$ and $h_{kv} = 2$: groups of 3. Query heads 0, 1, 2 use key/value head 0, and 3, 4, 5 use head 1.
 #
-# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? For which $h_{kv}$ would you never notice?
+# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? (And for which $h_{kv}$ would you never notice?)
 #
 # The numbers for Llama 3 are from Grattafiori et al. (2024): 64 query heads, 8 key/value heads. Write the attention out, without `F.scaled_dot_product_attention`.
+
+# %%
+guess_order = None  # "000111" or "010101" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "grouped_query_attention", "locked": false, "schema_version": 3, "solution": true}
 def grouped_query_attention(
@@ -518,7 +543,12 @@ from autograder.hidden import multi_head as hidden
 check.grouped_query_attention(grouped_query_attention, points=3, cases=hidden.grouped_query_attention)
 ### END HIDDEN TESTS
 # %% [markdown]
-# ### 4.10 Heads made by hand  ●●● · 40 min · 3 points
+# <details><summary>The order of <code>repeat</code></summary>
+#
+# 0 1 0 1 0 1, and not 0 0 0 1 1 1. With $h_{kv} = 1$ there is nothing to mix up, and with $h_{kv} = h$ nothing is repeated: a test of the two ends alone would pass.
+# </details>
+#
+# ## 4.10 Heads made by hand  ●●● · 40 min · 3 points
 #
 # Section 4.5 found a head that looks one token back, and one that looks at the start. Here you write such heads down, with no training, and compose them into
 # a circuit that trained language models grow as well: the **induction head** (Elhage et al., 2021; Olsson et al., 2022). It completes patterns. After *A B … A* it says *B*, for any A and
@@ -574,6 +604,11 @@ plots.stream_columns(x, "^ABCDA", {"token": V, "empty": V, "position": N})
 # A row of `w_q` says what one column of the stream turns into. Which rows are not zero?
 #
 # **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal? And what has (a) written at position 0, which sees only itself?
+#
+# <details><summary>Compare</summary>
+#
+# Clearly stronger, or attention is shared between match and resting place: with equal scores, half and half. At position 0 (a) has written `^` itself, so only a `^` could ever match it, and `^` stands nowhere else.
+# </details>
 
 # %% nbgrader={"grade": false, "grade_id": "two_hand_made_heads", "locked": false, "schema_version": 3, "solution": true}
 def previous_token_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -660,6 +695,9 @@ plots.two_heads(maps_of_both, "^ABCDA")
 # finds them, and guesses *B*. **Predict** what the guess is in the rows of the first *A*, *B*, *C* and *D*, before you look.
 
 # %%
+guess_of_a_new_token = None  # one of the tokens "^", "A", "B", "C", "D"
+
+# %%
 def circuit(tokens):
     """Attention of layer 1, attention of layer 2, and the guess (l, v) after each token."""
     x = stream(tokens, V, N)
@@ -674,7 +712,10 @@ def circuit(tokens):
 plots.induction_steps(circuit, "^ABCDABA", numbers("^ABCDABA"), NAMES)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
 # A token that is new finds nothing, rests on `^` and guesses `^`: "I don't know". The others guess what came after their earlier copy.
+# </details>
 #
 # And now it writes. The prompt is `^BADCB`, nothing that it was made for. Each line is one step: the last token (blue) looks at the one (orange) that came after its earlier
 # copy, and adds the same token (green).
@@ -683,12 +724,15 @@ plots.induction_steps(circuit, "^ABCDABA", numbers("^ABCDABA"), NAMES)
 plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 
 # %% [markdown]
-# **What you should see.** It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by knowledge. A single layer can't do
+# <details><summary>What you should see</summary>
+#
+# It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by knowledge. A single layer can't do
 # that: the key must say what stood *before* it, and somebody has to write that down first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear
 # at the moment when these models learn to use long contexts. The resting place is real too: trained models put unused attention on the first token (Xiao et al., 2023).
+# </details>
 
 # %% [markdown]
-# ### 4.11 A slope for every head  ●●○ · 15 min · 1 point
+# ## 4.11 A slope for every head  ●●○ · 15 min · 1 point
 #
 # The heads of 4.10 knew positions because the stream had columns for them. There is a shorter way: tell the *scores* how far away a key is. **ALiBi** (attention with linear
 # biases; Press et al., 2022, section 3) adds to the score of query $i$ and key $j$ in head $k$
@@ -701,6 +745,9 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #
 # **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still put more than half of the weight that it puts on its own token? The result is in float32.
+
+# %%
+guess_tokens_back = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "alibi_bias", "locked": false, "schema_version": 3, "solution": true}
 def alibi_bias(n: int, h: int) -> Float[Tensor, "h n n"]:
@@ -733,9 +780,28 @@ check.alibi_bias(alibi_bias, points=1, cases=hidden.alibi_bias)
 plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 
 # %% [markdown]
-# **What you should see.** The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
-# all 64. Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
+# <details><summary>What you should see</summary>
 #
+# The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
+# all 64. Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
+# </details>
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "4.5 Heads needed to name two tokens": (guess_heads_needed, lambda: 1 if losses["1 head"][-1] < 0.1 else 2),
+    "4.9 The order of k.repeat(1, 3, 1, 1)": (guess_order, "".join(map(str, torch.tensor([0, 1]).repeat(3).tolist()))),
+    "4.10 What a token that is new guesses": (guess_of_a_new_token, "^"),
+    "4.11 Tokens back at which head 8 still puts half of its own weight": (guess_tokens_back, 256 * math.log(2)),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Split** cuts features, never tokens: reshape, then transpose. **Merge** is the way back: transpose, then join.
@@ -755,3 +821,11 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 #
 # **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
 # `grouped_query_attention` become the cache.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=4)

@@ -19,7 +19,7 @@
 # - train it down to a loss that you know beforehand, and say why no model can get below;
 # - write text greedily, with temperature, top-k and top-p.
 #
-# **How to work.** As before: predict, write, run the check. You have about six hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
+# **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,7 +37,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 5.1 Positions as digits  ●○○ · 5 min · 1 point
+# ## 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
 # Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
 # changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64.
@@ -65,7 +65,7 @@ check.binary_positions(binary_positions, points=1, cases=hidden.binary_positions
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.2 Positions as sines  ●●○ · 15 min · 2 points
+# ## 5.2 Positions as sines  ●●○ · 15 min · 2 points
 #
 # Digits jump. From 7 to 8 four of them change at once, although the positions are neighbours. Replace each digit by something that goes round smoothly, like the hand of a clock: a sine and a cosine. Each pair of columns is one
 # clock, and each clock is slower than the one before (*Attention Is All You Need*, Vaswani et al., 2017, section 3.5):
@@ -110,9 +110,12 @@ plots.position_maps(binary_positions, sinusoidal_positions)
 plots.clocks(sinusoidal_positions)
 
 # %% [markdown]
-# **What you should see.** Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand is at another place at every token. The last one has hardly moved.
+# <details><summary>What you should see</summary>
 #
-# ### 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand stands at another place at every token. The last one has hardly moved.
+# </details>
+#
+# ## 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
 #
 # With $d = 512$ and base 10,000 the frequencies fall from 1 to about 1/10,000. Which sentence is right?
 #
@@ -137,7 +140,7 @@ check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
+# ## 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
 #
 # Why sines *and* cosines? Because moving $k$ tokens on turns every hand by the angle $k\theta_i$, wherever it stood. So there is a matrix $M$ that depends on $k$ alone, with
 #
@@ -179,7 +182,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
+# ## 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
 #
 # Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position $s$ by $s\theta_i$. In the dot product only
 # the difference of the angles is left. So the score depends on the words and on the distance $t - s$, and on nothing else. Values are not turned. They are what is handed over.
@@ -192,7 +195,12 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
 #
-# **Before you write:** what happens to the length of a row? <details><summary>Answer</summary>Nothing. A rotation keeps lengths, so a large position doesn't make large numbers.</details>
+# **Before you write:** does a row become longer or shorter, or does it keep its length?
+#
+# <details><summary>Answer</summary>
+#
+# It keeps its length. A rotation does, so a large position doesn't make large numbers.
+# </details>
 
 # %% nbgrader={"grade": false, "grade_id": "rotary_embedding", "locked": false, "schema_version": 3, "solution": true}
 def rotary_embedding(
@@ -235,11 +243,14 @@ check.rotary_embedding(rotary_embedding, points=2, cases=hidden.rotary_embedding
 plots.rotary_scores(rotary_embedding)
 
 # %% [markdown]
-# **What you should see.** On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+# <details><summary>What you should see</summary>
 #
-# ### 5.6 LayerNorm  ●●○ · 15 min · 2 points
+# On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+# </details>
 #
-# After many additions the numbers of a token can be of any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
+# ## 5.6 LayerNorm  ●●○ · 15 min · 2 points
+#
+# After many additions the numbers of a token can have any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
 # one number a feature, both learned:
 #
 # $$y = w \cdot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b, \qquad \mu = \frac1d\sum_i x_i, \qquad \sigma^2 = \frac1d\sum_i (x_i - \mu)^2$$
@@ -277,9 +288,9 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.7 RMSNorm  ●○○ · 5 min · 1 point
+# ## 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
-# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. Llama and most models after it use it:
+# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
 # $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
 #
@@ -300,13 +311,13 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.8 A small network for every token  ●●○ · 15 min · 2 points
+# ## 5.8 A small network for every token  ●●○ · 15 min · 2 points
 #
 # Attention moves information between tokens. What is done with it happens in a network that looks at each token *alone*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as the stream:
 #
 # $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
 #
-# Today's models let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
+# Today's models, LLaMA among them, let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
 #
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
@@ -346,7 +357,7 @@ check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.9 The residual stream  ●○○ · 10 min · 1 point
+# ## 5.9 The residual stream  ●○○ · 10 min · 1 point
 #
 # A deep stack of layers is hard to train: a gradient must pass through all of them. So a layer doesn't replace what it read. It *adds* to it (He et al., 2016, equation 1):
 #
@@ -374,13 +385,13 @@ check.residual(residual, points=1, cases=hidden.residual)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.10 The block  ●●○ · 20 min · 3 points
+# ## 5.10 The block  ●●○ · 20 min · 3 points
 #
 # Attention, feed-forward network, a residual connection around each, a norm for each. Where does the norm stand? There are two answers (Xiong et al., 2020, table 1):
 #
 # $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
 #
-# The paper of 2017 has post-norm. Nearly all models since GPT-2 have pre-norm, because the stream itself is then never touched.
+# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself is then never touched.
 
 # %%
 plots.two_blocks()
@@ -416,7 +427,11 @@ check.transformer_block(transformer_block, points=3, cases=hidden.transformer_bl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm?
+# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm? In which of the three do they stay at 1?
+
+# %%
+guess_stays_at_1 = None  # "no norm", "pre-norm" or "post-norm" (quotes included)
+guess_explodes = None  # "no norm", "pre-norm" or "post-norm"
 
 # %%
 plots.norms_through_depth(transformer_block)
@@ -428,9 +443,9 @@ plots.norms_through_depth(transformer_block)
 # head. Without norms each block adds in proportion to what it finds: the growth is exponential.
 # </details>
 #
-# ### 5.11 The language model  ●●● · 45 min · 3 points
+# ## 5.11 The language model  ●●● · 45 min · 3 points
 #
-# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU.
+# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU (Hendrycks & Gimpel, 2016), a smooth relative of the ReLU.
 
 # %% nbgrader={"grade": false, "grade_id": "parts", "locked": true, "schema_version": 3, "solution": false}
 class Attention(nn.Module):
@@ -546,9 +561,9 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters.
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later.)
 #
-# ### 5.12 What is trained?  ●○○ · 3 min · 1 point
+# ## 5.12 What is trained?  ●○○ · 3 min · 1 point
 #
 # Which of these are parameters of *your* model, numbers that training changes?
 #
@@ -575,7 +590,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.13 The loss  ●●○ · 15 min · 2 points
+# ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
 # read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
@@ -611,9 +626,9 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 5.14 The learning rate  ●○○ · 10 min · 1 point
+# ## 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
-# At the start all gradients are large and mean little, so steps should be small: a **warm-up**. Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+# At the start all gradients are large and mean little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
 # $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
@@ -640,11 +655,11 @@ check.learning_rate(learning_rate, points=1, cases=hidden.learning_rate)
 plots.learning_rates(learning_rate)
 
 # %% [markdown]
-# ### 5.15 The training loop  ●●● · 40 min · 3 points
+# ## 5.15 The training loop  ●●● · 40 min · 3 points
 #
 # One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
 #
-# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, and for each step the rate from `rates`.
+# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`.
 # - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. `nn.utils.clip_grad_norm_`.
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
@@ -726,28 +741,44 @@ plots.story_examples()
 #
 # The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line.
 #
-# **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing? <details><summary>Answer</summary>ln 55 = 4.0, if it gives all tokens the same probability.</details>
+# **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing?
+#
+# <details><summary>Answer</summary>
+#
+# $\ln 55 = 4.0$, if it gives all tokens the same probability.
+# </details>
 #
 # The cell trains the course's reference, the same model as yours, with *your* loop: 1,000 steps of 64 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
+
+# %%
+guess_first_loss = None  # a number
 
 # %%
 plots.train_on_stories(train)
 
 # %% [markdown]
-# **What you should see.** A steep fall: the model learns which words there are, and in what order they come. Then a plateau, for hundreds of steps, a tenth above the floor. Then a second fall, nearly to the floor. That second fall is *one* skill, which appears late. You will find it below.
+# <details><summary>What you should see</summary>
+#
+# A steep fall: the model learns which words there are, and in what order they come. Then a plateau, for hundreds of steps, a tenth above the floor. Then a second fall, nearly to the floor. That second fall is *one* skill, which appears late. You will find it below.
+# </details>
 #
 # When it comes depends on the seed. Of three runs of this length one ended 5.4 % above the floor, still on the plateau, and the others 2.9 % and 0.6 %; you see the last of them. (Your last digits may differ.) The first one only needed more time: a run from its seed with twice the steps, of 32 stories each, ended 1.3 % above.
 #
 # **What is each part good for?** Take one thing out of the model, and train it again: its attention, its positions (no rotation), its residual connections. **Predict** which one costs most, and which least. Then try one yourself: `plots.train_on_stories(train, without="positions")`, or `"attention"`, or `"residuals"`.
-#
+
+# %%
+guess_costs_most = None  # "attention", "positions" or "residuals"
+guess_costs_least = None  # "attention", "positions" or "residuals"
+
+# %% [markdown]
 # <details><summary>What we measured</summary>
 #
 # Held-out loss above the floor, one run each of 2,000 steps of 32 stories: the whole model 0.6 %, without attention 84 %, without residual connections 1.7 %, without positions 0.7 %. Two answers surprise. With two layers a model can do without residual
-# connections, given time. What they are for shows in depth: with them a network of 34 layers learnt better than one of 18, without them worse (He et al., 2016, figure 4). And without positions *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
+# connections, given time. What they are for shows in depth: with them a network of 34 layers learned better than one of 18, without them worse (He et al., 2016, figure 4). And without positions *nothing is lost*. How can that be? The causal mask itself breaks the symmetry: the first token sees one
 # token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). A model without a mask would be lost.
 # </details>
 #
-# ### 5.16 Writing  ●●○ · 30 min · 3 points
+# ## 5.16 Writing  ●●○ · 30 min · 3 points
 #
 # A model gives scores. Somebody must choose. Write the two halves:
 #
@@ -815,22 +846,25 @@ check.generate(next_token_probabilities, generate, points=3, cases=hidden.genera
 plots.story_samples(next_token_probabilities, generate)
 
 # %% [markdown]
-# **What you should see.** The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# <details><summary>What you should see</summary>
 #
-# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must come from behind the first. Did training find it? The number above each map is the weight that a head gives, at the
+# The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# </details>
+#
+# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must be taken from what followed the first. Did training find it? The number above each map is the weight that a head gives, at the
 # second mention of a first name, to the token after the first mention (Olsson et al., 2022).
 
 # %%
 plots.trained_heads()
 
 # %% [markdown]
-# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody asked for them, the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
+# In our run two heads of the upper layer have 0.69 and 0.68, and the other six stay below 0.3: two induction heads in the wild, which share the work. Nobody programmed them: the loss made them. Such a head can only work with another one in the layer below, that tells a token what stood before it. Can you find one, at least for the surnames? If all scores are small, your model is still on its
 # plateau. Then the surname of the second mention is a guess between two, and this is what the loss is missing.
 #
-# ### 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
+# ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
 # A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
-# masked? At work there is no mask token. A model that may be asked about any word has to know something about every word.
+# masked? When the model is used, there is no mask token. And a model that may be asked about any word has to know something about every word.
 #
 # Chance comes as an argument, one number in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
@@ -860,9 +894,9 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 ### END HIDDEN TESTS
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "masked_lm_objective_tasks_question", "locked": true, "schema_version": 3, "solution": false}
-# **Other tasks of the same kind  ●●○ · 10 min · 1 point**
+# ### Other tasks of the same kind  ●●○ · 10 min · 1 point
 #
-# To predict a hidden word is a *generative* task: the model must bring forth what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one: does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
+# To predict a hidden word is a *generative* task: the model must produce what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
 # each what a true pair is, where the false ones come from, and what a model must understand to solve it.
 #
 # <!-- BEGIN MARK SCHEME -->
@@ -877,6 +911,22 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # pair, pieces of two different texts a false one. The model must grasp topic and persons; if the texts are too different it can cheat by single words, so false pieces should come from texts about the same thing.
 
 # %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "5.10 The stream stays at 1 with": (guess_stays_at_1, "post-norm"),
+    "5.10 The stream explodes with": (guess_explodes, "no norm"),
+    "5.15 The loss of a model that knows nothing": (guess_first_loss, math.log(55)),
+    "5.15 It costs most to leave out": (guess_costs_most, "attention"),
+    "5.15 It costs least to leave out": (guess_costs_least, "positions"),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Positions**: digits, sines, rotations. With RoPE a score depends on the distance alone. Queries and keys are turned, values are not.
@@ -885,4 +935,20 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # - **Training**: the next token at every position; AdamW, decay on matrices alone, warm-up, cosine, clipping. The loss has a floor, the entropy of the text.
 # - **Writing**: temperature before the softmax, then top-k, then top-p, then chance.
 #
+# **Read more**
+#
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.3 to 3.5: feed-forward network, embeddings and sines, in a page.
+# - Su et al. (2021), *RoFormer*, section 3: from the wish, a score that knows only the distance, to the rotation that grants it.
+# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*: why post-norm needs a warm-up and pre-norm hardly does. It explains the picture of 5.10.
+# - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners*: GPT-2, the model of 5.11 at full size.
+# - Holtzman et al. (2020), *The Curious Case of Neural Text Degeneration*: what greedy text looks like, and why top-p helps.
+#
 # **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=5)

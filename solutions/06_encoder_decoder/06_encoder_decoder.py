@@ -20,7 +20,7 @@
 # - read an alignment off the weights of cross-attention, and say how far to trust it;
 # - count what encoder, decoder and cross-attention cost, and compare with a decoder alone.
 #
-# **How to work.** As before: read, predict, write, run the check. You have about four hours, and 24 points to earn.
+# **How to work.** As before: read, predict, write, run the check. You have about 3½ hours, and 24 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -47,7 +47,7 @@ setup()
 #
 # In this unit the **source** has $m$ tokens and the **target** $n$.
 #
-# ### 6.1 The encoder's layer  ●○○ · 15 min · 3 points
+# ## 6.1 The encoder's layer  ●○○ · 15 min · 3 points
 #
 # A layer has two **sublayers**. In the first, tokens read each other: self-attention. In the second, each token is worked on by itself: a feed-forward network,
 # $\max(0,\, x W_1 + b_1)\, W_2 + b_2$, that is `linear1`, ReLU, `linear2`. Both are wrapped in the same way (section 3.1 of the paper):
@@ -66,7 +66,7 @@ plots.enc_dec_layers()
 # **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them. The dropout
 # acts in training mode only, and at rate 1 it leaves nothing of a sublayer. The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
 #
-# The **mask** says who may attend to whom. In the encoder nothing is causal: the source is known as a whole. Hand on what you get.
+# The **mask** says who may attend to whom. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
 
 # %% nbgrader={"grade": false, "grade_id": "EncoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class EncoderLayer(nn.Module):
@@ -110,7 +110,7 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 6.2 The decoder's layer  ●●○ · 20 min · 3 points
+# ## 6.2 The decoder's layer  ●●○ · 20 min · 3 points
 #
 # The decoder's layer has three sublayers, wrapped in the same way:
 #
@@ -122,7 +122,11 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 # token. Bahdanau et al. (2015) had the same idea in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
 #
 # **Predict first:** is cross-attention causal? Word 1 of the target may need the *last* word of the source.
-#
+
+# %%
+guess_cross_attention_causal = None  # "yes" or "no" (quotes included)
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # No. The source is there as a whole before the first word is written. What may be hidden is its padding, and nothing else.
@@ -188,7 +192,7 @@ check.DecoderLayer(DecoderLayer, points=3, cases=hidden.DecoderLayer)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 6.3 Which layer reads which?  ●○○ · 3 min · 1 point
+# ## 6.3 Which layer reads which?  ●○○ · 3 min · 1 point
 #
 # A model has six encoder layers and six decoder layers. Where do the keys and values of the decoder's cross-attentions come from?
 #
@@ -213,11 +217,11 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 6.4 The whole model  ●●● · 35 min · 4 points
+# ## 6.4 The whole model  ●●● · 35 min · 4 points
 #
 # Put it together (figure 1 of the paper).
 #
-# - **In:** $\sqrt d$ times the embedding of a token, plus its position, then dropout. Two vocabularies, two embeddings.
+# - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two vocabularies, two embeddings.
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
@@ -313,33 +317,37 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 6.5 Teacher forcing  ●●○ · 30 min · 3 points
+# ## 6.5 Teacher forcing  ●●○ · 30 min · 3 points
 #
-# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing**: at every position the decoder gets the *right* tokens so far, and
+# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and
 # is asked for the next one. With the causal mask all positions are done in one pass.
 #
-# **(a) `teacher_forcing`.** The target is a string with PAD behind it. The decoder's **inputs** are START and then the target; the **labels** are the target, END behind its last word, then PAD. Where the label is PAD
+# **(a) `teacher_forcing`.** The target is a string, followed by PAD. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
 # nothing is asked, so what the input is there makes no difference. The target itself stays as it is.
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
 #
-# **Predict first:** what happens if you forget the shift, and feed the labels themselves?
-#
+# **Predict first:** you forget the shift, and feed the labels themselves. Does the loss fall faster or more slowly? And what will the model write?
+
+# %%
+guess_loss_without_shift = None  # "faster" or "more slowly"
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
 # </details>
 #
-# **(b) `exact_match`.** The share of strings that are right from the first token to END. What stands behind END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
+# **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
 #
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to turn strings round: abcd → dcba. The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides. One step of Adam, learning rate 0.01, with
 # each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 2 batches first, of which nothing may be left, and then with 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. The losses must fall: the first one above 1
 # (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least half of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it
-# must not just repeat letters that it is fed, and a later letter must not change what it says before. All this builds on your 6.4: get that right first.
+# must not just repeat letters that it is fed, and a later letter must not change what it said before it. All this builds on your 6.4: get that right first.
 
 # %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
 def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:
-    """Inputs: START, then the target. Labels: the target, END behind its last word, PAD behind that."""
+    """Inputs: START, then the target. Labels: the target, END after its last word, PAD after that."""
     ### BEGIN SOLUTION
     edge = torch.full_like(target[:, :1], START)  # (b, 1)
     inputs = torch.cat([edge, target], dim=1)
@@ -408,7 +416,10 @@ check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3, cas
 # %% [markdown]
 # **See it.** Your training, on strings of five letters, and what the trained model's cross-attention looks at. A row is a letter being written, a column a letter of the source.
 #
-# **Predict:** which cells of the map will be dark?
+# **Predict:** which cells of the map will be dark: those on the diagonal that falls from the upper left, or on the one that rises from the lower left?
+
+# %%
+guess_diagonal = None  # "falls" or "rises"
 
 # %%
 plots.reversal_learned(train_reversal)
@@ -420,7 +431,7 @@ plots.reversal_learned(train_reversal)
 # while END is written, for instance, makes no difference.)
 # </details>
 #
-# ### 6.6 Greedy decoding  ●●○ · 25 min · 3 points
+# ## 6.6 Greedy decoding  ●●○ · 25 min · 3 points
 #
 # Now it writes by itself. The source doesn't change, so the encoder runs **once**. Then comes one token after the other, always the likeliest. You get two functions:
 #
@@ -435,7 +446,7 @@ plots.reversal_learned(train_reversal)
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true}
 def greedy_decode(encode, step, source: Int[Tensor, "b m"], longest: int) -> Int[Tensor, "b n"]:
-    """The likeliest token at each step, up to END; PAD behind it. n ≤ longest."""
+    """The likeliest token at each step, up to END; PAD after it. n ≤ longest."""
     ### BEGIN SOLUTION
     memory, cache = encode(source), None
     tokens = torch.full((len(source), 1), START)
@@ -471,7 +482,7 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 
 # %% [markdown]
 # **A task with an alignment worth looking at.** English into Esperanto, with a small grammar of ours. Esperanto is regular: *-o* ends a noun, *-a* an adjective, *-j* marks the plural, *-n* the object, *-as* the present and *-is* the past, and an adjective takes the endings of
-# its noun. Our Esperanto puts the adjective behind its noun and the verb at the end (word order is free there), so words must move:
+# its noun. Our Esperanto puts the adjective after its noun and the verb at the end (word order is free there), so words must move:
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
@@ -493,7 +504,7 @@ plots.alignment_film(trained, "the old cats saw a happy dog")
 plots.alignment_maps(trained, "the old cats saw a happy dog")
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "cross_attention_map_question", "locked": true, "schema_version": 3, "solution": false}
-# **How to read an alignment  ●●○ · 15 min · 1 point**
+# ### How to read an alignment  ●●○ · 15 min · 1 point
 #
 # Run the two cells above with some sentences of your own (words: the, a; old, small, happy, quiet; cat, dog, bird, fox, girl, poet and their plurals; see, follow, hear, like, paint, with *-s*, or in the past).
 #
@@ -502,12 +513,12 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point for (a): each row of the memory is not a word but a word in its context: the encoder's self-attention has written into *dog* (or *happy*) that it stands behind the verb, and its number; or the decoder knows from what it has written itself (self-attention over the target) that the subject is done.
+# - ½ point for (a): each row of the memory is not a word but a word in its context: the encoder's self-attention has written into *dog* (or *happy*) that it stands after the verb, and its number; or the decoder knows from what it has written itself (self-attention over the target) that the subject is done.
 #   One of the two ways, said clearly, is enough.
 # - ½ point for (b): a reason (the encoder has mixed *the* into the other rows of the memory; there are other layers and heads; a weight says nothing about the size of the value) **and** a test that changes the input or the model, e.g. replace *the* by *a*, or hide it, and see whether the word or its probability
 #   changes. "Attention is not explanation" alone earns nothing.
 #
-# See unit 02.13, and Jain & Wallace (2019), Wiegreffe & Pinter (2019).
+# See section 2.14, and Jain & Wallace (2019), Wiegreffe & Pinter (2019).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "cross_attention_map", "locked": false, "points": 1, "schema_version": 3, "solution": true}
@@ -516,9 +527,9 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # whether the probability of the word changes.
 
 # %% [markdown]
-# ### 6.7 Beam search  ●●● · 40 min · 3 points
+# ## 6.7 Beam search  ●●● · 40 min · 3 points
 #
-# Greedy decoding can be lured. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in floating point.)
+# Greedy decoding can be led astray. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in floating point.)
 #
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #
@@ -581,12 +592,20 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 # %% [markdown]
 # **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, grey what was dropped; the numbers are sums of log-probabilities.
 #
-# **Predict** from the first two columns: which sentence does greedy search find, and which one is better?
+# **Predict** from the first two columns: does greedy search find the best sentence?
+
+# %%
+guess_greedy_finds_the_best = None  # "yes" or "no"
 
 # %%
 plots.beam_of_a_tree(beam_search, k=2)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# It does not. Greedy search takes the likelier first token, and pays for it later. The beam of two keeps the other beginning alive, and finds the better sentence.
+# </details>
+#
 # And in the translator, whose memory and caches are real:
 
 # %%
@@ -599,7 +618,7 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # *worse*, because they find short sentences that the model likes too much (Koehn & Knowles, 2017, section 3.6; Stahlberg & Byrne, 2019).
 # </details>
 #
-# ### 6.8 What it costs  ●●○ · 20 min · 2 points
+# ## 6.8 What it costs  ●●○ · 20 min · 2 points
 #
 # One encoder layer over $m$ source tokens, one decoder layer over $n$ target tokens, width $d$, $d_\text{ff} = 4d$. One multiply-add is 2 FLOPs; count the matrix products alone. For each row give two numbers: the FLOPs of scores and mixing, and those of the products with weights. An attention has four
 # projections. Masked scores are computed and thrown away: count them. The target is read at once, as in training.
@@ -614,7 +633,10 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 #
 # **By hand.** $n = m = d = 1$: the encoder's self-attention has one score (2 FLOPs) and one value mixed (2), and four projections of one token (2 each): (4, 8).
 #
-# **Before you write:** of cross-attention's four projections, which are of the target's $n$ tokens, and which of the memory's $m$?
+# **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the target's $n$?
+
+# %%
+guess_projections_of_memory = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "enc_dec_cost", "locked": false, "schema_version": 3, "solution": true}
 def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
@@ -643,7 +665,12 @@ check.enc_dec_cost(enc_dec_cost, points=2, cases=hidden.enc_dec_cost)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 6.9 Name the terms  ●○○ · 5 min · 1 point
+# <details><summary>Which projections?</summary>
+#
+# Two: keys and values are made of the memory. Queries are made of the target, and $W_O$ works on the output, which has a row for each query.
+# </details>
+#
+# ## 6.9 Name the terms  ●○○ · 5 min · 1 point
 #
 # Without constants the table adds up to $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come from?
 #
@@ -670,9 +697,12 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Or a decoder alone?** GPT and its kind have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
+# **Or a decoder alone?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
 #
-# **Predict:** which bar grows faster, and which is taller at 128 tokens?
+# **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
+
+# %%
+guess_dearer = None  # "decoder alone" or "encoder and decoder"
 
 # %%
 plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
@@ -683,7 +713,25 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.7 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
 # $28d^2$. (The T5 paper makes the same comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
 # </details>
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "6.2 Is cross-attention causal?": (guess_cross_attention_causal, "no"),
+    "6.5 Without the shift the loss falls": (guess_loss_without_shift, "faster"),
+    "6.5 The dark diagonal of a reversal": (guess_diagonal, "rises"),
+    "6.7 Does greedy search find the best sentence?": (guess_greedy_finds_the_best, "no"),
+    "6.8 Projections of the memory in cross-attention": (guess_projections_of_memory, 2),
+    "6.9 More FLOPs at 128 tokens": (guess_dearer, "decoder alone"),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Encoder layer**: self-attention and feed-forward network, each `norm(x + sublayer(x))`. **Decoder layer**: the same with cross-attention between the two.
@@ -692,4 +740,20 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and cares for length.
 # - The two lengths meet in one term only: $nmd$.
 #
+# **Read more**
+#
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.1 and 3.2.3: the two stacks, and the three places of attention, in one page.
+# - Rush (2018), *The Annotated Transformer*, nlp.seas.harvard.edu: the same model line by line, trained to translate.
+# - Sutskever, Vinyals & Le (2014), *Sequence to Sequence Learning with Neural Networks*: one vector for the whole sentence, and a beam. Then Bahdanau, Cho & Bengio (2015), who look back instead.
+# - Wu et al. (2016), *Google's Neural Machine Translation System*, section 7: beam search as it was used, with its penalty for length.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a decoder alone, measured.
+#
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=6)

@@ -21,7 +21,7 @@
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about three hours and a half, and
+# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -39,7 +39,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 7.1 FLOPs of a matrix product  ●○○ · 5 min · 1 point
+# ## 7.1 FLOPs of a matrix product  ●○○ · 5 min · 1 point
 #
 # A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
 #
@@ -72,16 +72,19 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.2 Elements that have to move  ●○○ · 5 min · 1 point
+# ## 7.2 Elements that have to move  ●○○ · 5 min · 1 point
 #
-# Numbers live in memory and are computed on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
+# Numbers live in memory, and arithmetic happens on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
 # journeys of one product in the best case: **both operands are read once, and the result is written once.** On the chip an element can be used as
 # often as you like.
 #
 # **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
 #
 # The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
-# **Before you read the numbers:** in which of the two does an element of the orange matrix earn its journey?
+# **Before you read the numbers:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the left one or in the right one?
+
+# %%
+guess_reused = None  # "left" or "right" (quotes included)
 
 # %%
 plots.product_traffic((16, 16, 16), (1, 16, 16))
@@ -107,9 +110,14 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
+# <details><summary>Left or right?</summary>
 #
-# How much arithmetic does each journey pay for? That ratio is the **arithmetic intensity**:
+# On the left: each element of the orange matrix is used 16 times, once for each row. On the right it is fetched for a single use.
+# </details>
+#
+# ## 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
+#
+# How much arithmetic is done for each byte that is fetched? That ratio is the **arithmetic intensity**:
 #
 # $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
 #
@@ -118,7 +126,11 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 #
 # **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
 #
-# **Predict:** a square product, $n = m = k$. If all sizes double, what happens to the intensity? And if the dtype changes from float32 to float16?
+# **Predict:** a square product, $n = m = k$. By what factor does the intensity change if all sizes double? And if the dtype changes from float32 to float16?
+
+# %%
+guess_twice_the_size = None  # a factor
+guess_half_the_bytes = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "arithmetic_intensity", "locked": false, "schema_version": 3, "solution": true}
 def arithmetic_intensity(n: int, m: int, k: int, dtype: torch.dtype) -> float:
@@ -138,17 +150,25 @@ check.arithmetic_intensity(arithmetic_intensity, points=1, cases=hidden.arithmet
 plots.intensities(arithmetic_intensity, width=4096)
 
 # %% [markdown]
-# **What you should see.** Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
-# levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that number.
+# <details><summary>What you should see</summary>
 #
-# ### 7.4 A layer that reads  ●●● · 30 min · 4 points
+# Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
+# levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that number.
+# </details>
+#
+# <details><summary>Twice the size, half the bytes</summary>
+#
+# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with the size. And half the bytes for each element are twice the FLOPs for each byte.
+# </details>
+#
+# ## 7.4 A layer that reads  ●●● · 30 min · 4 points
 #
 # Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at once**. This is what happens in
 # training, and when a prompt is read (**prefill**).
 #
 # | row | operation |
 # |---|---|
-# | `qkv` | $X W_Q$, $X W_K$, $X W_V$: three products, and each reads $X$ anew |
+# | `qkv` | $X W_Q$, $X W_K$, $X W_V$: three products, and each reads $X$ again |
 # | `scores` | $Q K^\top$ in every head, of width $d/h$ |
 # | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
 # | `weighted_sum` | attention weights times $V$, in every head |
@@ -163,6 +183,9 @@ plots.intensities(arithmetic_intensity, width=4096)
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
 # **Predict:** the softmax has 0 FLOPs. Which share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+
+# %%
+guess_softmax_share = None  # a share, between 0 and 1
 
 # %% nbgrader={"grade": false, "grade_id": "training_table", "locked": false, "schema_version": 3, "solution": true}
 def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
@@ -228,7 +251,7 @@ counted = {
 plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 
 # %% [markdown]
-# ### 7.5 A layer that writes  ●●● · 20 min · 3 points
+# ## 7.5 A layer that writes  ●●● · 20 min · 3 points
 #
 # A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
 # is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
@@ -239,6 +262,9 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5 elements. Row: (40, 34).
 #
 # **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10 %, half, or more than 70 %?
+
+# %%
+guess_weights = None  # "10 %", "half" or "more than 70 %" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "decode_table", "locked": false, "schema_version": 3, "solution": true}
 def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
@@ -287,10 +313,13 @@ plots.cost_shares({
 })
 
 # %% [markdown]
-# **What you should see.** FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
-# "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
+# <details><summary>What you should see</summary>
 #
-# ### 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
+# FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
+# "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
+# </details>
+#
+# ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
 # $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
@@ -323,7 +352,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # %% [markdown]
 # GPT-3 was trained on 2048 tokens at a time. Its attention is quadratic, and still only a small part of the bill.
 #
-# ### 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
+# ## 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
 #
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
 #
@@ -345,7 +374,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
+# **Only growth counts (Θ).** To move a number costs as much as one FLOP here (in `lsh` the sorting is moves). $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
 # and $r$ are sizes here, no constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
 # So write formulas: a loop over $n$ tokens would never end.
 #
@@ -417,7 +446,7 @@ costs = {
 plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, values in costs.items()})
 
 # %% [markdown]
-# ### 7.8 The roofline  ●●○ · 20 min · 2 points
+# ## 7.8 The roofline  ●●○ · 20 min · 2 points
 #
 # A device has two ceilings (Williams, Waterman & Patterson, 2009). Its units compute at most **peak** FLOP/s. Its memory delivers at most **bandwidth** bytes/s. A program with
 # intensity $I$ can use each delivered byte for $I$ FLOPs. Both run side by side, and both limits hold at once:
@@ -462,7 +491,10 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 
 # %% [markdown]
 # **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and the machine under your hands, whose two ceilings are measured now: a large product for the
-# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** which of them sit under the slope, and which under the flat part?
+# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** how many of the three loads sit under the slope of an A100, so that its memory decides?
+
+# %%
+guess_bound_by_memory = None  # 0, 1, 2 or 3
 
 # %%
 from helpers.measuring.devices import DATASHEETS, this_machine
@@ -477,6 +509,11 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 })
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Two: whoever writes waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
+# </details>
+#
 # **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A cache, or
 # reading that is faster than the copy which measured the bandwidth, can lift a point above the roof. Other programs that run meanwhile shift both.)
 
@@ -484,7 +521,7 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 
 # %% [markdown]
-# ### 7.9 The memory of the scores  ●○○ · 5 min · 1 point
+# ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
 # Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** are that?
 #
@@ -505,11 +542,14 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.10 The longest context  ●○○ · 5 min · 1 point
+# ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Turn it round: so many bytes are free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
+# Now the other way round: a number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
 #
-# **Before you write:** with four times the memory, how much longer may the text be?
+# **Before you write:** with four times the memory, how many times longer may the text be?
+
+# %%
+guess_longer_text = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "longest_context", "locked": false, "schema_version": 3, "solution": true}
 def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype) -> int:
@@ -540,10 +580,13 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 })
 
 # %% [markdown]
-# **What you should see.** Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
-# changing a single output.
+# <details><summary>What you should see</summary>
 #
-# ### 7.11 Windows of an image  ●●○ · 10 min · 1 point
+# Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
+# changing a single output.
+# </details>
+#
+# ## 7.11 Windows of an image  ●●○ · 10 min · 1 point
 #
 # A Vision Transformer cuts an image into square patches and makes each patch a token. Large images have many patches, so Swin (Liu et al., 2021) lets a patch attend only to the patches
 # in its own window.
@@ -572,7 +615,7 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
+# ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
 # Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
 #
@@ -608,9 +651,9 @@ check.global_tokens_cost(global_tokens_cost, points=1, cases=hidden.global_token
 plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 
 # %% [markdown]
-# ### 7.13 Patches or channels?  ●●○ · 15 min · 1 point
+# ## 7.13 Patches or channels?  ●●○ · 15 min · 1 point
 #
-# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, turn them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
+# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
 # over all $n$ patches (XCiT, El-Nouby et al., 2021).
 #
 # Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512 channels? Count fairly. Both need their queries, keys and values, and an output projection:
@@ -645,9 +688,9 @@ check.channel_attention(channel_attention, points=1, cases=hidden.channel_attent
 plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], heads=[1, 2, 4, 8])
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "channel_attention_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Which costs more, and when?  ●●○ · 10 min · 1 point**
+# ### Which costs more, and when?  ●●○ · 10 min · 1 point
 #
-# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that turns the answer round, and say why it does.
+# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that reverses the answer, and say why it does.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -663,9 +706,9 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
 
 # %% [markdown]
-# ### 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
+# ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
-# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. To look up an
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
 # embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
@@ -705,7 +748,7 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Real models (`helpers/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
+# **Count it.** Real models (`helpers/transformer_lm/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
 
 # %%
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -727,7 +770,7 @@ plots.attention_share(model_flops, {
 })
 
 # %% [markdown]
-# ### 7.15 The bill of a training run  ●●○ · 20 min · 3 points
+# ## 7.15 The bill of a training run  ●●○ · 20 min · 3 points
 #
 # A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the number of tokens.
 #
@@ -741,6 +784,9 @@ plots.attention_share(model_flops, {
 # **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs: $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation.
 #
 # **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much text, or too little? And by what factor?
+
+# %%
+guess_too_little_by = None  # a factor; below 1 if it was too much
 
 # %% nbgrader={"grade": false, "grade_id": "training_run", "locked": false, "schema_version": 3, "solution": true}
 def training_run(parameters: int, tokens: int, devices: int, peak: float, mfu: float) -> dict[str, float]:
@@ -779,7 +825,10 @@ check.training_run(training_run, points=3, cases=hidden.training_run)
 plots.published_runs(training_run)
 
 # %% [markdown]
-# **What you should see.** The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# <details><summary>What you should see</summary>
+#
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
 # 2.9 GB a layer, and 275 GB for all 96. The second term is the scores again. Unit 09 gets rid of it.
@@ -787,20 +836,20 @@ plots.published_runs(training_run)
 # (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against 124 million, for GPT-3 it hardly matters.)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
+# ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$ and runs on one A100 in float16 (312 TFLOP/s, 2039 GB/s). Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
-# 3. It writes one token for each of 128 users, with 4000 tokens in each cache.
+# 3. It writes one token for each of 128 users, with 4000 tokens in each cache. (The caches of one layer are then 8.4 GB. All 32 layers of such a model would need 268 GB, which is why they are spread.)
 #
 # What would help in 2, and why does the same help less in 3?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).** The ridge of the A100 is at 312 000/2039 = 153 FLOPs per byte.
 # - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at about 60.)
-# - ¼: (2) memory: about 1 FLOP per byte; nearly all that moves is weights, those of the FFN first (200 million elements a layer, against 33 million in the cache).
+# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a layer, against 33 million in the cache).
 # - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements against 0.2 billion weights.
 # - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up: caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
 # <!-- END MARK SCHEME -->
@@ -812,7 +861,26 @@ plots.published_runs(training_run)
 # 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest part, the cache is small beside them.
 # 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements against 0.2 billion weights, about 7 FLOPs per byte.
 #
-# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user and is shared with nobody, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user alone, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+
+# %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
+    "7.3 All sizes double: intensity times": (guess_twice_the_size, lambda: round(arithmetic_intensity(512, 512, 512, torch.float32) / arithmetic_intensity(256, 256, 256, torch.float32), 2)),
+    "7.3 float16 in the place of float32: intensity times": (guess_half_the_bytes, 2),
+    "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
+    "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
+    "7.8 Loads that an A100's memory decides": (guess_bound_by_memory, 2),
+    "7.10 Four times the memory: a text longer by the factor": (guess_longer_text, 2),
+    "7.15 GPT-3 saw too little text by the factor": (guess_too_little_by, 20 * 175e9 / 300e9),
+})
 
 # %% [markdown]
 # ## What you have now
@@ -832,3 +900,11 @@ plots.published_runs(training_run)
 # - Tay et al. (2022), *Efficient Transformers: A Survey*: more rows for the table of 7.7.
 #
 # **Next:** in unit 08 you build the cache that `decode_table` took for granted, and make it smaller.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=7)

@@ -21,7 +21,7 @@
 # - serve prompts of different lengths in one batch;
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
-# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about five hours, and 31 points to earn.
+# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -38,7 +38,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 8.1 Work that was done before  ●○○ · 5 min · 1 point
+# ## 8.1 Work that was done before  ●○○ · 5 min · 1 point
 #
 # In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes later.
 # So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
@@ -75,7 +75,7 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 # %% [markdown]
 # For a text of 1000 tokens that is 499 500 a layer, to get 1000 that are new.
 #
-# ### 8.2 What to keep  ●○○ · 3 min · 1 point
+# ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
 # A model has several layers. What must be kept so that it can read the next token without reading the old ones again?
 # Keep nothing that will never be needed.
@@ -101,7 +101,7 @@ check.what_to_store(what_to_store, points=1, cases=hidden.what_to_store)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.3 One step, in order  ●○○ · 5 min · 1 point
+# ## 8.3 One step, in order  ●○○ · 5 min · 1 point
 #
 # This is one attention layer reading one new token with a cache. Pale cells were computed in earlier steps.
 
@@ -138,7 +138,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.4 The cache  ●●○ · 25 min · 3 points
+# ## 8.4 The cache  ●●○ · 25 min · 3 points
 #
 # The first version that everybody writes joins old and new:
 #
@@ -152,7 +152,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written behind the
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written past the
 # end vanishes without an error.
 #
 # **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with those of 3.6.
@@ -200,7 +200,7 @@ class KVCache:
 # </details>
 # <details><summary>If you see "The expanded size of the tensor must match …"</summary>
 #
-# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: behind the end a slice is empty, and a single
+# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: past the end a slice is empty, and a single
 # token broadcasts into it in silence.
 # </details>
 
@@ -215,18 +215,26 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 # **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without any. The FLOPs are counted
 # while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$ fitted to cost $\approx c \cdot n^p$.
 #
-# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention?
+# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention, with a cache?
+
+# %%
+guess_weights_with_cache = None  # the exponent of n: 0, 1 or 2
+guess_weights_without = None  # 0, 1 or 2
+guess_attention_with_cache = None  # 0, 1 or 2
 
 # %%
 plots.cost_per_token(KVCache)
 
 # %% [markdown]
-# **What you should see.** The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
+# <details><summary>What you should see</summary>
+#
+# The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
 # attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache
 # the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written. That is the new price.
 # (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
+# </details>
 #
-# ### 8.5 A step with a cache  ●●● · 35 min · 3 points
+# ## 8.5 A step with a cache  ●●● · 35 min · 3 points
 #
 # Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
 # it writes (**decoding**). A long prompt may come in chunks, so everything in between happens too. One function does it all:
@@ -307,7 +315,12 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.6 Writing text  ●●○ · 20 min · 2 points
+# <details><summary>Where is the corner?</summary>
+#
+# In the upper right of the last two columns: row 0 must not see column 4. With $m$ old tokens in front the triangle moves $m$ columns to the right.
+# </details>
+#
+# ## 8.6 Writing text  ●●○ · 20 min · 2 points
 #
 # Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
 # alone, and so on. Your model is a function
@@ -351,14 +364,17 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.7 What can't be cached  ●●○ · 10 min · 1 point
+# ## 8.7 What can't be cached  ●●○ · 10 min · 1 point
 #
 # Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
 # $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at the end. (A layer may return `x` itself: don't change its output in place.)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict:** for which of these is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+# **Predict:** for how many of these three is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+
+# %%
+guess_unchanged = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache", "locked": false, "schema_version": 3, "solution": true}
 def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 d"]) -> Float[Tensor, ""]:
@@ -388,7 +404,7 @@ plots.changed_outputs(change_of_old_outputs, {
 }, torch.randn(13, 8))
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache_why_question", "locked": true, "schema_version": 3, "solution": false}
-# **Why?  ●●○ · 5 min · 1 point**
+# ### Why?  ●●○ · 5 min · 1 point
 #
 # In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is added. Why can't its
 # keys and values be cached all the same? Say what happens in the second layer, and why it does not happen with a causal mask.
@@ -408,7 +424,7 @@ plots.changed_outputs(change_of_old_outputs, {
 # a causal mask an old token gives no weight to later ones. Its output in layer 1 stays, so its keys and values in layer 2 stay, and so on up to the top.
 
 # %% [markdown]
-# ### 8.8 The price of a token  ●●○ · 20 min · 2 points
+# ## 8.8 The price of a token  ●●○ · 20 min · 2 points
 #
 # Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
 # $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
@@ -460,12 +476,12 @@ check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 
 # %% [markdown]
-# ### 8.9 The price in memory  ●○○ · 10 min · 1 point
+# ## 8.9 The price in memory  ●○○ · 10 min · 1 point
 #
 # FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
 # $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
 #
-# **By hand.** Llama 2 7B: 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
+# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
 # for one sequence. The weights take 13.5 GB: seven conversations weigh more than the model.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}
@@ -483,20 +499,29 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
-# 2023), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
+# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019, table 2, and the heads from the released model), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
+# 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
+
+# %%
+guess_needs_most = None  # "GPT-2 XL", "Llama 2 7B", "Mistral 7B" or "Llama 3 70B" (quotes included)
+guess_needs_least = None
 
 # %%
 plots.cache_over_context(cache_bytes)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
+# </details>
+#
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
 # needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
-# ### 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
+# ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
-# 2023; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
+# 2023, section 2.2; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
 # Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them.
 #
@@ -534,24 +559,24 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.11 One latent for all heads  ●●● · 25 min · 3 points
+# ## 8.11 One latent for all heads  ●●● · 25 min · 3 points
 #
 # Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2; DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache,
 # its **latent** $c = x\,W_{DKV}$ of width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to 11, with rows for the paper's columns):
 #
 # $$k_i = c\,W_{UK}^{(i)}, \qquad v_i = c\,W_{UV}^{(i)}$$
 #
-# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, in the place of $2 \cdot h \cdot d_h$.
+# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, instead of $2 \cdot h \cdot d_h$.
 
 # %%
 plots.stored_per_token()
 
 # %% [markdown]
-# There is a catch. If every step makes all keys and values anew, for $n$ tokens and $h$ heads, that is the very work that a cache is there to avoid. But look at a single score:
+# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, that is the very work that a cache should save. But look at a single score:
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. Behind the softmax the same trick
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick
 # works the other way round, for a mixture of products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
@@ -563,7 +588,7 @@ plots.stored_per_token()
 #
 # Write one step: one new token in each of $b$ sequences.
 #
-# 1. Its latent goes behind the $m$ old ones.
+# 1. Its latent is appended to the $m$ old ones.
 # 2. Make each head's query, and bring it to the width $d_c$.
 # 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
@@ -572,6 +597,9 @@ plots.stored_per_token()
 # token *and* every head, no product of all latents with `w_uk` or `w_uv`. PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
+
+# %%
+guess_divided_by_root_of = None  # "d_c" or "d_h" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "latent_attention", "locked": false, "schema_version": 3, "solution": true}
 def latent_attention(
@@ -583,7 +611,7 @@ def latent_attention(
     w_uv: Float[Tensor, "h d_c d_h"],
     w_o: Float[Tensor, "h d_h d"],
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
-    """The output of a new token x behind m ≥ 0 others, and all m + 1 latents, oldest first."""
+    """The output of a new token x after m ≥ 0 others, and all m + 1 latents, oldest first."""
     ### BEGIN SOLUTION
     latents = torch.cat([latents, (x @ w_dkv)[:, None]], dim=1)  # (b, m + 1, d_c)
     q = torch.einsum("bd,hde->bhe", x, w_q)
@@ -626,13 +654,16 @@ check.latent_attention(latent_attention, points=3, cases=hidden.latent_attention
 plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 
 # %% [markdown]
-# **What you should see.** At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
+# <details><summary>What you should see</summary>
+#
+# At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
+# </details>
 #
 # **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups,
 # as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
 # So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products in the place of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
 #
 # <details><summary>Compare</summary>
 #
@@ -640,10 +671,10 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # the width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a prompt it is cheaper to make the keys and values, use them, and store the latents alone.
 # </details>
 #
-# ### 8.12 A window, in a ring  ●●● · 30 min · 3 points
+# ## 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
 # If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
-# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023).
+# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, section 2, "rolling buffer cache").
 
 # %%
 plots.ring(window=4, n=10)
@@ -655,7 +686,10 @@ plots.ring(window=4, n=10)
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
 # `length`, and no other keys or values. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
 #
-# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its last token overwrites three old ones. Which of these does its *first* token still want to see?
+# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
+
+# %%
+guess_still_seen = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "sliding_cache", "locked": false, "schema_version": 3, "solution": true}
 class SlidingCache:
@@ -693,7 +727,7 @@ class SlidingCache:
 # </details>
 # <details><summary>Hint 2: all at once</summary>
 #
-# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones behind, and compute the age of each key for each query.
+# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones after them, and compute the age of each key for each query.
 # </details>
 # <details><summary>Hint 3: attend, then store</summary>
 #
@@ -708,7 +742,12 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.13 One byte a number  ●●○ · 20 min · 2 points
+# <details><summary>How many old tokens?</summary>
+#
+# Two. Let the chunk begin with token 8: tokens 8, 9 and 10 take the slots of 4, 5 and 6, and token 8 sees 5, 6, 7 and itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
+# </details>
+#
+# ## 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
 # Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
 #
@@ -720,7 +759,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error is 0.01, half a step.
 # It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So see to it that the codes are 0,
+# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0,
 # and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
@@ -782,10 +821,10 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are, and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale
 # depends on that token alone.
 #
-# ### 8.14 Pages  ●●● · 40 min · 3 points
+# ## 8.14 Pages  ●●● · 40 min · 3 points
 #
-# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
-# **pages** (PagedAttention in vLLM, Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
+# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
+# **pages** (PagedAttention in vLLM; Kwon et al., 2023, section 4). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
 # is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
 
 # %%
@@ -886,7 +925,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
+# ## 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
 # A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
 # is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
@@ -946,22 +985,28 @@ plots.ragged_masks(positions_and_mask, real)
 # %% [markdown]
 # The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
 #
-# ### 8.16 Measure it: more than one sequence  ●○○ · 5 min
+# ## 8.16 Measure it: more than one sequence  ●○○ · 5 min
 #
-# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens behind it and gets one more.
+# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens already, and gets one more.
 #
-# **Predict:** a batch of 16 has 16 times the work of a single sequence. By what factor do the tokens per second grow from 1 sequence to 16, with a cache? And without?
+# **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second grow more with a cache, or more without?
+
+# %%
+guess_grows_more = None  # "with" or "without" (quotes included)
 
 # %%
 plots.tokens_per_second(KVCache)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
 # With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
 # the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
 # token costs.
+# </details>
 
 # %% [markdown]
-# ### 8.17 All of it in one model  ●○○ · 10 min
+# ## 8.17 All of it in one model  ●○○ · 10 min
 #
 # Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It was trained on little stories like those of that unit, and knows nothing
 # of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: there is no line that you haven't written or met before.
@@ -992,25 +1037,71 @@ def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
 # %% [markdown]
 # Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
 #
-# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? How much faster will it be: by the same factor?
+# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? Will it be faster by the same factor?
+
+# %%
+guess_positions_with_cache = None  # a number
+guess_positions_without = None  # a number
 
 # %%
 prompts = ["Ada Stone meets", "Ben Lake meets", "Eva Hill meets", "Leo Wood meets", "Mia Brook meets", "Tom Field meets"]
 plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 
 # %% [markdown]
-# **What you should see.** The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
+# <details><summary>What you should see</summary>
+#
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
 # of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
+# </details>
 #
 # One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append` returns: then nothing
 # old is ever copied.
+
+# %% [markdown]
+# ## What you guessed, and what came out
 #
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "8.4 Exponent of the products with weights, with a cache": (guess_weights_with_cache, 0),
+    "8.4 … without a cache": (guess_weights_without, 1),
+    "8.4 Exponent of the attention, with a cache": (guess_attention_with_cache, 1),
+    "8.7 Of three kinds of layers, old outputs stay in": (guess_unchanged, 1),
+    "8.9 Most bytes a token": (guess_needs_most, "Llama 2 7B"),
+    "8.9 Fewest bytes a token": (guess_needs_least, "Mistral 7B"),
+    "8.11 Scores of latents are divided by the root of": (guess_divided_by_root_of, "d_h"),
+    "8.12 Overwritten tokens that the chunk's first token must see": (guess_still_seen, 2),
+    "8.16 Tokens per second grow more": (guess_grows_more, "with"),
+    "8.17 Positions of one story with the cache": (guess_positions_with_cache, 4 + 59),
+    "8.17 Positions of one story without": (guess_positions_without, sum(range(4, 64))),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
 # - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
-# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers in the place of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers instead of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
+# **Read more**
+#
+# - Shazeer (2019), *Fast Transformer Decoding: One Write-Head is All You Need*: why writing waits for memory, counted, and the first remedy. Section 8.10 is its descendant.
+# - Pope et al. (2022), *Efficiently Scaling Transformer Inference*: the price of a token on many devices, by formulas like those of 8.8 and 8.9.
+# - DeepSeek-AI (2024), *DeepSeek-V2*, section 2.1: latent attention, with the rotary part that 8.11 leaves out.
+# - Kwon et al. (2023), *Efficient Memory Management for Large Language Model Serving with PagedAttention*: 8.14 as a real server.
+# - Liu et al. (2024), *KIVI*: which axis of keys and values to quantise along, with pictures of their channels.
+#
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=8)

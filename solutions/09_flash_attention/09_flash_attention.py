@@ -24,11 +24,11 @@
 # - split the work of a single query, and prepare queries and keys for 8-bit numbers.
 #
 # **How to work.** Everything grows out of section 9.2. Do its numbers by hand before you go on. The checks look at how you
-# compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about seven hours, and 36
+# compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about 7 hours, and 36
 # points to earn.
 #
 # **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$ output. For query $i$ the running
-# maximum is $m_i$ and the running sum $\ell_i$, as in the papers: with an index it is a maximum, without one it counts keys. $L_i$, or `lse`, is the
+# maximum is $m_i$ and the running sum $\ell_i$, as in the papers: $m_i$ is a running maximum, plain $m$ is the number of keys. $L_i$, or `lse`, is the
 # logsumexp of row $i$ of $S$.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -50,7 +50,7 @@ setup()
 from helpers.kernels import tl, triton
 
 # %% [markdown]
-# ### 9.1 What moves  ●○○ · 15 min · 2 points
+# ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
 # A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units:
 # about 200 kB for each group of them. A number can be multiplied only there. So numbers travel.
@@ -82,7 +82,11 @@ plots.tile_walk_still()
 # $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip: $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then
 # $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
 #
-# **Predict:** twice the tokens. By what factor does each of the two grow? And twice the chip?
+# **Predict:** twice the tokens. By what factor, about, does each of the two grow? And by what factor does the tiled one change with twice the chip?
+
+# %%
+guess_twice_the_tokens = None  # a factor
+guess_twice_the_chip = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "hbm_traffic", "locked": false, "schema_version": 3, "solution": true}
 def standard_traffic(n: int, d: int, itemsize: int) -> int:
@@ -125,24 +129,28 @@ check.hbm_traffic(standard_traffic, tiled_traffic, points=2, cases=hidden.hbm_tr
 plots.traffic_against_n(standard_traffic, tiled_traffic)
 
 # %% [markdown]
-# Both grow like $n^2$. Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. Twice the chip halves the traffic. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
-# (2022, theorem 2). Now place
-# both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
+# <details><summary>What you should see</summary>
+#
+# Both grow like $n^2$: four times the traffic for twice the tokens. Twice the chip halves the traffic of the tiles.
+# </details>
+#
+# Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
+# (2022, theorem 2). Now place both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
 
 # %%
 plots.attention_on_roofline()
 
 # %% [markdown]
-# The standard way stands on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
+# The standard way lies on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
 # chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about 128 rows, to the left of these dots, and win the
 # rest back elsewhere: programs that want the same tile of keys at the same time find it in a shared cache, the L2.)
 #
 # One thing stands in the way. The softmax of a row needs the whole row, and a tile has only a piece of it.
 #
-# ### 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
+# ## 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
 #
 # To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need the full row, and the second needs the
-# first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Hold a running maximum $m_i$ and a sum $\ell_i$ of powers relative to
+# first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to
 # **that** maximum. When a block brings a larger maximum, the old sum was measured against the wrong one. One factor mends it:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
@@ -162,9 +170,17 @@ plots.attention_on_roofline()
 # **Before you run the picture:** a third block 4, 0 follows. What is its factor?
 
 # %%
+guess_third_factor = None  # a number
+
+# %%
 plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 
 # %% [markdown]
+# <details><summary>The third factor</summary>
+#
+# $e^{5 - 5} = 1$: block 4, 0 brings no new maximum, so nothing is rescaled.
+# </details>
+#
 # Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
 # out.
 #
@@ -223,16 +239,19 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# With a start at 0, scores near −200 give $e^{-200}$, which is 0 in float32, and the sum is lost.
+# <details><summary>A start at 0</summary>
 #
-# ### 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
+# Scores near −200 then give $e^{-200}$, which is 0 in float32, and the sum is lost.
+# </details>
+#
+# ## 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
 # Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output. Can the output for all keys be had
 # from the two, without looking at a key again? Yes, if each adds one number: the **logsumexp**
 #
 # $$L_i = \log \sum_j e^{S_{ij}} = m_i + \log \ell_i$$
 #
-# $e^{L_i}$ is the total of the powers that the worker divided by. It says how much its output counts:
+# $e^{L_i}$ is the sum of exponentials that the worker divided by. It says how much its output counts:
 #
 # $$O_i = \frac{e^{L_i^a}\,O_i^a + e^{L_i^b}\,O_i^b}{e^{L_i^a} + e^{L_i^b}}, \qquad L_i = \log\bigl(e^{L_i^a} + e^{L_i^b}\bigr)$$
 #
@@ -247,7 +266,7 @@ plots.merging({"a": (10, 3), "b": (30, 1)})
 # It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the scan of unit 01. So the keys
 # may be cut anywhere, and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing of a row always brings output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
+# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
 # $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
@@ -289,7 +308,7 @@ check.merge_partials(merge_partials, points=3, cases=hidden.merge_partials)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.4 Attention in tiles  ●●● · 50 min · 5 points
+# ## 9.4 Attention in tiles  ●●● · 50 min · 5 points
 #
 # Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry $m_i$, $\ell_i$ and an **accumulator** for the output along,
 # and rescale it like the sum:
@@ -336,7 +355,10 @@ plots.tiles_flow()
 # as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
 # (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
-# **Predict:** what is the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+# **Predict:** how many numbers has the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+
+# %%
+guess_largest_tensor = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "flash_attention_forward", "locked": false, "schema_version": 3, "solution": true}
 def flash_attention_forward(
@@ -382,7 +404,7 @@ def flash_attention_forward(
 # </details>
 # <details><summary>Hint 2: what belongs to which loop?</summary>
 #
-# m_i, l_i and acc belong to a tile of queries: they start anew for each, outside the loop over keys. The division by l_i and the logsumexp come after that loop.
+# m_i, l_i and acc belong to a tile of queries: they start afresh for each, outside the loop over keys. The division by l_i and the logsumexp come after that loop.
 # </details>
 # <details><summary>Hint 3: positions</summary>
 #
@@ -426,17 +448,19 @@ check.flash_attention_forward(flash_attention_forward, points=5, cases=hidden.fl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** The largest tensor is counted while both run. (Your prediction: the output itself, $4096 \cdot 64 = 262\,144$ numbers, as against
-# 16.8 million scores.)
+# **Measure it.** The largest tensor is counted while both run.
 
 # %%
 torch.manual_seed(0)
 plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048], d=16, block=64)
 
 # %% [markdown]
-# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid.
+# <details><summary>What you should see</summary>
 #
-# ### 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
+# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262\,144$ numbers, against 16.8 million scores.
+# </details>
+#
+# ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
 # Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles save work. They come in three kinds.
 
@@ -488,15 +512,21 @@ check.causal_tiles(causal_tiles, flash_attention_forward, points=2, cases=hidden
 # **Measure it.** Predict first: with ever smaller tiles, what does the share of FLOPs tend to? And what speaks against very small tiles?
 
 # %%
+guess_share = None  # a share, between 0 and 1
+
+# %%
 torch.manual_seed(0)
 plots.causal_saving(flash_attention_forward)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
 # One half, from above. And very small tiles read keys and values too often (9.1), with little work for each.
+# </details>
 #
-# ### 9.6 The way back  ●●● · 50 min · 4 points
+# ## 9.6 The backward pass  ●●● · 50 min · 4 points
 #
-# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in every layer, until the way back.
+# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in every layer, until the backward pass.
 # Flash attention keeps $L$, one number a row, and makes $P$ again, tile by tile:
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
@@ -539,6 +569,9 @@ plots.backward_flow()
 # `forward`, `None` for `causal`.
 #
 # **Before you write:** the forward pass has 2 matrix products per tile. How many has the backward pass?
+
+# %%
+guess_products = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "flash_attention_backward", "locked": false, "schema_version": 3, "solution": true}
 def flash_attention_backward(
@@ -656,10 +689,13 @@ torch.manual_seed(0)
 plots.gradients_agree(flash_attention)
 
 # %% [markdown]
-# Five products per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the way back costs 2.5 times the way there. One of the five makes $S$ a second
-# time. Doing it again is cheaper than fetching it.
+# <details><summary>How many products?</summary>
 #
-# ### 9.7 A first kernel  ●●○ · 25 min · 2 points
+# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the backward pass costs 2.5 times the forward pass. One of the five makes $S$ a second
+# time. Doing it again is cheaper than fetching it.
+# </details>
+#
+# ## 9.7 A first kernel  ●●○ · 25 min · 2 points
 #
 # In PyTorch your tiles are slow on a GPU. Each line starts work of its own and sends its result back to the large memory, also the tile of scores. To
 # keep a tile on the chip all lines must be *one* piece of work: a **kernel**. Triton (Tillet et al., 2019) lets you write one in Python.
@@ -753,7 +789,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
+# ## 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
 #
 # In 9.4 the rows of tiles don't need each other. So each is one program, and all rows of all heads run side by side: program `(tile, pair)` does tile
 # number `tile` of the queries of one head of one sequence, and walks through the keys. That is one row of the film. The scores, $m_i$, $\ell_i$ and
@@ -925,14 +961,14 @@ torch.manual_seed(0)
 plots.kernel_speed(triton_forward)
 
 # %% [markdown]
-# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. What is left to the
-# ceiling is the next two papers' subject. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
+# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. The gap that remains
+# is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
 # overlap, 75 % of an H100's in 16 bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor cores of a T4:
 # there the kernel is right and not fast.)
 #
-# ### 9.9 The way back as kernels  ●●● · 60 min · 2 points
+# ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# A stretch. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
+# This one is a stretch. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
 # one tile after the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other has written, and
 # a sum is lost.
 #
@@ -1101,7 +1137,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 9.10 One query, many workers  ●●○ · 25 min · 2 points
+# ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
 # programs. An H100 has 132 processors, and 100 of them stand idle while 32 walk through all the keys.
@@ -1171,9 +1207,12 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# (Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.)
+# <details><summary>Why not in every bit?</summary>
 #
-# ### 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
+# Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.
+# </details>
+#
+# ## 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
 # Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8 (e4m3) has 3 bits after the point: neighbouring numbers lie up to 12 %
 # apart, so rounding is off by up to 6 %. In a sum of many products such errors partly cancel. One *large* product has one large error, which nothing
@@ -1192,6 +1231,9 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # becomes $(3, -1)/\sqrt 2$. Score before: $8 + 2 = 10$. After: $(27 - 7)/2 = 10$.
 #
 # **Predict:** a token has one feature of 30, the other 63 are near 1. How large is its largest feature after the rotation, about?
+
+# %%
+guess_largest_feature = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "incoherent_rotation", "locked": false, "schema_version": 3, "solution": true}
 def hadamard(d: int) -> Float[Tensor, "d d"]:
@@ -1234,7 +1276,12 @@ check.incoherent_rotation(hadamard, rotate, points=2, cases=hidden.incoherent_ro
 plots.rotated_outliers(hadamard, rotate)
 
 # %% [markdown]
-# $30/\sqrt{64} = 3.75$ in every feature, plus or minus what the others bring. **Measure it:** attention with all operands rounded to FP8, against float32.
+# <details><summary>The largest feature</summary>
+#
+# $30/\sqrt{64} = 3.75$ in every feature, plus or minus what the others bring.
+# </details>
+#
+# **Measure it:** attention with all operands rounded to FP8, against float32.
 
 # %%
 plots.fp8_error(hadamard, rotate)
@@ -1243,10 +1290,14 @@ plots.fp8_error(hadamard, rotate)
 # Without outliers there is nothing to gain. With them the error falls to less than half. The rotation costs little: with $H$ in its doubled form it
 # takes $d \log_2 d$ additions a row, and it fits into the step before the kernel, where positions are turned anyway (unit 05).
 #
-# ### 9.12 Measure it: time and memory  ●○○ · 10 min
+# ## 9.12 Measure it: time and memory  ●○○ · 10 min
 #
 # One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of 256, and on a GPU your kernel of
-# 9.8. **Predict** the exponents of $n$ in both pictures.
+# 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of the memory of your tiles.
+
+# %%
+guess_time_exponent = None  # 1, 2 or 3
+guess_memory_exponent = None  # 1, 2 or 3
 
 # %%
 torch.manual_seed(0)
@@ -1263,12 +1314,15 @@ plots.time_and_memory({
 }, lengths=[512, 1024, 2048, 4096], kernels={"yours, Triton": lambda q, k, v: triton_forward(q, k, v, block_q=32, block_k=32)})
 
 # %% [markdown]
-# **What you should see.** Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$ or less for
+# <details><summary>What you should see</summary>
+#
+# Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$ or less for
 # the others, whose tiles have a fixed size. On a CPU too your tiles win for long sequences: a tile of scores stays in the processor's cache, and the
 # full matrix no longer fits (its exponent of time is then above 2). On a GPU the Python loop is slow, and that is what the kernel of 9.8 is for.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_exact_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 9.13 Why is it exact?  ●●○ · 10 min · 2 points
+# ## 9.13 Why is it exact?  ●●○ · 10 min · 2 points
 #
 # Many fast kinds of attention (unit 10) are approximations. A colleague says: "Flash attention works on pieces of a row, so its softmax must be an
 # approximation too." Explain why it is not. Name the identity that lets it work on pieces, say what is kept between the pieces and why that is
@@ -1281,7 +1335,7 @@ plots.time_and_memory({
 # - ½ point: what is kept: running maximum, running sum and the unnormalised output of each row (or output and logsumexp of each part).
 # - ½ point: why it is enough: numerator and denominator are both plain sums over the keys, a sum can be taken in pieces and in any order, and every
 #   pair of query and key has contributed with its full weight; nothing is left out.
-# - ½ point: floating-point addition isn't associative (and powers are rounded), so another order of the same operations gives other last bits; that
+# - ½ point: floating-point addition isn't associative (and exponentials are rounded), so another order of the same operations gives other last bits; that
 #   is rounding, not approximation.
 # <!-- END MARK SCHEME -->
 
@@ -1293,7 +1347,7 @@ plots.time_and_memory({
 # floating-point sums depend on the order in which they are added, and tiles add in another order. A different size of tile changes them too.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_faster_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 9.14 More arithmetic, less time  ●●○ · 10 min · 2 points
+# ## 9.14 More arithmetic, less time  ●●○ · 10 min · 2 points
 #
 # Flash attention does as many FLOPs as standard attention in the forward pass, or a few more, and clearly more in the backward pass. Yet it is
 # several times faster. Explain how that can be, with at least one number (from 9.1, from the roofline, or your own measurement). Then name a case in
@@ -1321,6 +1375,26 @@ plots.time_and_memory({
 # sequences gain little too, because their scores fit into the cache as they are.
 
 # %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "9.1 Twice the tokens: standard traffic times": (guess_twice_the_tokens, lambda: standard_traffic(8192, 64, 2) / standard_traffic(4096, 64, 2)),
+    "9.1 Twice the chip: tiled traffic times": (guess_twice_the_chip, lambda: tiled_traffic(8192, 64, 400_000, 2) / tiled_traffic(8192, 64, 200_000, 2)),
+    "9.2 The factor of the third block": (guess_third_factor, 1),
+    "9.4 Numbers in your largest tensor": (guess_largest_tensor, 4096 * 64),
+    "9.5 Share of FLOPs that causal tiles tend to": (guess_share, 0.5),
+    "9.6 Products per tile in the backward pass": (guess_products, 5),
+    "9.11 Largest feature after the rotation, about": (guess_largest_feature, 30 / math.sqrt(64)),
+    "9.12 Exponent of the time": (guess_time_exponent, 2),
+    "9.12 Exponent of the memory of your tiles": (guess_memory_exponent, 1),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - Attention waits for memory: $d/2$ FLOPs per byte in 16 bits. Tiles of $B$ rows raise it to about $B$.
@@ -1339,3 +1413,11 @@ plots.time_and_memory({
 # - Dao et al. (2023), *Flash-Decoding for long-context inference*, a blog post of pytorch.org: 9.10.
 #
 # **Next:** attention is now exact and fast, and it still looks at $n^2$ pairs. Unit 10 asks which of them can be left out.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=9)

@@ -22,7 +22,7 @@
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
-# output is not enough here. A hidden $n \times n$ matrix is found. You have about three and a half hours, and 25 points to earn.
+# output is not enough here. A hidden $n \times n$ matrix is found. You have about 3½ hours, and 25 points to earn.
 #
 # **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
 # use float64). Scores may be large. All functions of PyTorch may be used.
@@ -45,7 +45,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# ### 10.1 A window  ●●○ · 25 min · 3 points
+# ## 10.1 A window  ●●○ · 25 min · 3 points
 #
 # Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$: $w$ neighbours to the
 # left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
@@ -70,6 +70,10 @@ plots.window_slots(n=7, w=2)
 
 # %% [markdown]
 # **Predict:** with $n = 4096$ and $w = 128$, how many times fewer scores than $n^2$? And if $n$ doubles, by what factor does the work grow?
+
+# %%
+guess_times_fewer = None  # a number
+guess_work_doubles = None  # by what factor the work grows if n doubles
 
 # %% nbgrader={"grade": false, "grade_id": "local_attention", "locked": false, "schema_version": 3, "solution": true}
 def local_attention(
@@ -100,7 +104,7 @@ def local_attention(
 # <details><summary>Hint 3: other ways</summary>
 #
 # `F.pad` and `unfold` make the windows without an index. Or cut the queries into blocks and give each block its neighbours' keys. Or
-# loop over the tokens with slices. All are right if nobody scores all n keys.
+# loop over the tokens with slices. All are right if no query scores all n keys.
 # </details>
 # <details><summary>If only the first and last rows are wrong</summary>
 #
@@ -129,7 +133,7 @@ torch.manual_seed(0)
 plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 
 # %% [markdown]
-# ### 10.2 A few tokens that read everything  ●●○ · 20 min · 3 points
+# ## 10.2 A few tokens that read everything  ●●○ · 20 min · 3 points
 #
 # In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers. The way out of
 # Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and all tokens read them. Any two tokens are then
@@ -140,7 +144,10 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
-# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add?
+# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$, $g = 2$.
+
+# %%
+guess_added_slots = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "global_local", "locked": false, "schema_version": 3, "solution": true}
 def global_local_attention(
@@ -187,7 +194,7 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
+# $2\,g\,n$, nearly, so about 16 000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
 # </details>
 
 # %%
@@ -203,7 +210,7 @@ plots.hops(global_local_attention, n=64, w=4)
 # pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
 # a standard assumption on complexity).
 #
-# ### 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
+# ## 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
 # of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
@@ -221,7 +228,7 @@ plots.hops(global_local_attention, n=64, w=4)
 # <details><summary>Look at the ends</summary>
 #
 # In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But with $n = 16$ token 0 has the column 0, 4, 8, 12, and with a window of 2 token 12 reads up
-# to 14. Nobody whom token 0 reads reads token 15.
+# to 14. None of the tokens that token 0 reads reads token 15.
 # </details>
 #
 # **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the points if it has four
@@ -289,22 +296,30 @@ plots.two_layers(strided_keys, n=36)
 # **Measure it.** Predict the two exponents first: one line is $n^2$. What is $n\sqrt n$ on a plot of this kind?
 
 # %%
+guess_slope = None  # a number
+
+# %%
 torch.manual_seed(0)
 plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 729], d=16)
 
 # %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# A slope of 1.5: $n\sqrt n = n^{1.5}$.
+# </details>
+#
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
 # real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's
 # window, global and random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
 #
-# ### 10.4 A summary of the keys  ●○○ · 10 min · 2 points
+# ## 10.4 A summary of the keys  ●○○ · 10 min · 2 points
 #
 # So far pairs were left out. Linformer (Wang et al., 2020, equation 7) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
 # sees them, and the values likewise. $E$ and $F$ are learned matrices of shape $r \times m$:
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper calls $r$ by the name $k$. That letter is taken here. In the code the two matrices are `e` and `f`, for `F` is `torch.nn.functional` there.) No tensor of $n \times m$
+# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, for `F` is `torch.nn.functional` there.) No tensor of $n \times m$
 # elements may be made. PyTorch's own `F.scaled_dot_product_attention` may be used.
 #
 # **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2 and 15: two summaries of two keys
@@ -315,6 +330,10 @@ plots.summary_shapes(n=12, r=3, d=4)
 
 # %% [markdown]
 # **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could a model that writes a text, one token after the other, use such a layer?
+
+# %%
+guess_scores_left = None  # a number
+guess_writes_with_it = None  # "yes" or "no" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "low_rank_attention", "locked": false, "schema_version": 3, "solution": true}
 def low_rank_attention(
@@ -362,10 +381,10 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 # $4096 \cdot 256$, about one million, 16 times fewer than $4096^2$. And no: a model that writes would read summaries of text that it hasn't written yet.
 # </details>
 #
-# ### 10.5 Moving the brackets: linear attention  ●●● · 40 min · 4 points
+# ## 10.5 Moving the brackets: linear attention  ●●● · 40 min · 4 points
 #
 # What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace $e^{q \cdot k}$ by a product of *features*,
-# $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then nothing stands between, and matrix products may be bracketed as we like
+# $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then nothing stands in between, and the brackets of the matrix products can be moved as we like
 # (Katharopoulos et al., 2020, section 3.2):
 #
 # $$\big(\varphi(q)\,\varphi(k)^\top\big)\,v \;=\; \varphi(q)\,\big(\varphi(k)^\top v\big)$$
@@ -496,9 +515,17 @@ plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=
 # **Predict:** after how many tokens does the state of a head with $d = 64$ become smaller than a cache of keys and values?
 
 # %%
+guess_state_smaller = None  # a number
+
+# %%
 plots.state_or_cache(d=64, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
 
 # %% [markdown]
+# <details><summary>State or cache?</summary>
+#
+# After 33 tokens: the state has $64 \cdot 64$ numbers and $z$ another 64, the cache 128 for each token.
+# </details>
+#
 # **Which chunk size?** With $c = 1$ the chunked form is the RNN: few FLOPs, many steps. With $c = n$ it is the full triangle: one step, many FLOPs. Where will your
 # machine be fastest?
 
@@ -521,7 +548,7 @@ plots.blurred_weights(n=12, d=16)
 # positive, and *on average* $\varphi(q) \cdot \varphi(k)$ is $e^{q \cdot k}$ (lemma 1). So this estimates softmax attention in $O(n\,r\,d)$, and runs in the same three forms as yours (section 2.2; the causal one in appendix B.1).
 # What is lost is exactness. The noise falls only as $1/\sqrt r$, and it is largest where $q + k$ is long, that is where softmax is sharp. The right map shows it for $r = 64$.
 #
-# ### 10.6 A memory that fades  ●●● · 30 min · 3 points
+# ## 10.6 A memory that fades  ●●● · 30 min · 3 points
 #
 # The state of 10.5 forgets nothing on purpose: after a whole book the first word weighs as much as the last. Let it fade. Before token $t$ is added, multiply the state by a factor
 # $\gamma_t$ with $0 < \gamma_t \le 1$:
@@ -545,13 +572,16 @@ plots.blurred_weights(n=12, d=16)
 #
 # **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
 #
-# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is summed up anew.
+# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is summed up again.
 #
 # **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk
 # finds of the old state; what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each is a product of some of the chunk's factors. Which?
 #
 # Two things to watch. The check counts calls as in 10.5, about $n/c$ steps, so there is no loop over the tokens of a chunk, not for its mask either. And factors near 0 and long chunks come
 # together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. Gradients are checked too, in float64.
+
+# %%
+guess_half_left = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "decayed_attention", "locked": false, "schema_version": 3, "solution": true}
 def recurrent_decayed_attention(
@@ -611,7 +641,7 @@ def chunked_decayed_attention(
 # </details>
 # <details><summary>If the values are right and the gradients are NaN</summary>
 #
-# For later tokens, s > t, the difference of the logarithms is positive and may be 900. Its exponential is infinite. `tril` turns it into 0 on the way forward. On the way back 0 is multiplied by that
+# For later tokens, s > t, the difference of the logarithms is positive and may be 900. Its exponential is infinite. `tril` turns it into 0 in the forward pass. In the backward pass 0 is multiplied by that
 # infinite slope. Set these differences to −∞ *before* the exponential, as the scores of unit 03.
 # </details>
 # <details><summary>A test of your own</summary>
@@ -634,8 +664,11 @@ check.decayed_attention(recurrent_decayed_attention, chunked_decayed_attention, 
 plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 
 # %% [markdown]
-# **What you should see.** With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
+# <details><summary>What you should see</summary>
+#
+# With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
 # everything at token 9 is to begin a new document, like the packed documents of unit 03. Heads with different factors look back differently far.
+# </details>
 #
 # <details><summary>Your prediction</summary>
 #
@@ -645,7 +678,7 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # Large models compute the chunked form, in RetNet equation 7 and in Mamba-2 section 6, for the reason that you saw under "Which chunk size?". With a gate for every row of the state the mask no longer factors out of
 # $q\,k^\top$, and more care is needed (Yang et al., 2024a, section 4.3). What is lost: decay is blind. It takes from all keys alike, from what is out of date and from what will be asked for.
 #
-# ### 10.7 A memory that corrects itself  ●●● · 30 min · 3 points
+# ## 10.7 A memory that corrects itself  ●●● · 30 min · 3 points
 #
 # Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking $k$ up returns $k\,S = |k|^2\,v$ plus what other keys have left in that direction. If all keys have length 1 and stand at right
 # angles, each returns its own value, exactly. Now write the *same* key a second time. The table returns the sum of both values. But a key that comes again usually has news: the
@@ -666,9 +699,15 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # $10 + 30 = 40$. With $\beta = \tfrac12$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
 #
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
-# $\beta = 1$?
+# $\beta = 1$? (Decay needs its factor: say only whether it returns more or less than 7.)
 #
 # A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements.
+
+# %%
+guess_plain_sum = None  # a number
+guess_decay = None  # "more" or "less" (quotes included)
+guess_softmax = None  # a number
+guess_delta_rule = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "delta_rule", "locked": false, "schema_version": 3, "solution": true}
 def delta_rule(
@@ -718,9 +757,12 @@ torch.manual_seed(0)
 plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 
 # %% [markdown]
-# **What you should see.** Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
+# <details><summary>What you should see</summary>
+#
+# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
 # positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
 # come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
+# </details>
 #
 # <details><summary>Your prediction</summary>
 #
@@ -728,10 +770,10 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # </details>
 #
 # **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and
-# corrections, and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it, and what remains is your chunked form of 10.6 without decay, with $U$ in the place of $V$. That is how
+# corrections, and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it, and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how
 # DeltaNet is trained (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, equation 10): the gate forgets a topic, the delta rule a fact.
 #
-# ### 10.8 What each of them costs  ●●○ · 15 min · 2 points
+# ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
 # Now the formulas. Count the FLOPs of the **matrix products** alone, as PyTorch's counter does, for one head with $d_v = d$ and $n = m$. A product of $(a \times b)$ and
 # $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes, masks and normalisers. Full attention is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together
@@ -844,14 +886,17 @@ plots.cost_of_all({
 }, lengths=[64, 144, 324, 729, 1600, 3600], d=32, w=8, g=4, r=24, c=64)
 
 # %% [markdown]
-# **What you should see.** Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the second picture the linear ones, decay and delta rule can lie on one line: no
+# <details><summary>What you should see</summary>
+#
+# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the second picture the linear ones, decay and delta rule can lie on one line: no
 # tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
 # pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which_one_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 10.9 Which one?  ●●○ · 15 min · 2 points
+# ## 10.9 Which one?  ●●○ · 15 min · 2 points
 #
 # Choose a kind of attention for each of these three workloads. Give one reason from the *task* and one *number* (FLOPs, pairs, or numbers kept in memory) that
 # supports it. All have heads of width $d = 64$.
@@ -881,12 +926,35 @@ plots.cost_of_all({
 # save, and exact weights to lose.
 
 # %% [markdown]
+# ## What you guessed, and what came out
+#
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+
+# %%
+from helpers.measuring.guesses import guesses
+
+guesses({
+    "10.1 Times fewer scores than n²": (guess_times_fewer, 4096 / 257),
+    "10.1 Twice the length: work times": (guess_work_doubles, 2),
+    "10.2 Slots that two global tokens add": (guess_added_slots, 2.0 * (4096 - 2) + 2 * (4096 - 257)),
+    "10.3 The slope of n √n": (guess_slope, 1.5),
+    "10.4 Scores that are left": (guess_scores_left, 1.0 * 4096 * 256),
+    "10.4 Can a model that writes use it?": (guess_writes_with_it, "no"),
+    "10.5 The state is smaller than the cache from token": (guess_state_smaller, next(n for n in range(1, 100) if 2 * 64 * n > 64 * 64 + 64)),
+    "10.6 Half of a token is left after": (guess_half_left, math.log(2) / math.log(32 / 31)),
+    "10.7 For A the plain sum returns": (guess_plain_sum, 2 + 6 + 7),
+    "10.7 Decay returns, compared with 7,": (guess_decay, "more"),
+    "10.7 Softmax returns": (guess_softmax, (2 + 6 + 7) / 3),
+    "10.7 The delta rule returns": (guess_delta_rule, 7),
+})
+
+# %% [markdown]
 # ## What you have now
 #
 # - **Leave pairs out:** a window costs $O(n\,w\,d)$; global tokens connect everything through a few vectors; strided patterns spread the load, $O(n\sqrt n\,d)$.
 # - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summed up, the length is fixed and nothing is causal.
 # - **Move the brackets:** without a softmax, $q\,(k^\top v)$ costs $O(n\,d^2)$ and runs as an RNN with a state of fixed size, or in chunks.
-# - **Choose what such a state forgets:** with decay everything alike, step by step or at a gate's word; with the delta rule only what stood under the key that is written again.
+# - **Choose what such a state forgets:** with decay everything alike, step by step or when a gate says so; with the delta rule only what stood under the key that is written again.
 # - A right output proves nothing about cost. Count. And FLOPs prove nothing about seconds. Measure.
 # - Below a few hundred tokens full attention is hard to beat.
 #
@@ -900,3 +968,11 @@ plots.cost_of_all({
 #
 # **Next:** you have come full circle. Unit 01 asked why a sequence must be read one token after another. Now you can say what it costs to avoid it, and choose. Where full
 # attention is the right choice, unit 09 makes it fast without changing a digit.
+
+# %% [markdown]
+# ## Where you stand
+#
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+
+# %%
+check.progress(unit=10)

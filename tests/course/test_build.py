@@ -100,3 +100,9 @@ def test_a_source_that_nbgrader_refuses_is_one_clear_line(course, attn):
 def test_a_build_touches_no_gradebook(course):
     build.build(course, [UNIT])
     assert not (course.classroom / "gradebook.db").exists()
+
+
+def test_the_first_cell_lists_sections_minutes_and_points_as_headings_and_cells_have_them(course):
+    intro = notebooks.read(course.released(UNIT)).cells[0].source
+    assert "together about 20 min and 9 points" in intro and "| 2.2 Attend | 5 | 3 |" in intro
+    assert "<details>" not in course.source(UNIT).read_text()

@@ -129,8 +129,18 @@ def test_two_misconceptions_with_one_name(fresh_course, monkeypatch):
         ),
         ("9 points to earn", "8 points to earn", "the intro says '8 points to earn', and the unit's cells have 9"),
         ("You have 9 points to earn.", "", "the intro says nowhere 'N points to earn'"),
-        ("# ### 2.2 Attend", "# ### 2.3 Attend", "the heading of section 2.3 should be numbered 2.2"),
-        ("# ### 2.2 Attend", "# As in section 2.9.\n#\n# ### 2.2 Attend", "speaks of section 2.9, and no heading has"),
+        ("# ## 2.2 Attend", "# ## 2.3 Attend", "the heading of section 2.3 should be numbered 2.2"),
+        (
+            "# ## 2.1 Softmax",
+            "# Another one.\n#\n# ### 2.8 Softmax\n#\n# ## 2.1 Softmax",
+            "section 2.8 must be of the second level",
+        ),
+        (
+            "You have 9 points",
+            "You have about 2½ hours, and 9 points",
+            "the intro says 'You have about 2½ hours', and the headings have 20 min together",
+        ),
+        ("# ## 2.2 Attend", "# As in section 2.9.\n#\n# ## 2.2 Attend", "speaks of section 2.9, and no heading has"),
     ],
 )
 def test_points_and_numbers_in_the_text_are_those_of_the_cells(fresh_course, old, new, says):
@@ -156,6 +166,17 @@ def test_a_picture_that_waits_for_an_unknown_exercise(fresh_course, tmp_path, mo
     assert lint(fresh_course, [UNIT]) == [
         f"{folder / 'a.py'}:1: waits_for takes ids of exercises, and 'softmx' is none: is it 'softmax'?"
     ]
+
+
+def test_a_picture_that_does_not_say_what_it_shows(fresh_course, tmp_path, monkeypatch):
+    folder = tmp_path / "plots"
+    folder.mkdir()
+    (folder / "a.py").write_text('__all__ = ["a"]\n\n\ndef a():\n    plt.show()\n\n\ndef _part(): ...\n')
+    monkeypatch.setattr(linting, "room_files", lambda unit: [folder / "a.py"])
+    first, second = lint(fresh_course, [UNIT])
+    assert first.startswith(f"{folder / 'a.py'}:4: a has no docstring") and second.startswith(
+        f"{folder / 'a.py'}:5: plt.show()"
+    )
 
 
 def test_what_is_to_be_filled_in_is_named_with_its_line(fresh_course):

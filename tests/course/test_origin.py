@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 from autograder import notebooks
-from autograder.course import origin
+from autograder.course import origin, sections
 from autograder.course.build import build
 
 URL = "https://github.com/someone/attention"
@@ -38,6 +38,19 @@ def test_badge_and_setup_cell_follow_the_setting(fresh_course, url):
         assert f"github/someone/attention/blob/main/notebooks/{UNIT}/{UNIT}.ipynb)" in first.source.splitlines()[2]
         setup = next(cell.source for cell in rest if notebooks.grade_id(cell) == "setup")
         assert f"git+{URL}" in setup and setup.count("import helpers\n") == 1
+
+
+def test_the_readmes_rows_have_badges_while_there_is_an_address(fresh_course):
+    row = f"| [02](notebooks/{UNIT}/{UNIT}.ipynb){{}} | A small unit | 00 | 1 | 9 |\n"
+    readme = fresh_course.root / "README.md"
+    readme.write_text("# A course\n\n" + row.format(""))
+    publish(fresh_course, URL)
+    build(fresh_course, [UNIT])
+    assert readme.read_text().endswith(row.format(f" {origin.badge(URL, UNIT)}"))
+    assert build(fresh_course, [UNIT]) == [] and sections.readme_row(UNIT).search(readme.read_text())[2] == "9"
+    publish(fresh_course, "https://github.com/OWNER/attention-course")
+    build(fresh_course, [UNIT])
+    assert readme.read_text() == "# A course\n\n" + row.format("")
 
 
 def test_while_it_is_unset_there_is_no_link_to_nowhere(fresh_course, attn):

@@ -52,7 +52,7 @@ def test_what_goes_wrong_is_a_line(fresh_course, old, new, name, says):
     assert says in misses[name], misses
 
 
-PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n# ### 2.2 Attend"
+PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n# ## 2.2 Attend"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here'
 )
 def test_a_picture_that_does_not_draw_is_a_miss(fresh_course, function, says):
     cell = PICTURE.format(function=function).replace("# %%\n", "# %%\ndef unwritten(x): raise NotImplementedError\n", 1)
-    misses = _play(fresh_course, "# %% [markdown]\n# ### 2.2 Attend", cell).misses
+    misses = _play(fresh_course, "# %% [markdown]\n# ## 2.2 Attend", cell).misses
     assert any(says in miss for _, miss in misses), misses
 
 

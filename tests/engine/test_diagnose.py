@@ -177,8 +177,8 @@ def test_the_way_back_has_limits_too():
     assert limited()(Dense.apply, points=2) == 2
     assert "kept 600 numbers" in limited(max_saved=599)(Dense.apply, points=2).message
     assert limited(max_saved=600)(Dense.apply, points=2) == 2
-    assert "way back made a tensor of 600" in limited(max_backward_elements=599)(Dense.apply, points=2).message
-    assert "way back took" in limited(max_backward_flops=100)(Dense.apply, points=2).message
+    assert "backward pass made a tensor of 600" in limited(max_backward_elements=599)(Dense.apply, points=2).message
+    assert "backward pass took" in limited(max_backward_flops=100)(Dense.apply, points=2).message
 
 
 def test_unknown_axes_are_an_error():

@@ -1,6 +1,7 @@
 """What `attn grade` shows: names whole in 80 columns, a large class unit by unit, everything in a file and as JSON."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from autograder.grading.grade import Outcome
 from autograder.grading.triage import Submission
 from autograder.judge.outputs import Result
 from autograder.scores import as_json, as_text, is_large, scores_table, units_table
+from autograder.tables import WHERE, profile_table
 
 UNITS = [f"{number:02d}_unit" for number in range(11)]
 NAMES = ["nguyen-thi-minh-khai-2026-section-b", "al-khwarizmi", "o", "z" * 30]
@@ -116,3 +118,9 @@ def test_a_slip_of_typing_is_one_line_with_status_2(course, attn, arguments, say
 def test_without_arguments_the_help_is_shown(course, attn):
     done = attn(course)
     assert "Usage: " in done.output and "sample-class" in done.output
+
+
+def test_a_profile_names_every_part_and_its_seconds_for_each_submission():
+    shown = _printed(profile_table(Outcome(judged=4, seconds=Counter(cells=2.0, recording=6.0))), 80)
+    assert all(part in shown for part in WHERE) and "75%" in shown
+    assert "1.50" in shown and "4 notebooks judged" in shown

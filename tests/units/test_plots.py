@@ -9,6 +9,7 @@ import torch
 from helpers import plots
 from helpers.labels import _spread, name_lines
 from helpers.qkv_attention import attention, constructions, softmax
+from helpers.style import KEY, RED, SKY
 
 matplotlib.use("Agg")
 
@@ -61,5 +62,5 @@ def test_labels_stay_apart_and_as_near_to_their_lines_as_that_allows():
 def test_lines_that_end_alike_share_a_label():
     _, axis = plt.subplots()
     axis.set(yscale="log", ylim=(1, 1000))
-    name_lines(axis, 1, [("a", 10, "red"), ("b", 100, "blue"), ("c", 10.0001, "green")])
+    name_lines(axis, 1, [("a", 10, RED), ("b", 100, SKY), ("c", 10.0001, KEY)])
     assert [text.get_text() for text in axis.texts] == ["a · c", "b"]

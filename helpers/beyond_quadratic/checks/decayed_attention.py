@@ -174,7 +174,7 @@ def _in_both(to_form: Callable[[Callable], Callable]) -> list[Misconception]:
                 "The new token is not multiplied by 1 − γ_t: the state is a sum that fades, not an average.",
             ),
             (
-                "1 − γ in the place of γ", lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
+                "1 − γ instead of γ", lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
                 "γ_t is what is left, not what is lost: γ_t = 1 forgets nothing.",
             ),
             (
@@ -274,7 +274,7 @@ recurrent_decayed_attention = Check(
             cost=square_made,
         ),
         Misconception(
-            "the past summed up anew at every token", past_anew,
+            "the past summed up again at every token", past_anew,
             "The state of token t is that of token t − 1, faded, and one term more. Keep it: then a token costs the same wherever it stands.",
             cost=_sums_anew,
         ),
@@ -532,7 +532,7 @@ chunked_decayed_attention = Check(
             cost=_token_by_token,
         ),
         Misconception(
-            "the past summed up anew at every chunk", past_anew_at_every_chunk,
+            "the past summed up again at every chunk", past_anew_at_every_chunk,
             "The state before a chunk is the state before the last one, faded, and that chunk's own sum. Keep it, and add: you sum up all "
             "earlier tokens again for every chunk, and that grows as n²/c.",
             cost=_chunks_anew,
@@ -630,7 +630,7 @@ chunked_decayed_attention = Check(
         Misconception(
             "later tokens cut off after the exponential", cut_off_too_late,
             "The logarithms' difference is large and positive for later tokens, and its exponential infinite. `tril` hides that on the way "
-            "forward; on the way back it is 0 · ∞ = NaN. Set those differences to −∞ first, then take the exponential.",
+            "forward; in the backward pass it is 0 · ∞ = NaN. Set those differences to −∞ first, then take the exponential.",
         ),
         Misconception("the sequence read backwards", backwards_in_chunks, "Your first state is that of the last chunk. Tokens read the past."),
         Misconception(

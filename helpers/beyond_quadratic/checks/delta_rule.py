@@ -195,7 +195,7 @@ delta_rule = Check(
             "β_t stands in the formula once. On the keys as well as on the correction it counts as β².",
         ),
         Misconception(
-            "1 − β in the place of β", by_step(lambda state, k, v, b: _delta(state, k, v, 1 - b)),
+            "1 − β instead of β", by_step(lambda state, k, v, b: _delta(state, k, v, 1 - b)),
             "β_t is the part that is written: with β = 1 the new value replaces the old one.",
         ),
         Misconception(

@@ -309,7 +309,7 @@ recurrent_linear_attention = Check(
             cost=square_made,
         ),
         Misconception(
-            "the past summed up anew at every token", past_anew,
+            "the past summed up again at every token", past_anew,
             "The state of token t is the state of token t − 1 and one term more. Keep it, and add: then a token costs the same wherever it stands.",
             cost=_sums_anew,
         ),
@@ -538,7 +538,7 @@ chunked_linear_attention = Check(
             "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
         ),
         Misconception(
-            "the past summed up anew at every chunk", past_anew_at_every_chunk,
+            "the past summed up again at every chunk", past_anew_at_every_chunk,
             "The state before a chunk is the state before the last one and that chunk's own sum. Keep it, and add: you sum up all earlier tokens "
             "again for every chunk, and that grows as n²/c.",
             cost=_chunks_anew,

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, heatmap, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["fading_memory"]
 
@@ -26,7 +26,9 @@ def fading_memory(chunked: Callable, n: int = 24, begins: tuple[int, ...] = (0, 
     for power, colour, style in zip((5, 6, 7, 8), (QUERY, WEIGHT, KEY, OUTPUT), ("-", "--", "-.", ":")):
         left = _left(chunked, torch.full((lengths,), 1 - 2.0**-power))[:, 0]
         axes[2].plot(left, style, color=colour, lw=2)
-        axes[2].annotate(f" γ = 1 − 1/{2**power}", (lengths - 1, left[-1]), color=colour, va="center", fontsize=9)
+        axes[2].annotate(
+            f" γ = 1 − 1/{2**power}", (lengths - 1, left[-1]), color=as_text(colour), va="center", fontsize=9
+        )
     axes[2].axhline(0.5, color=OUTPUT, lw=0.6)
     axes[2].set(
         title="what is left of token 0 (four heads of RetNet)",

@@ -96,7 +96,7 @@ def three_forms(recurrent: Callable, chunked: Callable, n: int, d: int, c: int) 
         axis.plot(output[:, 0], style, color=colour, lw=2, label=f"{name}, differs by {gap:.0e}")
     axis.set(xlabel="token", title="one feature of the output")
     axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def state_or_cache(d: int, lengths: Sequence[int]) -> None:
@@ -108,7 +108,7 @@ def state_or_cache(d: int, lengths: Sequence[int]) -> None:
     axis.text((d + 1) / 2 * 1.1, 2 * lengths[-1] * d / 3, f"n = {(d + 1) / 2:g}", color=OUTPUT)
     axis.set(xlabel="tokens so far", ylabel="numbers kept", title=f"what one head of width {d} carries along")
     axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 @waits_for("linear_attention")
@@ -129,7 +129,7 @@ def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None
         axis.set_xticks(sizes[::3], sizes[::3])
         axis.minorticks_off()
     plt.tight_layout()
-    plt.show()
+    show()
 
 
 @waits_for("linear_attention")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.qkv_attention import attention
-from helpers.style import KEY, QUERY, waits_for
+from helpers.style import KEY, QUERY, show, waits_for
 
 from .. import low_rank
 
@@ -28,7 +28,7 @@ def summary_shapes(n: int = 12, r: int = 3, d: int = 4) -> None:
         x += columns + 1.8
     axis.set(xlim=(-0.2, x), ylim=(-0.2, n + 2.4), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()
 
 
 def _smooth(n: int, d: int, reach: int) -> Tensor:
@@ -57,4 +57,4 @@ def summary_error(low_rank_attention: Callable, ranks: Sequence[int], n: int = 2
     axis.set_xticks(ranks, ranks)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()

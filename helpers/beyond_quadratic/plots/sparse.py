@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from helpers.engine.observe import Observation, observe
 from helpers.measuring import growth
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, MASK, MAY_ATTEND, OUTPUT, QUERY, heatmap, ink, show, waits_for
 
 from .. import sparse
 
@@ -26,11 +26,11 @@ def attention_patterns(n: int = 25, w: int = 2, g: int = 1) -> None:
     for axis, (name, mask) in zip(axes, patterns.items()):
         _cells(axis, mask, f"{name}\n{int(mask.sum())} of {n * n} pairs")
     axes[0].set(xlabel="key", ylabel="query")
-    plt.show()
+    show()
 
 
 def _cells(axis, mask: Tensor, title: str) -> None:
-    axis.pcolormesh(mask.flip(0).float(), cmap="Blues", vmin=0, vmax=1.3, edgecolors="white", linewidth=0.4)
+    axis.pcolormesh(mask.flip(0).float(), cmap=MASK, vmin=0, vmax=1, edgecolors="white", linewidth=0.4)
     axis.set(title=title, aspect="equal", xticks=[], yticks=[])
     axis.title.set_fontsize(10)
 
@@ -41,17 +41,17 @@ def window_slots(n: int, w: int) -> None:
     inside = (keys >= 0) & (keys < n)
     figure, (square, table) = plt.subplots(1, 2, figsize=(7.5, 3), width_ratios=[1.3, 1])
     for axis, mask in ((square, sparse.band(n, w)), (table, inside)):
-        axis.imshow(mask, cmap="Blues", vmin=0, vmax=2.2, aspect="auto")
+        axis.imshow(mask, cmap=MASK, vmin=0, vmax=1, aspect="auto")
         axis.set(yticks=range(n), ylabel="query i")
     for i, j in inside.nonzero().tolist():
-        table.text(j, i, int(keys[i, j]), ha="center", va="center", fontsize=9)
-        square.text(keys[i, j], i, int(keys[i, j]), ha="center", va="center", fontsize=9)
+        table.text(j, i, int(keys[i, j]), ha="center", va="center", fontsize=9, color=ink(MAY_ATTEND))
+        square.text(keys[i, j], i, int(keys[i, j]), ha="center", va="center", fontsize=9, color=ink(MAY_ATTEND))
     for i, j in (~inside).nonzero().tolist():
         table.text(j, i, "–", ha="center", va="center", color=OUTPUT)
     square.set(title=f"n × n: {n * n} cells, {int(inside.sum())} used", xticks=range(n), xlabel="key j")
     table.set(title=f"n × (2w + 1): {inside.numel()} slots", xlabel="slot", xticks=range(2 * w + 1))
     plt.tight_layout()
-    plt.show()
+    show()
 
 
 def counted(function: Callable, *args) -> Observation:
@@ -75,7 +75,7 @@ def growth_panels(curves: dict[str, Sequence[Observation]], lengths: Sequence[in
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()
         axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _sequence(n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,7 +126,7 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
         axis.set_yticks(range(4), [f"layer {layer}" for layer in range(1, 5)])
     axes[1].set(xlabel="token", xticks=range(0, n, 4))
     plt.tight_layout()
-    plt.show()
+    show()
 
 
 @waits_for("strided_sparse")
@@ -140,7 +140,7 @@ def two_layers(strided_keys: Callable[[int], list[list[int]]], n: int) -> None:
         both = mask.float() @ mask.float() > 0
         _cells(axes[2 * place], mask, f"{name}, 1 layer\n{mask.float().mean():.0%} of pairs")
         _cells(axes[2 * place + 1], both, f"{name}, 2 layers\n{both.float().mean():.0%} of pairs")
-    plt.show()
+    show()
 
 
 @waits_for("strided_sparse")

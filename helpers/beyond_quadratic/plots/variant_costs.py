@@ -12,15 +12,15 @@ from helpers.labels import name_lines
 from helpers.measuring import growth
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention import attention
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, section, show, waits_for
+from helpers.style import KEY, OCHRE, OUTPUT, PINK, QUERY, RED, SKY, VALUE, WEIGHT, section, show, waits_for
 
 from .. import decayed_attention, delta_rule, linear_attention, low_rank, sparse
 
 __all__ = ["cost_of_all", "formulas_and_counts"]
 
 LOOK = {
-    "full": (OUTPUT, "s"), "local": (QUERY, "o"), "local + global": ("#4fa3d1", "v"), "strided": (VALUE, "D"), "low rank": (KEY, "^"),
-    "linear": (WEIGHT, "P"), "linear, chunked": ("#c2549d", "X"), "decay, chunked": ("#8c6d1f", "<"), "delta rule": ("#b3382c", ">"),
+    "full": (OUTPUT, "s"), "local": (QUERY, "o"), "local + global": (SKY, "v"), "strided": (VALUE, "D"), "low rank": (KEY, "^"),
+    "linear": (WEIGHT, "P"), "linear, chunked": (PINK, "X"), "decay, chunked": (OCHRE, "<"), "delta rule": (RED, ">"),
 }  # fmt: skip
 EXERCISES = {
     "local": "local_attention", "local + global": "global_local", "strided": "strided_sparse", "low rank": "low_rank_attention",
@@ -101,7 +101,7 @@ def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes:
     axis.set_yticks(range(len(predicted)), predicted)
     axis.margins(x=0.4)
     axis.invert_yaxis()
-    plt.show()
+    show()
 
 
 def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> None:

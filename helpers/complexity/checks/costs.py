@@ -168,7 +168,7 @@ arithmetic_intensity = Check(
         ),
         Misconception(
             "rounded down to a whole number", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,
-            "An intensity is a ratio, and often below 1. `//` throws away what is behind the point.",
+            "An intensity is a ratio, and often below 1. `//` throws away what comes after the point.",
         ),
         Misconception(
             "only floating-point dtypes", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits // 8),
@@ -381,7 +381,7 @@ training_table = Table(
         ),
         Misconception(
             "one projection instead of three", _one_projection,
-            "Q, K and V are three products, each with a weight of its own, and each reads X anew.",
+            "Q, K and V are three products, each with a weight of its own, and each reads X again.",
             in_rows(_one_projection, "qkv"),
         ),
         Misconception(
@@ -434,7 +434,7 @@ training_table = Table(
         ),
         Misconception(
             "one wide product for Q, K and V", _one_wide_product,
-            "Three products with one weight of (d, 3d) would read X once. Here they are three products, and each reads X anew.",
+            "Three products with one weight of (d, 3d) would read X once. Here they are three products, and each reads X again.",
             in_rows(_one_wide_product, "qkv"),
         ),
         Misconception(
@@ -457,7 +457,7 @@ training_table = Table(
             in_rows(_heads_copied, "output"),
         ),
         Misconception(
-            "X read anew by every head", _every_head_projected,
+            "X read again by every head", _every_head_projected,
             "The queries of all heads are one product with one d × d weight. The heads are cut out of its result.",
             in_rows(_every_head_projected, "qkv"),
         ),

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 __all__ = [
     "attention_share",
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 ROWS = {
-    "qkv": QUERY, "scores": "#b3261e", "softmax": WEIGHT, "weighted_sum": KEY, "output": "#74a9cf", "ffn": VALUE,
+    "qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "output": SKY, "ffn": VALUE,
 }  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def product_traffic(*shapes: tuple[int, int, int]) -> None:
         axis.text(m + k + 4.5, 0, "=", ha="center", va="center", fontsize=14)
         axis.set(xlim=(-1, m + 2 * k + 7), ylim=(-max(n, m) / 2 - 1, max(n, m) / 2 + 5), aspect="equal")
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def _matrix(axis, x: float, rows: int, columns: int, colour: str, label: str) -> None:
@@ -50,13 +50,13 @@ def intensities(intensity: Callable, width: int) -> None:
     for dtype, colour in zip((torch.float64, torch.float32, torch.float16), (OUTPUT, KEY, QUERY), strict=True):
         values = [intensity(n, width, width, dtype) for n in rows]
         axis.loglog(rows, values, "o-", ms=3.5, color=colour, base=2, label=str(dtype).removeprefix("torch."))
-        axis.text(0.8, values[0], f"{values[0]:.2g}", ha="right", va="center", fontsize=8, color=colour)
+        axis.text(0.8, values[0], f"{values[0]:.2g}", ha="right", va="center", fontsize=8, color=as_text(colour))
     axis.axvline(width, color=OUTPUT, ls=":", lw=1)
     axis.annotate(f" n = d = {width}", (width, 0.3), fontsize=8, color=OUTPUT)
     axis.set(xlabel="rows n that share the weight", ylabel="FLOPs per byte", xlim=(0.45, None))
     axis.set_title(f"(n, {width}) times ({width}, {width})")
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("training_table", "decode_table")
@@ -74,7 +74,7 @@ def cost_shares(tables: dict[str, Callable[[], dict]]) -> None:
     axes[1].legend(
         handles, [row.replace("_", " ") for row in ROWS], frameon=False, loc="center left", bbox_to_anchor=(1, 0.5)
     )
-    plt.show()
+    show()
 
 
 def _stacked(axis, place: int, values: Sequence[float]) -> None:
@@ -84,7 +84,7 @@ def _stacked(axis, place: int, values: Sequence[float]) -> None:
         axis.barh(place, share, left=left, color=colour, height=0.65)
         if share > 0.06:
             axis.text(
-                left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color="white", fontsize=8
+                left + share / 2, place, f"{100 * share:.0f}", ha="center", va="center", color=ink(colour), fontsize=8
             )
         left += share
 
@@ -104,7 +104,7 @@ def predicted_and_counted(predicted: Callable[[], dict], counted: dict[str, tupl
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(places, [name.replace("_", " ") for name in names])
     axes[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    plt.show()
+    show()
 
 
 @waits_for("crossover")
@@ -126,7 +126,7 @@ def crossing(table: Callable, crossover: Callable, models: dict[str, tuple[int, 
         axis.set(title=f"{name}: d = {d}, d_ff = {d_ff}", xlabel="tokens n")
     axes[0].set_ylabel("FLOPs of one layer")
     axes[1].legend(framealpha=1, edgecolor="white", fontsize=9, loc="lower right")
-    plt.show()
+    show()
 
 
 @waits_for("model_flops")
@@ -142,7 +142,7 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
     axis.set(xlabel="context n", ylabel="% of training FLOPs", ylim=(0, 100))
     axis.set_title("the part that 6 · parameters · tokens leaves out")
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("model_flops")
@@ -159,4 +159,4 @@ def model_counts(model_flops: Callable, counted: dict[tuple[int, ...], int], par
     axis.set(title="predicted / counted", ylim=(0, 1.45))
     axis.set_xticks(place.tolist(), names)
     axis.legend(frameon=False, ncols=2, loc="upper right")
-    plt.show()
+    show()

@@ -6,11 +6,11 @@ import matplotlib.pyplot as plt
 
 from helpers.labels import name_lines
 from helpers.measuring.growth import growth, in_words
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
 
-COLOURS = (OUTPUT, "#00838f", "#b3261e", KEY, WEIGHT, VALUE, QUERY)
+COLOURS = (OUTPUT, SKY, RED, KEY, WEIGHT, VALUE, QUERY)
 
 
 @waits_for("layer_types")
@@ -43,4 +43,4 @@ def measured_growth(sizes: list[int], costs: dict[str, list[float]], slopes: dic
         axis.loglog(sizes, values, "o-", color=colour, base=2, label=f"{name}: slope {slopes[name]:.2f}")
     axis.set(xlabel="n", ylabel="FLOPs counted")
     axis.legend(frameon=False)
-    plt.show()
+    show()

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 __all__ = ["global_pattern", "patch_windows", "patches_or_channels", "sparse_costs"]
 
@@ -21,14 +21,14 @@ def patch_windows(side: int, window: int, query: tuple[int, int]) -> None:
                 seen = row <= i < row + size and column <= j < column + size
                 colour = QUERY if (i, j) == query else KEY if seen else "white"
                 alpha = 0.9 if (i, j) == query else 0.4
-                axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor="#bbbbbb", lw=0.6))
+                axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor=EDGE, lw=0.6))
         for line in range(0, side + 1, size):
             axis.plot([line, line], [0, side], [0, side], [line, line], color=OUTPUT, lw=1.6)
         axis.set(
             title=f"{name}: one query, {size**2} keys", xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal"
         )
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def global_pattern(n: int, w: int, g: int) -> None:
@@ -41,7 +41,7 @@ def global_pattern(n: int, w: int, g: int) -> None:
     figure, axis = plt.subplots(figsize=(3.9, 3.6))
     words = {"rows": "query (global ones first)", "columns": "key (global ones first)"}
     heatmap(axis, pattern, f"n = {n}, window {w}, {g} global tokens", **words, vmin=0, vmax=1)
-    plt.show()
+    show()
 
 
 @waits_for("vit_windows", "global_tokens_cost")
@@ -57,7 +57,7 @@ def sparse_costs(vit_windows: Callable, global_tokens_cost: Callable, patch: int
     axis.loglog(tokens, windows, "o-", color=QUERY, label=f"windows of {window} × {window}")
     axis.set(xlabel="patches n", ylabel="FLOPs of scores and sum")
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("channel_attention")
@@ -75,4 +75,4 @@ def patches_or_channels(channel_attention: Callable, sizes: Sequence[tuple[int, 
             title=f"{n} patches, {d} channels", xlabel="heads", ylabel="GFLOP", ylim=(0, 1.45 * costs.max().item())
         )
     axes[0].legend(frameon=False, fontsize=8.5)
-    plt.show()
+    show()

@@ -8,7 +8,7 @@ import torch
 from helpers.environment import device
 from helpers.measuring.devices import Device
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["measured_products", "rooflines"]
 
@@ -31,7 +31,15 @@ def rooflines(
     for machine, colour in zip(devices, COLOURS):
         places, roof = _roof(roofline, machine)
         axis.loglog(places, roof, color=colour, lw=2)
-        axis.text(places[-1], roof[-1] * 1.12, _in_words(machine), color=colour, fontsize=8.5, ha="right", va="bottom")
+        axis.text(
+            places[-1],
+            roof[-1] * 1.12,
+            _in_words(machine),
+            color=as_text(colour),
+            fontsize=8.5,
+            ha="right",
+            va="bottom",
+        )
         for flops, elements in (load() for load in loads.values()):
             reached, _ = roofline(flops, elements, machine.dtype, machine.peak, machine.bandwidth)
             axis.plot(flops / elements / machine.dtype.itemsize, reached, "o", color=colour, ms=7, mec="white")
@@ -77,4 +85,4 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     axis.set(xlim=(0.2, 2000), xlabel="FLOPs per byte", ylabel="FLOP/s")
     axis.set_ylim(min(*speeds, machine.peak / 4) / 4, max(*speeds, machine.peak) * 2.5)
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from helpers.measuring.devices import Device
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["context_limits"]
 
@@ -24,7 +24,7 @@ def context_limits(score_memory: Callable, longest_context: Callable, devices: S
         for machine in devices:
             n = longest_context(int(machine.memory), 1, h, layers, torch.float16)
             axis.plot(n, machine.memory, "o", color=colour)
-            axis.text(n / 1.1, machine.memory * 1.3, f"{n:,}", ha="right", fontsize=8.5, color=colour)
+            axis.text(n / 1.1, machine.memory * 1.3, f"{n:,}", ha="right", fontsize=8.5, color=as_text(colour))
     for machine in devices:
         axis.axhline(machine.memory, color=OUTPUT, ls=":", lw=1)
         words = f"{machine.name}: {machine.memory / 1e9:.0f} GB"
@@ -34,4 +34,4 @@ def context_limits(score_memory: Callable, longest_context: Callable, devices: S
     axis.minorticks_off()
     axis.set(xlabel="context n, one sequence", title="all score matrices, float16")
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["published_runs"]
 
@@ -45,7 +45,7 @@ def published_runs(training_run: Callable) -> None:
         axis.plot(run.parameters, run.tokens, "o", color=run.colour, ms=9)
         axis.annotate(
             _words(run, training_run), (run.parameters, run.tokens), xytext=PLACES[run.name],
-            textcoords="offset points", fontsize=9, color=run.colour,
+            textcoords="offset points", fontsize=9, color=as_text(run.colour),
         )  # fmt: skip
     axis.set_xticks([3e10, 1e11, 3e11, 1e12], ["30 billion", "100", "300", "1,000 billion"])
     axis.set_yticks([1e11, 1e12, 1e13], ["100 billion", "1,000", "10,000 billion"])
@@ -57,7 +57,7 @@ def published_runs(training_run: Callable) -> None:
         ylabel="tokens",
         title="below the line: too little text for the size",
     )
-    plt.show()
+    show()
 
 
 def _words(run: Run, training_run: Callable) -> str:

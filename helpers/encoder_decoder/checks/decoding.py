@@ -215,7 +215,7 @@ greedy_decode = Check(
             "When all rows have said END there is nothing left to write. Stop there.",
         ),
         Misconception(
-            "goes on talking behind END", lambda *inputs: _greedy(*inputs, pad=False),
+            "goes on talking after END", lambda *inputs: _greedy(*inputs, pad=False),
             "A row that has ended writes PAD until the others are done.",
         ),
         Misconception("START in the answer", with_start, "START is what the decoder reads first. It is no part of what it writes."),
@@ -593,7 +593,7 @@ beam_search = Check(
             "a beam that stays wide", beam_stays_wide, "A hypothesis that ended keeps its place: only k − finished of the others live on.",
         ),
         Misconception(
-            "goes on behind END", goes_on_behind_end, "A hypothesis that has said END is finished. Take it out of the beam.",
+            "goes on after END", goes_on_behind_end, "A hypothesis that has said END is finished. Take it out of the beam.",
         ),
         Misconception(
             "k copies of START", starts_with_copies,

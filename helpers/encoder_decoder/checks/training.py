@@ -143,7 +143,7 @@ teacher_forcing = Check(
             "no END in the labels", without_end, "Behind the last word comes END. A decoder that never had to say it doesn't know when to stop.",
         ),
         Misconception(
-            "END behind the padding", end_at_the_edge,
+            "END after the padding", end_at_the_edge,
             "Rows have different lengths: END follows the last word of each row, and the padding follows END.",
         ),
         Misconception(
@@ -301,7 +301,7 @@ exact_match = Check(
             "A string counts as right if *all* of it is right. With 95 % of the tokens right, only 60 % of strings of ten tokens are.",
         ),
         Misconception(
-            "what stands behind END compared too", litter_counts, "END ends a string. What a decoder writes behind it is nobody's business.",
+            "what comes after END compared too", litter_counts, "END ends a string. What a decoder writes after it doesn't matter.",
         ),
         Misconception(
             "END not asked for", end_not_needed,
@@ -315,7 +315,7 @@ exact_match = Check(
         Misconception("the share of wrong strings", share_of_errors, "The share of the strings that are *right* is asked for."),
         Misconception("all or nothing", all_or_nothing, "Each string counts for itself: what share of them is right?"),
         Misconception(
-            "END somewhere behind is enough", end_anywhere, "END must come straight behind the last word. What stands between the two is a part of the string.",
+            "END anywhere later is enough", end_anywhere, "END must come right after the last word. What stands between the two is part of the string.",
         ),
         Misconception(
             "gaps closed before the comparison", gaps_closed,

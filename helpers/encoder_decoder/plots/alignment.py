@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, show, waits_for
 
 from .. import tasks
 from ..alignment import cross_attention
@@ -43,7 +43,7 @@ def reversal_learned(train_reversal: Callable, letters: int = 8, n: int = 5, ste
     )
     axes[1].set_xticks(range(n), names)
     axes[1].set_yticks(range(n + 1), [*names[::-1], "<end>"])
-    plt.show()
+    show()
 
 
 def training_curves(trained: Trained) -> None:
@@ -54,7 +54,7 @@ def training_curves(trained: Trained) -> None:
     steps, shares = zip(*trained.matches, strict=True)
     axes[1].plot(steps, [100 * share for share in shares], "o-", color=KEY)
     axes[1].set(xlabel="batch", ylabel="right sentences (%)", ylim=(0, 103), title="held out, written greedily")
-    plt.show()
+    show()
 
 
 def _said(trained: Trained, sentence: str) -> tuple[Tensor, Tensor, list[str]]:
@@ -76,7 +76,7 @@ def alignment_maps(trained: Trained, sentence: str) -> None:
         heatmap(axis, grid, f"decoder layer {layer}", vmin=0, vmax=1)
         axis.set_xticks(range(len(source)), sentence.split(), rotation=45)
         axis.set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 def alignment_film(trained: Trained, sentence: str, layer: int = -1) -> None:
@@ -99,7 +99,7 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
         axis.set(xlim=(0, width), ylim=(-0.25, 1.25))
         for place, word in enumerate(source):
             shade = float(weights[now, place])
-            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=KEY if shade > 0.3 else OUTPUT)
+            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=as_text(KEY if shade > 0.3 else OUTPUT))
             axis.plot([above[place], below[now]], [1.0, 0.12], color=KEY, lw=0.3 + 7 * shade, alpha=0.15 + 0.8 * shade)
         for place, word in enumerate(words[: now + 1]):
             axis.text(

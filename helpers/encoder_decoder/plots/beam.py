@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import OUTPUT, QUERY, VALUE, waits_for
+from helpers.style import OUTPUT, QUERY, VALUE, as_text, show, waits_for
 
 from .. import tasks
 from ..decoding import next_log_probs_of
@@ -42,7 +42,7 @@ def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> Non
         tokens, score = beam_search(next_log_probs, width, 6, alpha)
         _draw(axis, asked, [START, *(int(token) for token in tokens)], _after, NAMES, 3)
         axis.set_title(f"k = {width}: score {float(score):.2f}", fontsize=11)
-    plt.show()
+    show()
 
 
 @waits_for("beam_search")
@@ -63,7 +63,7 @@ def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str
     names = dict(enumerate(tasks.ESPERANTO))
     _draw(axis, asked, [START, *(int(token) for token in tokens)], lambda prefix: known[prefix], names, 2)
     axis.set_title(f"{sentence}   (score {float(score):.2f})", fontsize=11)
-    plt.show()
+    show()
 
 
 def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, names: dict[int, str], shown: int) -> None:
@@ -99,7 +99,14 @@ def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, name
             )
         text = "<start>" if len(node) == 1 else f"{names[node[-1]]}\n{nodes[node]:.2f}"
         axis.text(
-            x, y, text, ha="center", va="center", fontsize=8, color=colour, weight="bold" if node in path else "normal"
+            x,
+            y,
+            text,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=as_text(colour),
+            weight="bold" if node in path else "normal",
         )
     highest = max(len(level) for level in depths.values()) / 2
     axis.set(xlim=(0.5, max(depths) + 0.6), ylim=(-highest - 0.1, highest + 0.1))

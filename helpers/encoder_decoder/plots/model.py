@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import FancyBboxPatch
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import EDGE, HALF_WEIGHT, KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, heatmap, show, waits_for
 
 from ..cost import decoder_alone_cost
 from ..layers import causal_mask
@@ -24,11 +24,11 @@ def enc_dec_layers() -> None:
     _stack(axis, 5.2, decoder, "x, from the target: (b, n, d)", "decoder layer")
     arrow = {"arrowstyle": "-|>", "color": KEY, "lw": 2}
     axis.annotate("", (4.1, 2.25), (3.0, 2.25), arrowprops=arrow)
-    axis.text(3.2, 2.4, "memory\n(b, m, d)", ha="center", va="bottom", color=KEY, fontsize=9)
-    axis.text(3.3, 2.1, "keys, values", ha="center", va="top", color=KEY, fontsize=8)
+    axis.text(3.2, 2.4, "memory\n(b, m, d)", ha="center", va="bottom", fontsize=9)
+    axis.text(3.3, 2.1, "keys, values", ha="center", va="top", fontsize=8)
     axis.set(xlim=(-1.9, 7.3), ylim=(-0.9, 6.2))
     axis.axis("off")
-    plt.show()
+    show()
 
 
 def _stack(axis, x: float, boxes: Sequence[tuple[str, str]], below: str, title: str) -> None:
@@ -64,7 +64,7 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
         heatmap(axis, mask.float(), title, rows="query" if axis is axes[0] else "", columns="key", vmin=0, vmax=1.4)
         axis.set_xticks(range(len(columns)), columns, rotation=60, fontsize=8)
         axis.set_yticks(range(len(rows)), rows, fontsize=8)
-    plt.show()
+    show()
 
 
 @waits_for("enc_dec_cost")
@@ -72,7 +72,7 @@ def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> Non
     """Your table as bars for several lengths m = n, beside two layers of a decoder alone over m + n tokens."""
     names = list(enc_dec_cost(2, 3, 4))
     figure, axes = plt.subplots(1, len(lengths), figsize=(10, 3.0))
-    colours = dict(zip(names, (QUERY, "#9ecae1", WEIGHT, KEY, "#c5b0d5"), strict=False))
+    colours = dict(zip(names, (QUERY, SKY, WEIGHT, KEY, HALF_WEIGHT), strict=False))
     for axis, n in zip(axes, lengths, strict=True):
         bottom = 0.0
         for name in names:
@@ -80,7 +80,7 @@ def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> Non
             axis.bar(0, flops, 0.7, bottom=bottom, color=colours[name], label=name.replace("_", " "))
             bottom += flops
         scores, weights = decoder_alone_cost(n, n, d)
-        axis.bar(1, weights / 1e9, 0.7, color="#d9d9d9", label="alone: products with weights")
+        axis.bar(1, weights / 1e9, 0.7, color=EDGE, label="alone: products with weights")
         axis.bar(
             1,
             scores / 1e9,
@@ -95,4 +95,4 @@ def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> Non
         axis.set_title(f"n = m = {n:,}", fontsize=10)
     axes[0].set_ylabel(f"GFLOPs, d = {d}")
     axes[-1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    plt.show()
+    show()

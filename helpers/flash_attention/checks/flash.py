@@ -325,7 +325,7 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "only the last tile of keys", last_tile_alone,
-            "Maximum, sum and accumulator are started anew at every tile of keys. They are started once for a tile of queries.",
+            "Maximum, sum and accumulator start again at every tile of keys. They must start once for each tile of queries.",
         ),
         Misconception(
             "state carried over to the next queries", tiled("state kept"),

@@ -224,7 +224,7 @@ backward = Check(
             "The output is P V, so the values' gradient is Pᵀ dO: weights, not gradients of scores.",
         ),
         Misconception(
-            "the softmax left out on the way back",
+            "the softmax left out in the backward pass",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dP"
             ),
@@ -273,7 +273,7 @@ backward = Check(
             "A key and its value get gradients from every tile of queries: add them up.",
         ),
         Misconception(
-            "causal ignored on the way back",
+            "causal ignored in the backward pass",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "not causal"
             ),
@@ -366,7 +366,7 @@ def _gradients(q, k, v, grad_out, causal, slip="") -> tuple[Tensor, Tensor, Tens
 
 
 def _with_slip(q, k, v, causal, slip) -> Tensor:
-    """Right values; on the way back something is wrong."""
+    """Right values; in the backward pass something is wrong."""
 
     class Slipped(torch.autograd.Function):
         @staticmethod
@@ -415,7 +415,7 @@ class _KeptOnTheClass(torch.autograd.Function):
 
 
 def _kept_elsewhere(seen: Observation) -> bool:
-    """Whether the graph keeps nothing for the way back, and the way back, in tiles, yet makes too few products to make it all again.
+    """Whether the graph keeps nothing for the backward pass, and the way back, in tiles, yet makes too few products to make it all again.
     Left out: causal passes, which skip tiles, and stripes, in which a row's logsumexp can be made again at no price."""
     q, k, v, causal = seen.args
     again = 2 * score_count(seen) * (4 * q.shape[-1] + 3 * v.shape[-1])
@@ -444,7 +444,7 @@ def with_gradients(label: str, **sizes) -> Case:
 
 
 def long_gradients(n: int, m: int, causal: bool) -> Case:
-    """Tiles up to half of n × m are welcome, there and back; kept for the way back are the output and a number a row."""
+    """Tiles up to half of n × m are welcome, forward and backward; kept for the backward pass are the output and a number a row."""
     words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
     half = n * m // 2
     return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
@@ -452,12 +452,12 @@ def long_gradients(n: int, m: int, causal: bool) -> Case:
 
 
 def _weights_kept(seen: Observation) -> bool:
-    """Whether as many numbers were kept for the way back as there are weights."""
+    """Whether as many numbers were kept for the backward pass as there are weights."""
     return not _large_square_made(seen) and seen.saved >= score_count(seen)
 
 
 def _dense_way_back(seen: Observation) -> bool:
-    """Whether all weights stood in memory at once on the way back, and only there."""
+    """Whether all weights stood in memory at once in the backward pass, and only there."""
     return not _large_square_made(seen) and seen.saved < score_count(seen) <= seen.backward_largest
 
 
@@ -485,7 +485,7 @@ flash_attention = Check(
             "dS is the gradient of the *scaled* scores. On the way to q and k it passes the factor 1/√d.",
         ),
         Misconception(
-            "causal forgotten on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal"),
+            "causal forgotten in the backward pass", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal"),
             "`backward` gets the gradient and `ctx`, nothing else. What it must know of the way forward is kept there: `ctx.causal = causal`.",
         ),
         Misconception(
@@ -527,7 +527,7 @@ flash_attention = Check(
         Misconception(
             "tiles that autograd differentiates", tiles_left_to_autograd,
             "Autograd keeps the weights of every tile, and all tiles together are n · m numbers. Keep q, k, v, the output and lse, and make the "
-            "weights again on the way back: that is what the `autograd.Function` is for.",
+            "weights again in the backward pass: that is what the `autograd.Function` is for.",
             cost=_weights_kept,
         ),
         Misconception(
@@ -535,21 +535,21 @@ flash_attention = Check(
             "`backward` gets the gradient and `ctx`, nothing else. Keep `ctx.causal = causal` on the way forward, and hand it to your backward pass.",
         ),
         Misconception(
-            "tiles forward, a full matrix on the way back", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
+            "tiles forward, a full matrix in the backward pass", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
             "`backward` makes all n · m weights again at once. It needs them tile by tile only: call your tiled backward pass.",
             cost=_dense_way_back,
         ),
         Misconception(
             "tensors kept on the class", lambda q, k, v, causal=False: _KeptOnTheClass.apply(q, k, v, causal),
-            "What one call needs on its way back belongs to that call: `ctx.save_for_backward(…)`. On the class, or in a global, a second call "
+            "What one call needs in its backward pass belongs to that call: `ctx.save_for_backward(…)`. On the class, or in a global, a second call "
             "overwrites what the first one kept.",
             cost=_kept_elsewhere,
         ),
     ],
     behaviours=[
         Behaviour(
-            "keeps in `ctx` what the way back needs", lambda seen: not _kept_elsewhere(seen),
-            "The graph of the output keeps nothing for the way back, so what it needs must lie somewhere else, where the next call overwrites it.",
+            "keeps in `ctx` what the backward pass needs", lambda seen: not _kept_elsewhere(seen),
+            "The graph of the output keeps nothing for the backward pass, so what it needs must lie somewhere else, where the next call overwrites it.",
         )
     ],
     forbids=NO_FUSED_ATTENTION,

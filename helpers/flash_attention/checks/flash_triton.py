@@ -370,11 +370,11 @@ triton_forward = KernelCheck(
         ),
         Misconception(
             "the sum not rescaled", _forward_with("sum not rescaled"),
-            "The running sum holds powers against the old maximum. It shrinks by the same factor as the accumulator.",
+            "The running sum holds exponentials against the old maximum. It shrinks by the same factor as the accumulator.",
         ),
         Misconception(
             "nothing rescaled", _forward_with("no rescale"),
-            "Each tile has its own maximum so far, and powers against different maxima can't be added. Sum and accumulator are brought "
+            "Each tile has its own maximum so far, and exponentials against different maxima can't be added. Sum and accumulator are brought "
             "to the new one first.",
         ),
         Misconception(
@@ -391,16 +391,16 @@ triton_forward = KernelCheck(
             "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
         ),
         Misconception(
-            "powers against the old maximum", _forward_with("old maximum"),
-            "The tile's own scores may be larger than all before. Take the new maximum first, then the powers: exp(S − m_new).",
+            "exponentials against the old maximum", _forward_with("old maximum"),
+            "The tile's own scores may be larger than all before. Take the new maximum first, then the exponentials: exp(S − m_new).",
         ),
         Misconception(
             "a running maximum that starts at 0", _forward_with("maximum 0"),
-            "If all scores are far below 0, all powers against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
+            "If all scores are far below 0, all exponentials against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
         ),
         Misconception(
-            "powers without a maximum", _forward_with("no maximum"),
-            "exp(89) is more than float32 can hold. Subtract the running maximum, and no power is larger than 1.",
+            "exponentials without a maximum", _forward_with("no maximum"),
+            "exp(89) is more than float32 can hold. Subtract the running maximum, and no exponential is larger than 1.",
         ),
         Misconception(
             "normalised tile by tile", _forward_with("normalised per tile"),
@@ -408,7 +408,7 @@ triton_forward = KernelCheck(
         ),
         Misconception(
             "never normalised", _forward_with("not normalised"),
-            "The accumulator holds powers times values. The weights sum to 1 only after a division by the running sum.",
+            "The accumulator holds exponentials times values. The weights sum to 1 only after a division by the running sum.",
         ),
         Misconception(
             "no scale", lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, scale=1.0),
@@ -466,7 +466,7 @@ triton_forward = KernelCheck(
             "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
         ),
         Misconception(
-            "keys in the place of values", _forward_with("keys for values"),
+            "keys instead of values", _forward_with("keys for values"),
             "Keys make the scores. What is mixed with the weights are the values.",
         ),
         Misconception(
@@ -504,7 +504,7 @@ triton_forward = KernelCheck(
         ),
         Misconception(
             "logsumexp without the maximum", _forward_with("lse without maximum"),
-            "The running sum holds powers against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
+            "The running sum holds exponentials against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
         ),
         Misconception(
             "logsumexp in base 2", _forward_with("lse base 2"),
@@ -838,7 +838,7 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "a causal mask at the wrong corner", _backward_with("wrong corner"),
-            "The n queries are the last n of m positions: query i stands at i + (m − n), on the way back too.",
+            "The n queries are the last n of m positions: query i stands at i + (m − n), in the backward pass too.",
         ),
         Misconception(
             "NaN for a row that saw nothing", _backward_with("empty rows"),

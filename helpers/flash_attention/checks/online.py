@@ -264,7 +264,7 @@ online_softmax = Check(
         ),
         Misconception(
             "only the last block counted", last_block_alone,
-            "The loop starts anew at every block. The maximum and the sum have to be carried from block to block.",
+            "The loop starts again at every block. The maximum and the sum have to be carried from block to block.",
         ),
         Misconception(
             "the last short block lost", short_block_lost,

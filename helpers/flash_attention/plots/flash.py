@@ -21,7 +21,24 @@ from helpers.measuring.devices import this_machine
 from helpers.measuring.live_memory import peak_bytes
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
+from helpers.style import (
+    EDGE,
+    FAINT_KEY,
+    FAINT_QUERY,
+    FAINT_WEIGHT,
+    HALF_KEY,
+    HALF_WEIGHT,
+    KEY,
+    MASKED,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    WEIGHT,
+    as_text,
+    ink,
+    show,
+    waits_for,
+)
 
 __all__ = [
     "backward_walks",
@@ -40,7 +57,7 @@ __all__ = [
     "time_and_memory",
 ]
 
-PALE = "#e9eaec"
+PALE = MASKED
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -83,7 +100,7 @@ def tile_walk_still(n: int = 1024, d: int = 64, block: int = 256) -> None:
     figure = plt.figure(figsize=(9.5, 4.5), layout="none")
     _frame(figure, walk, step=walk.side * (walk.side // 2) + walk.side // 2 + 1)
     with plt.rc_context({"figure.autolayout": False}):
-        plt.show()
+        show()
 
 
 def _film(walk: Walk) -> str:
@@ -148,7 +165,7 @@ def _tile(axis, x, y, width, height, colour, name, index, *, solid, ready=False)
         Rectangle((x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=alpha, edgecolor=colour)
     )
     axis.text(x + width / 2, y + height / 2, _name(name, index), ha="center", va="center", fontsize=10,
-              color="white" if solid or ready else colour)  # fmt: skip
+              color=ink(colour) if solid else "black")  # fmt: skip
 
 
 def _name(name: str, *indices: int) -> str:
@@ -159,24 +176,24 @@ def _score(axis, i: int, j: int, age: int, side: int, *, whole: bool) -> None:
     """A tile of scores: not made yet (age < 0), on the chip (0), or used and forgotten, with the number of its step."""
     live = age == 0 and not whole
     face, edge, style = (
-        (WEIGHT, WEIGHT, "-") if live else ("white", "#cfd2d6", "-") if age < 0 else ("#f3edf7", "#b79ccc", "--")
+        (WEIGHT, WEIGHT, "-") if live else ("white", EDGE, "-") if age < 0 else (FAINT_WEIGHT, HALF_WEIGHT, "--")
     )
     axis.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=face, edgecolor=edge, ls=style, lw=1))
     if live:
         axis.text(j + 0.5, i + 0.5, _name("S", i, j), ha="center", va="center", fontsize=14, color="white")
     elif age >= 0:
-        axis.text(j + 0.5, i + 0.5, str(i * side + j + 1), ha="center", va="center", fontsize=9, color="#9a78b5")
+        axis.text(j + 0.5, i + 0.5, str(i * side + j + 1), ha="center", va="center", fontsize=9, color=WEIGHT)
 
 
 def _chip(axis, walk: Walk, i: int, j: int) -> None:
     """What the fast memory holds at this moment."""
-    axis.add_patch(Rectangle((0, 0), 10, 6, facecolor="#fafafa", edgecolor=OUTPUT, lw=1.2))
+    axis.add_patch(Rectangle((0, 0), 10, 6, facecolor=MASKED, edgecolor=OUTPUT, lw=1.2))
     axis.text(0.3, 5.5, "on the chip", fontsize=10, color=OUTPUT, va="center")
     boxes = [("Q", (i,), QUERY, 0.3, 1.1), ("K", (j,), KEY, 1.7, 1.1), ("V", (j,), VALUE, 3.1, 1.1),
              ("S", (i, j), WEIGHT, 4.5, 2.1), ("O", (i,), OUTPUT, 6.9, 1.1)]  # fmt: skip
     for name, indices, colour, x, width in boxes:
         axis.add_patch(Rectangle((x, 2.75), width, 2.1, facecolor=colour))
-        axis.text(x + width / 2, 3.8, _name(name, *indices), ha="center", va="center", color="white", fontsize=12)
+        axis.text(x + width / 2, 3.8, _name(name, *indices), ha="center", va="center", color=ink(colour), fontsize=12)
     for k, name in enumerate(("m", "ℓ")):
         axis.add_patch(Rectangle((8.3 + 0.75 * k, 2.75), 0.55, 2.1, facecolor=OUTPUT))
         axis.text(8.575 + 0.75 * k, 3.8, name, ha="center", va="center", color="white", fontsize=11)
@@ -194,7 +211,7 @@ def _chip(axis, walk: Walk, i: int, j: int) -> None:
 
 
 def _summary(axis, walk: Walk) -> None:
-    axis.add_patch(Rectangle((0, 0), 10, 6, facecolor="#fafafa", edgecolor=OUTPUT, lw=1.2))
+    axis.add_patch(Rectangle((0, 0), 10, 6, facecolor=MASKED, edgecolor=OUTPUT, lw=1.2))
     lines = [
         ((WEIGHT,), f"Scores: {walk.side**2} tiles, each made, used and forgotten."),
         ((QUERY,), "Q: every tile read once."),
@@ -251,11 +268,11 @@ def online_softmax_steps(scores: Sequence[float], block: int) -> None:
         m, total = new, factor * total + fresh
     axes[0, 0].set_ylabel("score x")
     axes[1, 0].set_ylabel("$e^{\\,x - m}$")
-    plt.show()
+    show()
 
 
 def _scores_so_far(axis, x: Tensor, start: int, end: int, m: float) -> None:
-    colours = [KEY if start <= i < end else "#efb48d" if i < start else PALE for i in range(len(x))]
+    colours = [KEY if start <= i < end else HALF_KEY if i < start else PALE for i in range(len(x))]
     axis.bar(range(len(x)), x.clamp_min(0.06), color=colours)
     axis.axhline(m, color=WEIGHT, ls="--", lw=1.4)
     axis.text(-0.45, m + 0.12, f"m = {m:g}", color=WEIGHT, fontsize=10, va="bottom")
@@ -269,7 +286,7 @@ def _scores_so_far(axis, x: Tensor, start: int, end: int, m: float) -> None:
 def _powers_so_far(axis, seen: Tensor, start: int, before: float, m: float) -> None:
     """The powers of what was seen. The dotted outline is what an old power was before the maximum rose."""
     powers = torch.exp(seen - m)
-    axis.bar(range(len(seen)), powers, color=["#efb48d"] * start + [KEY] * (len(seen) - start))
+    axis.bar(range(len(seen)), powers, color=[HALF_KEY] * start + [KEY] * (len(seen) - start))
     if start and before < m:
         axis.bar(range(start), torch.exp(seen[:start] - before), fill=False, edgecolor=OUTPUT, ls=":", lw=1)
         axis.text(
@@ -296,7 +313,7 @@ def merging(parts: dict[str, tuple[float, float]]) -> None:
             f"{name}: output {place:g}, weight $e^L$ = {weight:g}",
             ha="center",
             fontsize=10,
-            color=colour,
+            color=as_text(colour),
         )
     axis.add_patch(Polygon([(merged, -0.12), (merged - 0.9, -1), (merged + 0.9, -1)], color=WEIGHT))
     axis.text(merged, -1.5, f"merged: {merged:g}", ha="center", color=WEIGHT, fontsize=11)
@@ -305,7 +322,7 @@ def merging(parts: dict[str, tuple[float, float]]) -> None:
     axis.text(mean, 0.45, f"plain mean: {mean:g}", ha="center", fontsize=9)
     axis.set(xlim=(low - 7, high + 7), ylim=(-1.7, 2.1))
     axis.axis("off")
-    plt.show()
+    show()
 
 
 # ---------------------------------------------------------------- which tiles, in which order
@@ -320,15 +337,15 @@ def causal_tiles_map(*shapes: tuple[int, int, int, int]) -> None:
         _causal_tiles(axis, *shape)
     kinds = {
         "full: no mask needed": WEIGHT,
-        "diagonal: allowed pairs": "#b795cf",
-        "diagonal: masked pairs": "#ece3f3",
+        "diagonal: allowed pairs": HALF_WEIGHT,
+        "diagonal: masked pairs": FAINT_WEIGHT,
         "skipped: never made": "white",
     }
-    patches = [Patch(facecolor=colour, edgecolor="#b9bcc1", label=name) for name, colour in kinds.items()]
+    patches = [Patch(facecolor=colour, edgecolor=EDGE, label=name) for name, colour in kinds.items()]
     figure.legend(handles=patches, loc="lower center", ncol=4, frameon=False, fontsize=9)
     figure.subplots_adjust(left=0.05, right=0.98, top=0.92, bottom=0.2, wspace=0.15)
     with plt.rc_context({"figure.autolayout": False}):
-        plt.show()
+        show()
 
 
 def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
@@ -346,11 +363,13 @@ def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
                     width,
                     height,
                     fill=False,
-                    edgecolor="white" if tile.any() else "#b9bcc1",
+                    edgecolor="white" if tile.any() else EDGE,
                     lw=1.8 if tile.any() else 0.9,
                 )
             )
-    axis.imshow(kind, cmap=ListedColormap(["white", "#ece3f3", "#b795cf", WEIGHT]), vmin=0, vmax=3, extent=(0, m, n, 0))
+    axis.imshow(
+        kind, cmap=ListedColormap(["white", FAINT_WEIGHT, HALF_WEIGHT, WEIGHT]), vmin=0, vmax=3, extent=(0, m, n, 0)
+    )
     total = -(-n // block_q) * -(-m // block_k)
     axis.set_title(f"{n} queries, {m} keys, tiles {block_q} × {block_k}: {visited} of {total} tiles", fontsize=10)
     axis.set(
@@ -373,7 +392,7 @@ def backward_walks(side: int = 4) -> None:
         for i in range(side):
             for j in range(side):
                 own = (j if down else i) == 1
-                axis.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=WEIGHT if own else "#f3edf7"))
+                axis.add_patch(Rectangle((j + 0.04, i + 0.04), 0.92, 0.92, facecolor=WEIGHT if own else FAINT_WEIGHT))
             for x, y, width, height, name, colour, own in (
                 (-0.6, i, 0.45, 1, "Q" if down else "dQ", QUERY, not down and i == 1),
                 (i, -0.6, 1, 0.45, "dK,dV" if down else "K,V", KEY, down and i == 1),
@@ -390,14 +409,14 @@ def backward_walks(side: int = 4) -> None:
                     ha="center",
                     va="center",
                     fontsize=8,
-                    color="white" if own else colour,
+                    color=ink(colour) if own else "black",
                 )
         start, end = ((1.5, 0.15), (1.5, side - 0.1)) if down else ((0.15, 1.5), (side - 0.1, 1.5))
         axis.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=16, color="white", lw=2))
         axis.set(xlim=(-0.7, side + 0.1), ylim=(side + 0.1, -0.7), aspect="equal")
         axis.set_title(title, fontsize=10)
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
@@ -408,15 +427,23 @@ def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
         each = -(-tiles // count)
         for tile in range(tiles):
             worker, step = divmod(tile, each)
-            axis.add_patch(Rectangle((step + 0.05, worker + 0.1), 0.9, 0.8, facecolor=colours[worker % 4], alpha=0.85))
-            axis.text(step + 0.5, worker + 0.5, _name("K", tile), ha="center", va="center", color="white", fontsize=9)
+            axis.add_patch(Rectangle((step + 0.05, worker + 0.1), 0.9, 0.8, facecolor=colours[worker % 4]))
+            axis.text(
+                step + 0.5,
+                worker + 0.5,
+                _name("K", tile),
+                ha="center",
+                va="center",
+                color=ink(colours[worker % 4]),
+                fontsize=9,
+            )
         if count > 1:
             axis.add_patch(Rectangle((each + 0.2, 0.1), 0.9, count - 0.2, facecolor=OUTPUT))
             axis.text(
                 each + 0.65, count / 2, "merge", ha="center", va="center", rotation=90, color="white", fontsize=10
             )
         for worker in range(count, workers):
-            axis.text(0.1, worker + 0.5, "idle", va="center", color="#a6aab0", fontsize=9)
+            axis.text(0.1, worker + 0.5, "idle", va="center", color=OUTPUT, fontsize=9)
         steps = each if count == 1 else each + 1
         axis.set_title(f"{'one worker' if count == 1 else f'{count} workers'}: {steps} steps", fontsize=10.5)
         axis.set(xlim=(0, tiles), ylim=(workers, 0), xlabel="step", xticks=range(0, tiles + 1, 2))
@@ -426,7 +453,7 @@ def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
             fontsize=9,
         )
         axis.tick_params(length=0)
-    plt.show()
+    show()
 
 
 def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
@@ -438,11 +465,11 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
         for row in range(-(-n // block) * block):
             for column in range(width):
                 inside, colour = row < n and column < d, colours[row // block % 4]
-                axis.add_patch(Rectangle((column + 0.04, row + 0.05), 0.92, 0.9, facecolor=colour if inside else "white", alpha=0.8 if inside else 1,
+                axis.add_patch(Rectangle((column + 0.04, row + 0.05), 0.92, 0.9, facecolor=colour if inside else "white", alpha=1,
                                          edgecolor=colour, ls="-" if inside else ":"))  # fmt: skip
                 offset = row * down + column * right
                 axis.text(column + 0.5, row + 0.5, str(offset) if inside else f"{offset} ✗", ha="center", va="center", fontsize=11 if inside else 9,
-                          color="white" if inside else "#a6aab0")  # fmt: skip
+                          color=ink(colour) if inside else OUTPUT)  # fmt: skip
         for program in range(-(-n // block)):
             axis.text(
                 -0.15,
@@ -451,17 +478,17 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
                 ha="right",
                 va="center",
                 fontsize=10,
-                color=colours[program % 4],
+                color=as_text(colours[program % 4]),
             )
         axis.set_title(title, fontsize=10)
         axis.set(xlim=(-1.9, width + 0.2), ylim=(-(-n // block) * block + 0.1, -0.1), aspect="equal")
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
     """What the programs of a causal forward kernel compute: a row of tiles each, with slots for rows and keys that don't exist."""
-    kinds = ["white", WEIGHT, "#e3d5ed", "#f6cfae", "#cfe0f0"]
+    kinds = ["white", WEIGHT, FAINT_WEIGHT, FAINT_KEY, FAINT_QUERY]
     names = ["skipped", "seen", "hidden: −∞", "no such key: −∞", "no such row: never stored"]
     down, right = -(-n // block), -(-m // block)
     row, key = torch.arange(down * block)[:, None], torch.arange(right * block)
@@ -496,11 +523,11 @@ def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
     axis.tick_params(which="both", length=0)
     axis.spines[:].set_visible(False)
     patches = [
-        Patch(facecolor=kind, edgecolor="#b9bcc1", label=name)
+        Patch(facecolor=kind, edgecolor=EDGE, label=name)
         for kind, name in zip(kinds[1:] + kinds[:1], names[1:] + names[:1])
     ]
     axis.legend(handles=patches, frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.02), ncols=5)
-    plt.show()
+    show()
 
 
 # ---------------------------------------------------------------- measured
@@ -535,7 +562,7 @@ def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_forward")
@@ -562,7 +589,7 @@ def causal_saving(
         title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1]
     )
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_backward")
@@ -582,7 +609,7 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
         axis.set(
             xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal"
         )
-    plt.show()
+    show()
 
 
 @waits_for("flash_attention_forward")
@@ -617,7 +644,7 @@ def time_and_memory(
         axis.set_xticks(lengths, lengths)
         axis.minorticks_off()
         axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _best_time(call: Callable[[], object]) -> float:
@@ -661,7 +688,7 @@ def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
     ways = {f"yours, {a}×{b}": lambda q, k, v, a=a, b=b: kernel(q, k, v, False, a, b) for a, b in tiles}
     ways["SDPA"] = torch.nn.functional.scaled_dot_product_attention
     figure, axis = plt.subplots(figsize=(7.5, 3.8))
-    for (name, way), colour in zip(ways.items(), ("#b795cf", WEIGHT, KEY, QUERY)):
+    for (name, way), colour in zip(ways.items(), (HALF_WEIGHT, WEIGHT, KEY, QUERY)):
         speeds = []
         for n in lengths:
             q, k, v = _heads(n, d, heads=16, device=device(), dtype=torch.float16)
@@ -676,7 +703,7 @@ def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
     axis.legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 48, 64, 96, 128), d: int = 32) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, show, waits_for
 
 from ..rotation import fp8_attention, random_signs, with_outliers
 
@@ -27,7 +27,7 @@ def rotated_outliers(hadamard: Callable, rotate: Callable, d: int = 64) -> None:
     heatmap(axes[0], hadamard(16), "H for 16 features: ±1/4", cmap="PuOr", vmin=-0.4, vmax=0.4)
     _token(axes[1], q[0], turned[0])
     _entries(axes[2], q, turned)
-    plt.show()
+    show()
 
 
 def _token(axis, before: Tensor, after: Tensor) -> None:
@@ -86,14 +86,14 @@ def fp8_error(hadamard: Callable, rotate: Callable, n: int = 2048, d: int = 128)
                 textcoords="offset points",
                 ha="center",
                 fontsize=9,
-                color=colour,
+                color=as_text(colour),
             )
     axis.plot(PUBLISHED, [1, 1], "|", ms=16, mew=1.5, color="black", label="published, on an H100")
     axis.set_yticks(range(row + 1), _kinds())
     axis.set(xscale="log", ylim=(row + 0.5, -0.5), title=f"FP8 attention: error of the output, n = {n}, d = {d}")
     axis.set_xlabel("root mean square error")
     axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-    plt.show()
+    show()
 
 
 def _errors(make: Callable, rotate: Callable, n: int, d: int, tries: int = 2) -> list[float]:

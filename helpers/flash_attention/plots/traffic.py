@@ -6,14 +6,14 @@ import matplotlib.pyplot as plt
 
 from helpers.complexity import roofline
 from helpers.measuring.devices import A100, DATASHEETS, Device
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, as_text, show, waits_for
 
 from .. import traffic
 
 __all__ = ["attention_on_roofline", "traffic_against_n"]
 
 LENGTHS = [2**power for power in range(9, 18)]
-CHIPS = {16: "#9ecae1", 48: "#4292c6", 164: QUERY}  # kB of shared memory: a blue for each
+CHIPS = {16: SKY, 48: OUTPUT, 164: QUERY}  # kB of shared memory
 BYTES = {2.0**20: "1 MB", 2.0**25: "32 MB", 2.0**30: "1 GB", 2.0**35: "32 GB"}
 TIMES = {1e-6: "1 µs", 1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 1e-1: "100 ms"}
 
@@ -34,7 +34,7 @@ def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
         axis.set(xlabel="tokens n")
     axes[0].set_title(f"bytes moved for one head, d = {d}, 16 bits")
     axes[1].set_title("the same as time on an A100, nothing overlapping")
-    plt.show()
+    show()
 
 
 def _moved(axis, far: list[int], near: dict[int, list[int]]) -> None:
@@ -59,7 +59,14 @@ def _times(axis, far: list[int], near: list[int], d: int) -> None:
     middle = LENGTHS.index(8192)
     height = (computing[middle] * moving[0][middle]) ** 0.5
     axis.text(
-        LENGTHS[middle], height, "units wait for memory", ha="center", va="center", fontsize=9, color=KEY, rotation=32
+        LENGTHS[middle],
+        height,
+        "units wait for memory",
+        ha="center",
+        va="center",
+        fontsize=9,
+        color=as_text(KEY),
+        rotation=32,
     )
     axis.legend(frameon=False, fontsize=9, loc="upper left")
 
@@ -71,7 +78,9 @@ def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
     for machine, colour in zip(DATASHEETS, (VALUE, KEY, WEIGHT), strict=True):
         roof = [_reached(intensity, machine) for intensity in intensities]
         axis.loglog(intensities, roof, color=colour, lw=2.5, alpha=0.5)
-        axis.text(intensities[-1], roof[-1] * 1.08, machine.name, ha="right", va="bottom", fontsize=9.5, color=colour)
+        axis.text(
+            intensities[-1], roof[-1] * 1.08, machine.name, ha="right", va="bottom", fontsize=9.5, color=as_text(colour)
+        )
         _step_up(axis, machine, *_intensities(machine, n, d), colour)
     axis.plot([], [], "o", ms=9, mfc="white", mec=OUTPUT, mew=2, label=f"standard: d/2 = {d // 2} FLOPs per byte")
     axis.plot([], [], "o", ms=9, color=OUTPUT, label="tiled: nearly one FLOP per byte for each row of a tile")
@@ -83,7 +92,7 @@ def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
     axis.minorticks_off()
     axis.margins(y=0.1)
     axis.legend(frameon=False, loc="lower right")
-    plt.show()
+    show()
 
 
 def _step_up(axis, machine: Device, standard: float, tiled: float, colour: str) -> None:
@@ -92,7 +101,9 @@ def _step_up(axis, machine: Device, standard: float, tiled: float, colour: str) 
     axis.plot(standard, low, "o", ms=9, mfc="white", mec=colour, mew=2)
     axis.plot(tiled, high, "o", ms=9, color=colour)
     words = f"{tiled:.0f} FLOPs per byte, {high / low:.1f} times as fast"
-    axis.annotate(words, (tiled, high), xytext=(6, -16), textcoords="offset points", fontsize=9.5, color=colour)
+    axis.annotate(
+        words, (tiled, high), xytext=(6, -16), textcoords="offset points", fontsize=9.5, color=as_text(colour)
+    )
 
 
 def _reached(intensity: float, machine: Device) -> float:

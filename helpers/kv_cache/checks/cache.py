@@ -342,7 +342,7 @@ KVCache = Check(
     misconceptions=[
         Misconception(
             "position 0 overwritten", OverwritesTheFirst,
-            "Each append writes at the front of the room. The new tokens belong behind the old ones: from `length` on.",
+            "Each append writes at the front of the room. The new tokens belong after the old ones: from `length` on.",
         ),
         Misconception(
             "unused slots returned", ReturnsUnusedSlots,
@@ -401,7 +401,7 @@ KVCache = Check(
         ),
         Misconception(
             "the error left to PyTorch", LeftToPyTorch,
-            "PyTorch complains if two tokens or more don't fit. A single token behind the end is lost without a word: a slice beyond the end is "
+            "PyTorch complains if two tokens or more don't fit. A single token past the end is lost without a word: a slice beyond the end is "
             "empty, and one token broadcasts into it. Compare the lengths yourself.",
         ),
         Misconception(

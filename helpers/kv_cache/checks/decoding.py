@@ -276,7 +276,7 @@ decode_step = Check(
         Misconception(
             "a mask for the prompt only",
             lambda *inputs: _step(inputs, seen=_triangle(inputs, sum(_sizes(inputs)) if _sizes(inputs)[1] else 0)),
-            "A chunk behind old tokens has a future too. The mask is needed whenever n > 1, whatever m is.",
+            "A chunk after old tokens has a future too. The mask is needed whenever n > 1, whatever m is.",
         ),
         Misconception(
             "masked after the softmax", masked_after_the_softmax,

@@ -276,7 +276,7 @@ latent_attention = Check(
         ),
         Misconception(
             "the oldest latent dropped", one_latent_overwritten,
-            "The new latent comes behind the m old ones, and nothing leaves: m + 1 come back.",
+            "The new latent comes after the m old ones, and nothing is dropped: m + 1 come back.",
         ),
         Misconception(
             "the up-projection used without its transpose", up_projection_transposed,
@@ -289,7 +289,7 @@ latent_attention = Check(
         ),
         Misconception(
             "W_UV absorbed into the query", values_up_projection_for_both,
-            "The scores ask for keys, and keys are made by W_UK. W_UV makes values: it belongs behind the softmax.",
+            "The scores ask for keys, and keys are made by W_UK. W_UV makes values: it belongs after the softmax.",
         ),
         Misconception(
             "W_UK for the values too", keys_up_projection_for_both,
@@ -297,10 +297,10 @@ latent_attention = Check(
         ),
         Misconception(
             "the two up-projections exchanged", up_projections_exchanged,
-            "W_UK belongs to the keys, so to the query, before the softmax. W_UV belongs to the values, behind it.",
+            "W_UK belongs to the keys, so to the query, before the softmax. W_UV belongs to the values, after it.",
         ),
         Misconception(
-            "scores in the place of weights", without_a_softmax,
+            "scores instead of weights", without_a_softmax,
             "Nothing is absorbed across the softmax: it stands between W_UK and W_UV, and it is needed as ever.",
         ),
         Misconception(
@@ -353,7 +353,7 @@ latent_attention = Check(
         ),
         Misconception(
             "one of the two absorbed, the other used on all tokens", only_keys_absorbed,
-            "Half of it is done. W_UK goes to the query, before the scores. W_UV goes behind the softmax: mix the *latents*, then use it on what is mixed, "
+            "Half of it is done. W_UK goes to the query, before the scores. W_UV goes after the softmax: mix the *latents*, then use it on what is mixed, "
             "once for each head.",
             cost=_one_of_both_made,
         ),

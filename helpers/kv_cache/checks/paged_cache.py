@@ -290,7 +290,7 @@ paged_cache = Check(
         ),
         Misconception(
             "a copy without its contents", CopyStartsEmpty,
-            "The rows that stand on the shared page belong to both sequences. Copy them to the new page before you write behind them.",
+            "The rows that stand on the shared page belong to both sequences. Copy them to the new page before you write after them.",
         ),
         Misconception(
             "a page taken before it is needed", PageTooEarly,

@@ -192,7 +192,7 @@ quantize_keys = Check(
         Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"]),
         Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"]),
         Misconception("cut off instead of rounded", lambda k: _truncated(k, -2), SLIPS["truncated"]),
-        Misconception("the largest value without its sign forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
+        Misconception("absolute value forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
         Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"]),
         Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"]),
         Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"]),
@@ -239,7 +239,7 @@ quantize_values = Check(
             "one scale for all sequences", lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
             "What stands in one sequence of the batch must not change how another is stored. Reduce over the features alone.",
         ),
-        Misconception("the largest value without its sign forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
+        Misconception("absolute value forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
     ],
 )  # fmt: skip
 

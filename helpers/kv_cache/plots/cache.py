@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.colors import ListedColormap
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
+from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
     "changed_outputs",
@@ -18,8 +17,6 @@ __all__ = [
     "ring",
     "rounding_errors",
 ]
-
-HIDDEN = "#eceef1"
 
 
 def repeated_work(n: int) -> None:
@@ -40,7 +37,7 @@ def repeated_work(n: int) -> None:
     axes[1].legend(handles=[Patch(color=KEY, alpha=0.8, label="computed for the first time"),
                             Patch(color=OUTPUT, alpha=0.3, label="computed again")], frameon=False, loc="upper right",
                    bbox_to_anchor=(1.35, 1.0), fontsize=9)  # fmt: skip
-    plt.show()
+    show()
 
 
 def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -> None:
@@ -74,7 +71,7 @@ def decoding_step(m: int, d: int) -> None:
     )
     axis.set(xlim=(-0.2, x - 1.8), ylim=((m + 1) / 2 + 1.4, -(m + 1) / 2 - 1.4), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()
 
 
 @waits_for("bidirectional_cannot_cache")
@@ -89,7 +86,7 @@ def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tenso
     axis.text(1, 1.2e-6, "rounding of float32", va="top", fontsize=8, color=OUTPUT)
     axis.set(yscale="log", xlabel="old tokens", ylabel="largest change", ylim=(5e-10, 10), xticks=list(lengths))
     axis.legend(frameon=False, loc=(0.75, 0.5))
-    plt.show()
+    show()
 
 
 def ring(window: int, n: int) -> None:
@@ -110,7 +107,7 @@ def ring(window: int, n: int) -> None:
     )
     axis.set_xticks([step + 0.5 for step in range(n)], range(n))
     axis.set_yticks([slot + 0.5 for slot in range(window)], range(window))
-    plt.show()
+    show()
 
 
 @waits_for("quantized_cache")
@@ -127,7 +124,12 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
     for (name, error), colour, mark, y in zip(errors.items(), (VALUE, KEY), "os", (0.07, 40), strict=True):
         axes[1].semilogy(100 * error.clamp_min(1e-5), mark, color=colour)
         axes[1].text(
-            len(error) / 2, y, f"{name}: at most {100 * error.max():.1f} %", color=colour, ha="center", fontsize=9.5
+            len(error) / 2,
+            y,
+            f"{name}: at most {100 * error.max():.1f} %",
+            color=as_text(colour),
+            ha="center",
+            fontsize=9.5,
         )
     axes[1].axhline(100 / 254, color=OUTPUT, ls=":", lw=1)
     axes[1].text(len(largest) - 0.4, 100 / 254, "half a step\nof 127", fontsize=8, color=OUTPUT, va="center")
@@ -152,7 +154,7 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     for axis, places, allowed, present in zip(axes, positions, mask, real):
         count = int(present.sum())
         heatmap(axis, allowed.float(), f"{count} real token{'s' * (count > 1)}", columns="key", rows="query, with its position",
-                cmap=ListedColormap([HIDDEN, WEIGHT]), vmin=0, vmax=1)  # fmt: skip
+                cmap=MASK, vmin=0, vmax=1)  # fmt: skip
         for line in range(1, len(places)):
             axis.axhline(line - 0.5, color="white", lw=1)
             axis.axvline(line - 0.5, color="white", lw=1)

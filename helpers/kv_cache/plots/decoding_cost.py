@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
 
 from ..generation import TokenCost, cost_with_cache, cost_without_cache, growth, small_model, throughput
 from ..published import MODELS
@@ -38,7 +38,7 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
     axes[0].set_ylim(top=200 * axes[0].get_ylim()[1])  # room for the legend
     axes[0].legend(frameon=False, fontsize=7, loc="upper left")
     axes[1].legend(frameon=False, fontsize=8)
-    plt.show()
+    show()
 
 
 def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -> None:
@@ -82,7 +82,7 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
     sizes = [2 * c.layers * b * n * c.h_kv * c.d_h * 4 / 1e6 for b in batches]
     memory.bar_label(memory.bar([str(b) for b in batches], sizes, color=QUERY), fmt="%.1f", fontsize=8)
     memory.set(xlabel="sequences in the batch", yticks=[], title="MB of their caches together")
-    plt.show()
+    show()
 
 
 @waits_for("cache_bytes")
@@ -106,4 +106,4 @@ def cache_over_context(cache_bytes: Callable) -> None:
     axis.set_xticks(lengths.tolist(), [f"{n // 1024}k" for n in lengths.tolist()])
     axis.minorticks_off()
     axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
-    plt.show()
+    show()

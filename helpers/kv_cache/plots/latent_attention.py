@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, show, waits_for
 
 from ..generation import Meter
 from ..latent_attention import with_keys_and_values
@@ -30,7 +30,7 @@ def stored_per_token() -> None:
     axis.invert_yaxis()
     axis.spines[["top", "right", "bottom"]].set_visible(False)
     axis.title.set_fontsize(10)
-    plt.show()
+    show()
 
 
 @waits_for("latent_attention")
@@ -53,7 +53,7 @@ def cost_of_absorbing(
         axis.tick_params(which="minor", bottom=False, labelbottom=False)
         axis.title.set_fontsize(10)
     axes[0].legend(frameon=False, fontsize=9)
-    plt.show()
+    show()
 
 
 def _cost(step: Callable, x: torch.Tensor, latents: torch.Tensor, weights: list[torch.Tensor]) -> tuple[int, int]:

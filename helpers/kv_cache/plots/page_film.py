@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Rectangle
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
 
 from ..paged_cache import PagedCache
 
@@ -87,7 +87,15 @@ def _page(axis, cache: PagedCache, page: int) -> None:
 
 
 def _table(axis, name: str, table: list[int], length: int, y: float) -> None:
-    axis.text(0, y, f"table of {name}, {length} tokens:", va="center", fontsize=9.5, color=COLOURS[name], weight="bold")
+    axis.text(
+        0,
+        y,
+        f"table of {name}, {length} tokens:",
+        va="center",
+        fontsize=9.5,
+        color=as_text(COLOURS[name]),
+        weight="bold",
+    )
     for place, page in enumerate(table):
         axis.add_patch(
             Rectangle((6.2 + 1.3 * place, y - 0.3), 1.15, 0.6, facecolor="white", edgecolor=COLOURS[name], lw=1.4)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from helpers.style import KEY, QUERY, waits_for
+from helpers.style import KEY, QUERY, show, waits_for
 
 from ..generation import CountedModel, generate_without_cache
 
@@ -73,4 +73,4 @@ def _draw(runs: dict[str, list], words: int) -> None:
         axis.spines[["top", "right", "bottom"]].set_visible(False)
         axis.title.set_fontsize(10)
     axes[0].invert_yaxis()
-    plt.show()
+    show()

@@ -91,7 +91,7 @@ masked_softmax = Check(
         ),
         Misconception(
             "scores multiplied by the mask", lambda scores, mask: (scores * mask).softmax(-1),
-            "A hidden key with score 0 still gets the power e^0 = 1, more than a key with a negative score. What must a score be for its power to be 0?",
+            "A hidden key with score 0 still gets e^0 = 1, more than a key with a negative score. What must a score be for its exponential to be 0?",
         ),
         Misconception(
             "the mask upside down", lambda scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1),
@@ -99,7 +99,7 @@ masked_softmax = Check(
         ),
         Misconception(
             "NaN in rows with nothing allowed", lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1),
-            "A row of −∞ alone has the powers 0, 0, … and 0/0 is NaN. Such a row shall get weights 0: nothing to see, nothing seen.",
+            "A row of −∞ alone has the exponentials 0, 0, … and 0/0 is NaN. Such a row must get weights 0: nothing to see, nothing seen.",
         ),
         Misconception(
             "the mask added as 1 and 0", lambda scores, mask: (scores + mask.to(scores.dtype)).softmax(-1),
@@ -117,7 +117,7 @@ masked_softmax = Check(
         Misconception(
             "NaN left in the gradient",
             lambda scores, mask: (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0),
-            "The NaN is wiped off the weights, but it was there, and the way back through the sum meets it again: 0 · NaN is NaN. Keep the row "
+            "The NaN is wiped off the weights, but it was there, and the backward pass through the sum meets it again: 0 · NaN is NaN. Keep the row "
             "finite before the softmax, and set its weights to 0 afterwards.",
         ),
         Misconception(
@@ -130,11 +130,11 @@ masked_softmax = Check(
         ),
         Misconception(
             "no maximum is subtracted", powers_without_maximum,
-            "Powers of scores overflow (e^200) or vanish (e^−20000). Subtract the largest allowed score of the row, or let `torch.softmax` do it.",
+            "The exponentials of scores overflow (e^200) or vanish (e^−20000). Subtract the largest allowed score of the row, or let `torch.softmax` do it.",
         ),
         Misconception(
             "the maximum taken over hidden keys too", maximum_over_hidden_keys,
-            "If a hidden score is 200 above the rest, all allowed powers become e^−200 = 0 in float32. Hide first, then look for the maximum.",
+            "If a hidden score is 200 above the rest, all allowed exponentials become e^−200 = 0 in float32. Hide first, then look for the maximum.",
         ),
         Misconception(
             "rows with nothing allowed left as they were", lambda scores, mask: _hidden(scores, mask).softmax(-1),
@@ -156,7 +156,7 @@ masked_softmax = Check(
         ),
         Misconception(
             "the result of the softmax changed in place", weights_changed_in_place,
-            "The softmax keeps its result for the way back. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
+            "The softmax keeps its result for the backward pass. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
             raises="RuntimeError",
         ),
         Misconception(

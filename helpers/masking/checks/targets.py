@@ -278,7 +278,7 @@ copy_without_mask = Check(
         ),
         Misconception(
             "logits without a softmax", lambda logits, targets: -_mean(_picked(logits, targets), targets),
-            "Logits are no log-probabilities yet. Subtract the logarithm of the sum of their powers: `log_softmax`.",
+            "Logits are no log-probabilities yet. Subtract the logarithm of the sum of their exponentials: `log_softmax`.",
         ),
         Misconception(
             "the probability instead of its logarithm", lambda logits, targets: -_mean(_picked(logits.softmax(-1), targets), targets),

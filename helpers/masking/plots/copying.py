@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import torch
 
-from helpers.style import KEY, OUTPUT, QUERY, heatmap
+from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, show
 
 from ..copying import END, VOCABULARY, Trained, entropy_per_token
 
@@ -15,11 +15,13 @@ def loss_curves(trained: dict[str, Trained]) -> None:
     figure, axis = plt.subplots(figsize=(8, 3))
     for (name, run), colour in zip(trained.items(), (QUERY, KEY), strict=True):
         axis.plot(run.losses, color=colour, label=name)
-        axis.annotate(f" {run.losses[-1]:.3g}", (len(run.losses) - 1, run.losses[-1]), color=colour, va="center")
+        axis.annotate(
+            f" {run.losses[-1]:.3g}", (len(run.losses) - 1, run.losses[-1]), color=as_text(colour), va="center"
+        )
     axis.axhline(entropy_per_token(), color=OUTPUT, ls=":", label="what is left to chance in the grammar")
     axis.set(xlabel="step", ylabel="loss (nats per token)", ylim=(-0.1, 3.4))
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @torch.no_grad()
@@ -32,4 +34,4 @@ def who_looks_where(trained: dict[str, Trained], sentence: str) -> None:
         heatmap(axis, run.model(tokens)[1][0][0], f"{name}: first layer", columns="key", rows="query", vmin=0, vmax=1)
         axis.set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor", fontsize=9)
         axis.set_yticks(range(len(words)), words, fontsize=9)
-    plt.show()
+    show()

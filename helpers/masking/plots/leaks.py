@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import LogNorm
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, VALUE, waits_for
+from helpers.style import KEY, OUTPUT, VALUE, as_text, show, waits_for
 
 from ..peekers import influence, nine_models
 
@@ -23,7 +23,7 @@ def influences(models: dict[str, Callable[[Tensor], Tensor]], n: int = 9, d: int
     for axis, (name, model) in zip(axes, models.items(), strict=True):
         _influence(axis, influence(model, x), name)
     axes[0].set(ylabel="output i")
-    plt.show()
+    show()
 
 
 @waits_for("leaks_future")
@@ -38,13 +38,15 @@ def which_peek(detector: Callable, guess: str = "", n: int = 9, d: int = 4) -> N
         said, right = verdicts[letter], right + (verdicts[letter] == peeks)
         mark = "✓" if said == peeks else "✗"
         axis.set_title(
-            f"{letter}: {'peeks' if said else 'sound'} {mark}", color=VALUE if said == peeks else KEY, fontsize=11
+            f"{letter}: {'peeks' if said else 'sound'} {mark}",
+            color=as_text(VALUE if said == peeks else KEY),
+            fontsize=11,
         )
     axes.flat[-1].axis("off")
     axes.flat[-1].text(
         0, 0.5, _summary(right, guess, {k: peeks for k, (_, peeks) in nine_models(d).items()}), va="center", fontsize=10
     )
-    plt.show()
+    show()
 
 
 def _summary(right: int, guess: str, truth: dict[str, bool]) -> str:

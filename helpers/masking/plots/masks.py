@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.colors import ListedColormap
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
+from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
 
 __all__ = [
     "causal_steps",
@@ -18,8 +17,6 @@ __all__ = [
     "renormalising_error",
     "shifted_rows",
 ]
-
-HIDDEN = "#eceef1"
 
 
 def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, size: float = 2.0) -> None:
@@ -38,11 +35,11 @@ def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, si
                 fontsize=8,
             )
             axis.set_yticks(range(mask.shape[0]), labels[-mask.shape[0] :], fontsize=8)
-    plt.show()
+    show()
 
 
-def _grid(axis, mask: Tensor, title: str, colour: str = WEIGHT) -> None:
-    axis.imshow(mask.to(torch.float), cmap=ListedColormap([HIDDEN, colour]), vmin=0, vmax=1, aspect="equal")
+def _grid(axis, mask: Tensor, title: str) -> None:
+    axis.imshow(mask.to(torch.float), cmap=MASK, vmin=0, vmax=1, aspect="equal")
     axis.set_xticks([x - 0.5 for x in range(1, mask.shape[1])], minor=True)
     axis.set_yticks([y - 0.5 for y in range(1, mask.shape[0])], minor=True)
     axis.grid(which="minor", color="white", lw=1.2)
@@ -65,12 +62,12 @@ def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
     }
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
     for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
-        colours = [colour if keep else "#c9ccd1" for keep in allowed.tolist()]
+        colours = [colour if keep else EDGE for keep in allowed.tolist()]
         bars = axis.bar(range(len(values)), values.clamp_min(-3), color=colours)
         axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
         axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
         axis.axhline(0, color=OUTPUT, lw=0.6)
-    plt.show()
+    show()
 
 
 def _brief(value: float) -> str:
@@ -101,13 +98,13 @@ def renormalising_error(
                 (float(rises[broken - 1]), float(errors[broken - 1])),
                 xytext=(7, -3),
                 textcoords="offset points",
-                color=colour,
+                color=as_text(colour),
             )
     axis.set(
         yscale="log", ylim=(1e-8, 9), xlabel="how far the hidden score stands above the others", ylabel="relative error"
     )
     axis.legend(frameon=False, ncols=3, loc="upper right", bbox_to_anchor=(1, 1.17))
-    plt.show()
+    show()
 
 
 @waits_for("causal_attention")
@@ -125,7 +122,7 @@ def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: in
     for axis in axes[:2]:
         axis.set_xticks(range(len(words)), words, fontsize=9)
     axes[0].set_yticks(range(len(words)), words, fontsize=9)
-    plt.show()
+    show()
 
 
 @waits_for("padding_mask", "combine_masks")
@@ -158,15 +155,15 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
         for level, words, colour in ((1, inputs, QUERY), (0, targets, VALUE)):
             for x, word in enumerate(words):
                 ignored = word in ("−100", "pad")
-                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else "white",
-                          bbox={"boxstyle": "round,pad=0.35", "fc": HIDDEN if ignored else colour, "ec": "none"})  # fmt: skip
+                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else ink(colour),
+                          bbox={"boxstyle": "round,pad=0.35", "fc": MASKED if ignored else colour, "ec": "none"})  # fmt: skip
                 if level and targets[x] != "−100":
                     axis.annotate("", (x, 0.27), (x, 0.73), arrowprops={"arrowstyle": "->", "color": OUTPUT})
         axis.set(xlim=(-0.6, len(inputs) - 0.4), ylim=(-0.5, 1.5), xticks=[], title=name)
         axis.set_yticks([0, 1], ["targets", "inputs"] if axis is axes[0] else ["", ""])
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-    plt.show()
+    show()
 
 
 @waits_for("mask_zoo")
@@ -180,4 +177,4 @@ def mask_zoo(made: dict[str, Callable[[], tuple[Tensor, int]]]) -> None:
         axis.set_xlim(-0.5, widest - 0.5)  # cells of one size in all pictures
     for axis in axes.flat[len(drawn) :]:
         axis.axis("off")
-    plt.show()
+    show()

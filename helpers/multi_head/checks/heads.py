@@ -698,7 +698,7 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "scaled by √d instead of √d_h", LayerScaledByD,
-            "A head's score is a dot product of d_h terms, so √d_h is its spread. With √d all heads get too flat, the more the more heads.",
+            "A head's score is a dot product of d_h terms, so √d_h is its spread. With √d all heads get too flat: the more heads, the flatter.",
         ),
         Misconception("no scale", LayerWithoutScale, "Each head is a scaled dot-product attention: divide the scores by √d_h."),
         Misconception(
@@ -880,7 +880,7 @@ head_parameters = Check(
             "The heads are joined before the output projection: it is one matrix with one bias of d numbers.",
         ),
         Misconception(
-            "no bias behind the output", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
+            "no bias in the output projection", lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
             "All four projections have a bias, the last one too: d numbers more.",
         ),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.style import QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import QUERY, VALUE, WEIGHT, heatmap, show, waits_for
 
 __all__ = ["alibi_reach"]
 
@@ -33,4 +33,4 @@ def alibi_reach(bias: Callable, n: int, heads: Sequence[int], h: int) -> None:
     axes[-1].set(title="weights of the last query, equal scores", xlabel="distance of the key")
     axes[-1].title.set_fontsize(10)
     axes[-1].legend(frameon=False, fontsize=9)
-    plt.show()
+    show()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, ink, show
 
 __all__ = ["cache_per_token", "shared_heads"]
 
@@ -18,16 +18,16 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
             home = (i // size) * size + (size - 1) / 2  # below the middle of its group
             axis.plot([i, home], [1, 0], color=OUTPUT, lw=1, zorder=1)
             axis.scatter(i, 1, s=170, color=QUERY, zorder=2)
-            axis.text(i, 1, i, color="white", ha="center", va="center", fontsize=8)
+            axis.text(i, 1, i, color=ink(QUERY), ha="center", va="center", fontsize=8)
         for group in range(h_kv):
             middle = group * size + (size - 1) / 2
             axis.scatter(middle, 0, s=200, color=KEY, marker="s", zorder=2)
-            axis.text(middle, 0, group, color="white", ha="center", va="center", fontsize=8)
+            axis.text(middle, 0, group, color=ink(KEY), ha="center", va="center", fontsize=8)
         axis.set(xlim=(-0.8, h - 0.2), ylim=(-0.5, 1.4), title=name)
         axis.axis("off")
     axes[0].text(-0.6, 1.3, "query heads", color=QUERY, fontsize=9)
-    axes[0].text(-0.6, -0.48, "key/value heads", color=KEY, fontsize=9)
-    plt.show()
+    axes[0].text(-0.6, -0.48, "key/value heads", fontsize=9)
+    show()
 
 
 def cache_per_token(sizes: dict[str, int]) -> None:
@@ -38,4 +38,4 @@ def cache_per_token(sizes: dict[str, int]) -> None:
     axis.set(title="numbers kept of each token, one layer", xticks=[])
     axis.margins(x=0.15)
     axis.invert_yaxis()
-    plt.show()
+    show()

@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["cost_over_heads", "head_maps", "heads_cut", "heads_learned", "parts_add_up"]
 
@@ -32,7 +32,7 @@ def heads_cut(n: int, d: int, h: int) -> None:
             title=title,
         )
         axis.axis("off")
-    plt.show()
+    show()
 
 
 def _cells(axis, block: list, x: float, name: str) -> None:
@@ -55,7 +55,7 @@ def head_maps(weights: Tensor, names: Sequence[str], words: Sequence[str] = ()) 
         if words:
             axis.set_xticks(range(len(words)), words, rotation=90 if max(map(len, words)) > 2 else 0)
             axis.set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[str, Tensor]) -> None:
@@ -66,7 +66,7 @@ def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[s
     axis.axhline(floor, color=OUTPUT, ls="--", label="the best that\none head can do")
     axis.set(xlabel="training step", ylabel="loss", ylim=(0, None), title="same task, same number of parameters")
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    plt.show()
+    show()
     heads = [head for weights in maps.values() for head in weights]
     names = [
         f"{name}: head {i}" if len(weights) > 1 else name for name, weights in maps.items() for i in range(len(weights))
@@ -84,7 +84,7 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": TOKENS[i % 4]})
         (x, y), (dx, dy) = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2), (end[0] - start[0], end[1] - start[1])
         beside = 0.35 / (dx**2 + dy**2) ** 0.5  # to the right of the arrow, as it flies
-        axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=TOKENS[i % 4], va="center",
+        axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=as_text(TOKENS[i % 4]), va="center",
                   ha="left" if dy > abs(dx) else "center")  # fmt: skip
     axis.annotate(
         "", output[0, 0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black", "ls": "--"}
@@ -97,7 +97,7 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         title="the heads' parts, and the output (dashed)",
     )
     axis.grid(alpha=0.3)
-    plt.show()
+    show()
 
 
 @waits_for("head_parameters", "head_flops")
@@ -112,4 +112,4 @@ def cost_over_heads(parameters: Callable, flops: Callable, n: int, d: int, heads
         axis.set_xticks(heads, heads, minor=False)
         axis.minorticks_off()
     axes[0].legend(frameon=False)
-    plt.show()
+    show()

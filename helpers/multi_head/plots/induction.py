@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["completion", "induction_steps", "stream_columns", "two_heads"]
 
@@ -19,11 +19,17 @@ def stream_columns(x, words: Sequence[str], parts: dict[str, int]) -> None:
     start = -0.5
     for (name, width), colour in zip(parts.items(), (QUERY, VALUE, KEY), strict=True):
         axis.text(
-            start + width / 2, -0.8, f"{name}: {width} columns", ha="center", va="bottom", color=colour, fontsize=9
+            start + width / 2,
+            -0.8,
+            f"{name}: {width} columns",
+            ha="center",
+            va="bottom",
+            color=as_text(colour),
+            fontsize=9,
         )
         axis.axvline(start + width, color=OUTPUT, lw=1)
         start += width
-    plt.show()
+    show()
 
 
 @waits_for("two_hand_made_heads")
@@ -32,7 +38,7 @@ def two_heads(maps: Callable, words: Sequence[str]) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.4))
     for axis, weights, name in zip(axes, maps(), ("(a) the previous token", "(b) the first token"), strict=True):
         _worded(axis, weights, words, name)
-    plt.show()
+    show()
 
 
 @waits_for("two_hand_made_heads")
@@ -45,7 +51,7 @@ def induction_steps(circuit: Callable, words: Sequence[str], tokens: Tensor, nam
     heatmap(axes[2], guess, "guess", columns="next token", cmap="Greens", vmin=0, vmax=1)
     axes[2].set_xticks(range(len(names)), names)
     axes[2].set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 def _worded(axis, weights, words: Sequence[str], title: str) -> None:
@@ -66,11 +72,11 @@ def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: i
         y, last = -1.0 * step, len(tokens) - 1
         for place, token in enumerate([*tokens, added]):
             colour = {last: QUERY, seen: KEY, last + 1: VALUE}.get(place, OUTPUT)
-            axis.text(place, y, names[token], ha="center", va="center", color=colour, fontsize=13,
+            axis.text(place, y, names[token], ha="center", va="center", color=as_text(colour), fontsize=13,
                       weight="bold" if colour != OUTPUT else "normal")  # fmt: skip
         axis.annotate("", (seen, y + 0.22), (last, y + 0.22), arrowprops={
             "arrowstyle": "-|>", "color": WEIGHT, "connectionstyle": f"arc3,rad={0.9 / max(last - seen, 2):.2f}"})  # fmt: skip
         tokens.append(added)
     axis.set(xlim=(-0.7, len(tokens) - 0.3), ylim=(0.6 - steps, 0.85))
     axis.axis("off")
-    plt.show()
+    show()

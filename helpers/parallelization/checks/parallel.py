@@ -126,7 +126,7 @@ one_token = Check(
             "The weights already sum to 1: the weighted sum is the mean. No division by m.",
         ),
         Misconception(
-            "powers that overflow", powers_that_overflow,
+            "exponentials that overflow", powers_that_overflow,
             "e^100 is infinite in float32, and ∞/∞ is NaN. Subtract the largest score first, or use `torch.softmax` on all scores.",
             _overflowed,
         ),
@@ -212,10 +212,10 @@ attention_all_tokens = Check(
         ),
         Misconception(
             "one maximum for the whole table", one_maximum_for_all,
-            "In a row whose scores all lie far below the largest of the table every power becomes 0, and 0/0 is NaN. Each row has a maximum of its "
+            "In a row whose scores all lie far below the largest of the table every exponential becomes 0, and 0/0 is NaN. Each row has a maximum of its "
             "own: `amax(dim=1, keepdim=True)`.",
         ),
-        Misconception("powers that overflow", own_powers, POWERS_HINT, _overflowed),
+        Misconception("exponentials that overflow", own_powers, POWERS_HINT, _overflowed),
         Misconception("clamped scores", clamped, CLAMP_HINT),
         Misconception(
             "scaled by the width of the values", lambda q, k, v: attention(_scaled_by_values(q, v), k, v), VALUES_HINT
@@ -301,7 +301,7 @@ attention_chunk = Check(
             "The scores are divided by √d before the softmax, in a chunk as in the whole.",
         ),
         Misconception(
-            "powers that overflow", lambda q, k, v, start, stop: own_powers(q[start:stop], k, v), POWERS_HINT, _overflowed
+            "exponentials that overflow", lambda q, k, v, start, stop: own_powers(q[start:stop], k, v), POWERS_HINT, _overflowed
         ),
         Misconception(
             "scaled by the number of rows",

@@ -180,7 +180,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "a state that goes on into the next sentence", state_from_sentence_to_sentence,
-            "The sentences of a batch have nothing to do with each other: each starts from h_0 = 0. Make the zero state anew for each, or walk "
+            "The sentences of a batch are independent: each starts from h_0 = 0. Make a new zero state for each, or walk "
             "through all of them at once.",
         ),
         Misconception(
@@ -199,8 +199,8 @@ rnn_encoder = Check(
             raises="RuntimeError",
         ),
         Misconception(
-            "tanh from powers that overflow", tanh_by_powers,
-            "For large z the power e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
+            "tanh from exponentials that overflow", tanh_by_powers,
+            "For large z e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
             _overflowed,
         ),
         in_single_precision(recurrence.rnn_encoder),

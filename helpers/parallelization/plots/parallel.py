@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.environment import device, device_name
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["score_table", "time_over_length", "worker_pool"]
 
@@ -33,7 +33,7 @@ def score_table(n: int, m: int) -> None:
         axis.set_yticks([y - 0.5 for y in range(n + 1)], [])
         axis.grid(color="white", lw=2)
         axis.tick_params(length=0)
-    plt.show()
+    show()
 
 
 @waits_for("rnn_encoder", "attention_one_token")
@@ -54,7 +54,7 @@ def time_over_length(
         axis.plot(lengths, measured, "o-", color=colour, label=name)
         higher = measured[-1] == max(values[-1] for values in times.values())
         axis.annotate(f"{measured[-1]:.3g} ms", (lengths[-1], measured[-1]), xytext=(8, 1 if higher else -9), textcoords="offset points",
-                      color=colour)  # fmt: skip
+                      color=as_text(colour))  # fmt: skip
     axis.set(
         xscale="log",
         yscale="log",
@@ -66,7 +66,7 @@ def time_over_length(
     axis.set_xlim(lengths[0] / 1.3, lengths[-1] * 2.2)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 @waits_for("chunked_attention")
@@ -139,4 +139,4 @@ def _draw_pools(pools: list[int], runs: list[tuple], size: int) -> None:
     bars.set(title="time of the whole", xlabel="workers", ylabel="milliseconds")
     bars.margins(x=0.12, y=0.35)
     bars.legend(frameon=False, fontsize=8, markerscale=0.4, loc="upper right")
-    plt.show()
+    show()

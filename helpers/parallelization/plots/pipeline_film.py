@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 
 from helpers.film import film, play
-from helpers.style import KEY, QUERY
+from helpers.style import EDGE, KEY, QUERY, ink
 
 __all__ = ["pipeline_film"]
 
@@ -48,7 +48,7 @@ def _film(devices: int, batches: int) -> str:
 
     def frame(end: int) -> str:
         axis.clear()
-        axis.barh(range(devices), end, height=0.9, color="white", edgecolor="#c5c9cd", hatch="////", lw=0)
+        axis.barh(range(devices), end, height=0.9, color="white", edgecolor=EDGE, hatch="////", lw=0)
         for job in jobs:
             if job.start < end:
                 _bar(axis, job, now=job.start + job.length == end)
@@ -77,7 +77,7 @@ def _bar(axis, job: Job, *, now: bool) -> None:
         ha="center",
         va="center",
         fontsize=9,
-        color="white" if now else "black",
+        color=ink(colour) if now else "black",
     )
 
 

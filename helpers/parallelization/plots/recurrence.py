@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, waits_for
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, as_text, show, waits_for
 
 __all__ = ["composed_steps", "scan_race", "scan_rounds"]
 
@@ -28,7 +28,7 @@ def scan_rounds(n: int = 8) -> None:
         lambda step: [(i - 2 ** (step - 1), i) for i in range(2 ** (step - 1), n)],
         "doubling the reach",
     )
-    plt.show()
+    show()
 
 
 def _rounds(axis, covered: list[list[int]], pairs: Callable[[int], list[tuple[int, int]]], title: str) -> None:
@@ -38,7 +38,7 @@ def _rounds(axis, covered: list[list[int]], pairs: Callable[[int], list[tuple[in
         for i, count in enumerate(row):
             complete = count == i + 1
             axis.text(i, -step, count, ha="center", va="center", fontsize=9, zorder=3, color="white" if complete else "black",
-                      bbox={"boxstyle": "round,pad=0.25", "facecolor": QUERY if complete else "#e8eaed", "edgecolor": "white"})  # fmt: skip
+                      bbox={"boxstyle": "round,pad=0.25", "facecolor": QUERY if complete else MASKED, "edgecolor": "white"})  # fmt: skip
         for source, target in pairs(step) if step else []:
             axis.plot([source, target], [1 - step, -step], color=KEY, lw=1.1, zorder=1)
             axis.plot([target, target], [1 - step, -step], color=OUTPUT, lw=0.7, zorder=1)
@@ -67,7 +67,7 @@ def composed_steps(counts: Sequence[int] = (1, 2, 4, 8)) -> None:
         axis.set(title=title, xlabel="state before", ylabel="state after")
     axes[0].set_ylim(-3.6, 2.7)
     axes[0].legend(frameon=False, fontsize=8, loc="lower left", ncols=2)
-    plt.show()
+    show()
 
 
 def _linear_step(state: Tensor, turn: Tensor) -> Tensor:
@@ -98,7 +98,7 @@ def scan_race(combine: Callable, scan: Callable, lengths: Sequence[int] = (16, 6
                 (lengths[-1], values[-1]),
                 xytext=(8, -3),
                 textcoords="offset points",
-                color=colour,
+                color=as_text(colour),
             )
         axis.set(xscale="log", yscale="log", xlabel="tokens n", xlim=(lengths[0] / 1.3, lengths[-1] * 2.6))
         axis.set_xticks(lengths, lengths)
@@ -106,7 +106,7 @@ def scan_race(combine: Callable, scan: Callable, lengths: Sequence[int] = (16, 6
     clock.set(title="measured on this CPU (ms)")
     depth.set(title="steps that must wait for each other")
     clock.legend(frameon=False)
-    plt.show()
+    show()
     print(f"Largest difference between the two at n = {lengths[-1]}: {gap:.1g}.")
 
 

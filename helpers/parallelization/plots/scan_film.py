@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, ink
 
 __all__ = ["scan_film"]
 
@@ -51,9 +51,11 @@ def _film() -> str:
 
 
 def _cell(axis, i: int, step: int, value: int, *, complete: bool) -> None:
-    box = {"boxstyle": "round,pad=0.03", "facecolor": QUERY if complete else "#e8eaed", "edgecolor": "white"}
+    box = {"boxstyle": "round,pad=0.03", "facecolor": QUERY if complete else MASKED, "edgecolor": "white"}
     axis.add_patch(FancyBboxPatch((i - 0.25, step - 0.17), 0.5, 0.34, **box))
-    axis.text(i, step, value, ha="center", va="center", color="white" if complete else "black", fontsize=11, zorder=4)
+    axis.text(
+        i, step, value, ha="center", va="center", color=ink(QUERY) if complete else "black", fontsize=11, zorder=4
+    )
 
 
 def _arrow(axis, source: int, target: int, step: int, colour: str) -> None:

@@ -7,7 +7,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from torch import Tensor
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, waits_for
+from helpers.style import EDGE, FAINT_QUERY, KEY, OUTPUT, QUERY, WEIGHT, show, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
 
@@ -33,8 +33,6 @@ MODELS = {
     "Transformer that writes": (_writing, None),
 }  # fmt: skip
 
-
-DONE = "#c6dbef"
 
 LEGEND = """A cell reads the cells from which its arrows come.
 Its number is the first step in which it can run.
@@ -67,7 +65,7 @@ def dependency_graphs(n: int = 5, layers: int = 3) -> None:
                 _arrow(axis, needed, cell)
             _cell(axis, cell, str(numbers[cell]), _colour(numbers[cell], max(numbers.values())))
     axes[0, 0].text((n - 1) / 2, (layers + 0.2) / 2, LEGEND, ha="center", va="center", fontsize=9, color=OUTPUT)
-    plt.show()
+    show()
     play(_film(grids, steps, n, layers))
 
 
@@ -121,7 +119,7 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
 
     def frame(now: int) -> str:
         for box, step in boxes:
-            box.set_facecolor("white" if step > now else KEY if step == now else DONE)
+            box.set_facecolor("white" if step > now else KEY if step == now else FAINT_QUERY)
         return _said(now, grids, steps)
 
     last = max(max(numbers.values()) for numbers in steps)
@@ -154,7 +152,7 @@ def schedules(answers: dict[str, Callable[[int, int], Tensor]], layers: int, n: 
         together = grid.long().flatten().bincount()[1:]
         below.bar(range(1, len(together) + 1), together, color=QUERY)
         below.set(xlabel="step", ylabel="cells at once", ylim=(0, n + 1), xlim=(0, layers * n + 1))
-    plt.show()
+    show()
 
 
 def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
@@ -162,7 +160,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
     lengths = [batches + layers - 1 for batches in micro_batches]
     figure, axes = plt.subplots(1, len(lengths), figsize=(10, 2.2), width_ratios=[length + 2 for length in lengths])
     for axis, batches, length in zip(axes, micro_batches, lengths, strict=True):
-        axis.barh(range(layers), length, height=0.9, color="white", edgecolor="#c5c9cd", hatch="////", lw=0)
+        axis.barh(range(layers), length, height=0.9, color="white", edgecolor=EDGE, hatch="////", lw=0)
         for device in range(layers):
             for batch in range(batches):
                 axis.barh(
@@ -176,7 +174,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
             xlim=(0, length),
             xticks=range(0, length + 1),
         )
-    plt.show()
+    show()
 
 
 @waits_for("pipeline_steps")
@@ -191,7 +189,7 @@ def idle_share(pipeline: Callable[[int, int], tuple[int, float]], layers: Sequen
     axis.set_xticks(batches, batches)
     axis.minorticks_off()
     axis.legend(frameon=False)
-    plt.show()
+    show()
 
 
 def rnn_unrolled(words: Sequence[str]) -> None:
@@ -221,4 +219,4 @@ def rnn_unrolled(words: Sequence[str]) -> None:
             )
     axis.set(xlim=(-0.4, len(words) + 0.6), ylim=(-0.15, 1.4))
     axis.axis("off")
-    plt.show()
+    show()

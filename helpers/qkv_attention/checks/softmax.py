@@ -99,7 +99,7 @@ softmax = Check(
         Misconception(
             "no maximum is subtracted", softmax_without_maximum,
             "e^1000 is infinite in floating point, and ∞/∞ is NaN. Subtracting a constant from all entries of a row does not change "
-            "its softmax: subtract the row's maximum, and the largest power is e^0 = 1.",
+            "its softmax: subtract the row's maximum, and the largest exponential is e^0 = 1.",
         ),
         Misconception(
             "one maximum for all rows", softmax_with_one_maximum,
@@ -119,7 +119,7 @@ softmax = Check(
             "Scores can be negative, and shares of attention can't. The exponential makes every entry positive first.",
         ),
         Misconception(
-            "powers that are not normalised", softmax_without_normalising,
+            "exponentials that are not normalised", softmax_without_normalising,
             "The exponentials are positive, but they don't sum to 1 yet. Divide by their sum along `dim`.",
         ),
         Misconception(

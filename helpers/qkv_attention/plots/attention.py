@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, heatmap, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
     "attention_map",
@@ -33,7 +33,7 @@ def softmax_steps(scores: Sequence[float]) -> None:
         axis.bar_label(bars, labels=[f"{value:.3g}" for value in values.tolist()], fontsize=9)
         axis.set(title=name, xticks=[])
         axis.margins(y=0.2)
-    plt.show()
+    show()
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
@@ -97,7 +97,7 @@ def _query_and_weights(plane, bars, query: Tensor, keys: Tensor, reach: float) -
 def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
     x, y = tip.tolist()
     axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
-    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=colour, fontsize=12)
+    axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=as_text(colour), fontsize=12)
 
 
 def attention_map(weights: Tensor, words: Sequence[str]) -> None:
@@ -106,7 +106,7 @@ def attention_map(weights: Tensor, words: Sequence[str]) -> None:
     heatmap(axis, weights, "who looks at whom", rows="query", columns="key", numbers=True, vmin=0, vmax=1)
     axis.set_xticks(range(len(words)), words)
     axis.set_yticks(range(len(words)), words)
-    plt.show()
+    show()
 
 
 @waits_for("score_functions")
@@ -163,7 +163,7 @@ def score_spread(
     alike = math.log2(keys)
     for (name, values), colour, down in zip(entropies.items(), (KEY, QUERY), (0.5, -0.55), strict=True):
         entropy.plot(widths, values, "o-", color=colour)
-        entropy.text(widths[-1], values[-1] + down, name, color=colour, ha="right", va="center")
+        entropy.text(widths[-1], values[-1] + down, name, color=as_text(colour), ha="right", va="center")
     entropy.axhline(alike, color=OUTPUT, ls=":")
     entropy.text(widths[0], alike + 0.25, f"all {keys} keys alike: {alike:.0f} bits", color=OUTPUT, fontsize=8.5)
     entropy.text(widths[0], 0.2, "one key has it all: 0 bits", color=OUTPUT, fontsize=8.5)
@@ -193,7 +193,7 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
     for axis, (name, matrix) in zip(axes, matrices.items(), strict=True):
         heatmap(axis, matrix, f"{name}\nlargest entry {matrix.abs().max():.1g}", rows="output i", columns="input j", numbers=True,
                 cmap="RdBu", vmin=-0.25, vmax=0.25)  # fmt: skip
-    plt.show()
+    show()
 
 
 @waits_for("permutation_equivariance")
@@ -206,7 +206,7 @@ def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]
         axis.plot(gaps.clamp_min(1e-9), [row] * trials, "|", ms=18, color=(QUERY, KEY)[row % 2])
     axis.set(xscale="log", xlabel="max |layer(PX) − P layer(X)|, one mark an order", ylim=(-0.6, len(layers) - 0.4))
     axis.set_yticks(range(len(layers)), layers)
-    plt.show()
+    show()
 
 
 @waits_for("same_output_other_weights")
@@ -221,4 +221,4 @@ def two_explanations(other: Callable[[Tensor, Tensor], Tensor], weights: Tensor,
     bars.legend(frameon=False)
     heatmap(outputs, torch.stack([weights @ values, found @ values]), "the outputs", numbers=True, cmap="Greens")
     outputs.set_yticks([0, 1], ["given", "yours"])
-    plt.show()
+    show()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from helpers.board import Board, Marks, Table, number, numbers
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
 from helpers.worked_example import FEATURES, HEADS, WORDS, X
 
 __all__ = ["attention_flow"]
@@ -73,7 +73,7 @@ class Flow:
         axis.fill(*hull.T.tolist(), color=VALUE, alpha=0.12)
         axis.plot(*self.v.T.tolist(), "o", color=VALUE, ms=5)
         for word, (x, y) in zip(WORDS, self.v.tolist(), strict=True):
-            axis.annotate(word, (x, y), (4, 3), textcoords="offset points", fontsize=7.5, color=VALUE)
+            axis.annotate(word, (x, y), (4, 3), textcoords="offset points", fontsize=7.5, color=as_text(VALUE))
         first, last = self.tables["output"].first, self.tables["output"].last
         shown = self.output[:0] if step < first else self.output[WORD : WORD + 1] if step < last else self.output
         axis.plot(*shown.T.tolist(), "X", color=OUTPUT, ms=7, mec="white", mew=0.5)

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show
 
 __all__ = ["average_of_rows", "row_pairs"]
 
@@ -29,11 +29,11 @@ def average_of_rows(weights: list[float], rows: list[list[float]]) -> None:
     for weight, point in zip(weights, rows, strict=True):
         axis.annotate(f"weight {weight:g}", point, xytext=(13, 9), textcoords="offset points", color=QUERY)
     axis.scatter(*average, marker="X", s=110, color=VALUE)
-    axis.annotate("average", average.tolist(), xytext=(11, -4), textcoords="offset points", color=VALUE)
+    axis.annotate("average", average.tolist(), xytext=(11, -4), textcoords="offset points", color=as_text(VALUE))
     axis.margins(0.3)
     axis.grid(alpha=0.3)
     axis.set(title="rows as points, and their weighted average")
-    plt.show()
+    show()
 
 
 def _grid(axis, x: float, rows: int, columns: int, colour: str, name: str, filled) -> None:
@@ -47,4 +47,4 @@ def _grid(axis, x: float, rows: int, columns: int, colour: str, name: str, fille
 def _finish(axis, width: float, height: float) -> None:
     axis.set(xlim=(-0.2, width + 0.2), ylim=(height + 0.2, -1.2), aspect="equal")
     axis.axis("off")
-    plt.show()
+    show()

@@ -602,7 +602,7 @@ transformer_block = Check(
             for form in ("pre", "post")
         ),
         Misconception(
-            "pre-norm with the norm behind the layer", _both(lambda x, f, norm: x + norm(f(x)), None),
+            "pre-norm with the norm after the layer", _both(lambda x, f, norm: x + norm(f(x)), None),
             "In pre-norm the layer *reads* the norm of the stream: x + f(norm(x)). Yours normalises what it writes.",
         ),
     ],

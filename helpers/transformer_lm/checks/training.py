@@ -234,7 +234,7 @@ learning_rate = Check(
         Misconception(
             "the decay computed in the warm-up too", lambda step, steps, warm_up, peak, floor: (
                 _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, floor)) + 0 * (1 / (steps - warm_up))),
-            "p is needed after the warm-up alone. Where all steps are warm-up, S − W is 0: compute it behind the `if`.",
+            "p is needed after the warm-up alone. Where all steps are warm-up, S − W is 0: compute it after the `if`.",
             raises="ZeroDivisionError",
         ),
         Misconception(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import torch
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, heatmap, show, waits_for
 
 __all__ = ["clocks", "position_maps", "rotary_scores"]
 
@@ -22,7 +22,7 @@ def position_maps(binary: Callable, sinusoidal: Callable, n: int = 48) -> None:
         axis.set_yticks(range(0, n, 8), range(0, n, 8))
     figure.colorbar(image, ax=axes[1], fraction=0.03)
     plt.tight_layout()
-    plt.show()
+    show()
 
 
 @waits_for("sinusoidal_positions")
@@ -41,7 +41,7 @@ def clocks(sinusoidal: Callable, positions: tuple[int, ...] = (0, 1, 2, 3, 6, 12
                 axis.set_title(f"t = {position}", fontsize=10)
         row[0].set_ylabel(f"{2 * pair}, {2 * pair + 1}", rotation=0, ha="right", va="center", fontsize=10)
     figure.supylabel("columns", fontsize=10)
-    plt.show()
+    show()
 
 
 @waits_for("rotary_embedding")
@@ -62,4 +62,4 @@ def rotary_scores(rotate: Callable, d: int = 16, n: int = 40) -> None:
     axes[1].set(xlabel="distance t − s", ylabel="score")
     axes[1].legend(frameon=False)
     plt.tight_layout()
-    plt.show()
+    show()

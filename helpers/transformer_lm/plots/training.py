@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, heatmap, show, waits_for
 
 from .. import grammar
 from ..ablations import STORIES, rates, story_model
@@ -142,7 +142,7 @@ def trained_heads(story: str = "") -> None:
                 axis.set_xticks(range(len(words) + 1), ["<end>", *words], fontsize=6, rotation=90)
     figure.suptitle("row: who looks; column: at whom; number: induction score (1 = always)", fontsize=10)
     plt.tight_layout()
-    plt.show()
+    show()
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ import torch
 from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 from ..transformer import MLP, Attention
 
@@ -26,7 +26,7 @@ def two_blocks() -> None:
         axis.text(-0.15, -0.3, "x", ha="right", fontsize=12)
         for start, name, number in ((0.2, "attention", 1), (4.4, "feed-forward", 2)):
             _branch(axis, start, name, number, pre)
-    plt.show()
+    show()
 
 
 def _branch(axis, y: float, name: str, number: int, pre: bool) -> None:
@@ -54,7 +54,7 @@ def _box(axis, x: float, y: float, text: str, colour: str) -> None:
     axis.add_patch(
         FancyBboxPatch((x - 0.85, y - 0.3), 1.7, 0.6, boxstyle="round,pad=0.08", fc=colour, ec="none", zorder=2)
     )
-    axis.text(x, y, text, ha="center", va="center", color="white", fontsize=10, zorder=3)
+    axis.text(x, y, text, ha="center", va="center", color=ink(colour), fontsize=10, zorder=3)
 
 
 @waits_for("transformer_block")
@@ -78,9 +78,9 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
             stream = torch.as_tensor(block(stream, attend, mlp, normed(norm_1), normed(norm_2), pre))
             sizes.append(stream.square().mean().sqrt().item())
         axis.plot(sizes, color=colour, ls=style, lw=2)
-        axis.annotate(f" {name}", (depth, sizes[-1]), color=colour, va="center")
+        axis.annotate(f" {name}", (depth, sizes[-1]), color=as_text(colour), va="center")
     axis.set(xlabel="blocks", ylabel="size of a number\nin the stream (RMS)", xlim=(0, depth * 1.18))
-    plt.show()
+    show()
 
 
 @waits_for("learning_rate")
@@ -96,4 +96,4 @@ def learning_rates(rate: Callable, steps: int = 1_000) -> None:
         )
     axis.set(xlabel="step", ylabel="learning rate", ylim=(0, None))
     axis.legend(frameon=False)
-    plt.show()
+    show()

@@ -10,7 +10,7 @@ import torch
 from helpers import check
 
 # %% [markdown]
-# ### 2.1 Softmax  ●○○ · 5 min · 2 points
+# ## 2.1 Softmax  ●○○ · 5 min · 2 points
 
 # %% nbgrader={"grade": false, "grade_id": "softmax", "locked": false, "schema_version": 3, "solution": true}
 def softmax(x, dim):
@@ -28,7 +28,7 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.2 Attend  ●○○ · 5 min · 3 points
+# ## 2.2 Attend  ●○○ · 5 min · 3 points
 
 # %% nbgrader={"grade": false, "grade_id": "attend", "locked": false, "schema_version": 3, "solution": true}
 def attend(query, keys, values):
@@ -45,7 +45,7 @@ check.attend(attend, points=3, cases=hidden.attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ### 2.3 Two words  ●○○ · 5 min · 1 point
+# ## 2.3 Two words  ●○○ · 5 min · 1 point
 
 # %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
 def two_word_example():
@@ -63,7 +63,7 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 ### END HIDDEN TESTS
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_same_size_question", "locked": true, "schema_version": 3, "solution": false}
-# ### 2.4 Why the same size?  ●○○ · 5 min · 3 points
+# ## 2.4 Why the same size?  ●○○ · 5 min · 3 points
 #
 # Why must queries and keys have the same size?
 #

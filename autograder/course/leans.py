@@ -1,0 +1,81 @@
+"""What a unit leans on in `helpers`, read from the import statements and without running any: its own room, what of earlier
+rooms that needs, and all that belongs to no room. A change of anything else can't change the unit's scores."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from autograder.course import reach
+from autograder.course.paths import PACKAGES
+
+PICTURES = "plots"
+"""Folders of rooms that no score depends on: while a unit is graded their functions do nothing (see reach.py)."""
+
+
+@cache
+def rooms() -> frozenset[str]:
+    """The folders of `helpers` that belong to a unit each."""
+    return frozenset(path.parent.name for path in reach.HELPERS.glob("*/checks"))
+
+
+def scoring(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
+    room = reach.room(unit)
+    own = [path for path in sorted((reach.HELPERS / room).rglob("*.py")) if PICTURES not in path.parts]
+    hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
+    return _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+
+
+def needed(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """The files of `helpers` that notebooks of these units can't do without: their rooms, pictures too, and what those import."""
+    own = [path for unit in units for path in sorted((reach.HELPERS / reach.room(unit)).rglob("*.py"))]
+    found = _reached([*_of_no_room(), *own, *imported])
+    return tuple(path for path in found if path.is_relative_to(reach.HELPERS))
+
+
+def imported(tree: ast.AST, path: Path | None = None) -> Iterator[Path]:
+    """The files of the packages that a piece of code imports. path: its own, for imports with dots."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield from _files(name.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module.split(".") if node.module else []
+            if node.level and path is not None:
+                base = [*path.relative_to(PACKAGES).parts[: -node.level], *base]
+            for name in node.names:
+                yield from _files([*base, name.name])
+
+
+def _of_no_room() -> list[Path]:
+    """The modules that every unit may use."""
+    every = sorted(reach.HELPERS.rglob("*.py"))
+    return [path for path in every if path.relative_to(reach.HELPERS).parts[0] not in rooms()]
+
+
+def _reached(starts: Iterable[Path]) -> tuple[Path, ...]:
+    found, waiting = set(), list(starts)
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += _imports_of(path)
+    return tuple(sorted(found))
+
+
+@cache
+def _imports_of(path: Path) -> tuple[Path, ...]:
+    return tuple(imported(ast.parse(path.read_text(encoding="utf-8")), path))
+
+
+def _files(parts: list[str]) -> Iterator[Path]:
+    """The files that are run when this name is imported: each package on the way, and the module."""
+    if parts[0] not in ("helpers", "autograder"):
+        return
+    place = PACKAGES
+    for part in parts:
+        place = place / part
+        for file in (place / "__init__.py", place.with_suffix(".py")):
+            if file.is_file():
+                yield file

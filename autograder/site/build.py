@@ -1,0 +1,106 @@
+"""All pages of the course in one folder, which any web server, and any browser without one, can show."""
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from autograder import notebooks
+from autograder.course.origin import GITHUB, badge, repository
+from autograder.course.paths import Course
+from autograder.errors import BAD_INPUT, CourseError
+from autograder.site import cells, words
+from autograder.site.cells import Page
+
+HERE = Path(__file__).parent
+ROW = re.compile(
+    r"^\| \[(\d\d)\]\([^)]*\)(?: [^|]*)?\|(?P<about>[^|]*)\|(?P<needs>[^|]*)\|(?P<hours>[^|]*)\|(?P<points>[^|]*)\|$",
+    re.MULTILINE,
+)
+MARK = "made by attn site"
+LONGEST = 4_000
+"""Characters of a section that search looks at."""
+
+
+def build(course: Course, units: list[str], folder: Path, pictures: bool, told: Callable[[str], None]) -> Path:
+    """Writes the site. pictures: run the released notebooks for what their drawing cells show. Returns the first page."""
+    _make_room(folder)
+    pages = []
+    for unit in units:
+        told(unit)
+        pages.append(_page(course, unit, folder, pictures))
+    _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + words.colours())
+    _write(folder, "site.js", (HERE / "site.js").read_text(encoding="utf-8"))
+    _write(folder, "search.js", f"const PLACES = {json.dumps(_places(pages), ensure_ascii=False)};\n")
+    shown = _templates().get_template
+    about, names = _about(course), [(page.unit, page.title) for page in pages]
+    for place, page in enumerate(pages):
+        around = {
+            "before": names[place - 1] if place else None,
+            "after": names[place + 1] if place + 1 < len(names) else None,
+        }
+        text = shown("page.html").render(page=page, pages=pages, home="../", about=about.get(page.unit[:2]),
+                                         colab=_colab(course, page.unit), mark=MARK, **around)  # fmt: skip
+        _write(folder, f"{page.unit}/index.html", text)
+        shutil.copy(course.released(page.unit), folder / page.unit)
+    _write(folder, "index.html", shown("home.html").render(pages=pages, about=about, home="", mark=MARK, page=None))
+    return folder / "index.html"
+
+
+def _make_room(folder: Path) -> None:
+    """An empty folder. What somebody else put there is never deleted."""
+    if folder.is_dir() and any(folder.iterdir()):
+        index = folder / "index.html"
+        if not (index.is_file() and MARK in index.read_text(encoding="utf-8", errors="replace")):
+            raise CourseError(f"{folder} holds other files: name a new folder, or empty it.", BAD_INPUT)
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _page(course: Course, unit: str, folder: Path, pictures: bool) -> Page:
+    notebook = notebooks.read(course.released(unit))
+    if pictures:
+        with tempfile.TemporaryDirectory(prefix="attn-site-") as scratch:
+            try:
+                notebook = cells.run(notebook, Path(scratch))
+            except CourseError as error:
+                raise CourseError(f"{unit}: {error}") from None
+    return cells.page(unit, notebook, folder / "pictures")
+
+
+def _places(pages: list[Page]) -> list[dict[str, str]]:
+    """What search knows: the words of every section."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for page in pages:
+        for heading, text in page.found:
+            place = found.setdefault((page.unit, heading.name), {"unit": page.title, "title": heading.title, "text": "",
+                                                                 "to": f"{page.unit}/index.html#{heading.name}"})  # fmt: skip
+            place["text"] = f"{place['text']} {text}"[:LONGEST].strip()
+    return list(found.values())
+
+
+def _about(course: Course) -> dict[str, dict[str, str]]:
+    """What README.md's table says of the units: about, needs, hours, points."""
+    readme = course.root / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    return {row[1]: {name: value.strip() for name, value in row.groupdict().items()} for row in ROW.finditer(text)}
+
+
+def _colab(course: Course, unit: str) -> str:
+    url = repository(course)
+    return badge(url, unit).rpartition("](")[2].removesuffix(")") if url.startswith(GITHUB) else ""
+
+
+def _templates() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")

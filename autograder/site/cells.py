@@ -1,0 +1,103 @@
+"""The cells of a released notebook as pieces of a page, with what its drawing cells show."""
+
+import base64
+import hashlib
+import re
+import struct
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+
+from autograder import notebooks
+from autograder.errors import CourseError
+from autograder.site import words
+from autograder.site.words import Heading
+
+ANSWER, CHECK, SETUP, PLAIN = "answer", "check", "setup", "plain"
+SECONDS = 600
+COLOURED = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Page:
+    """A unit's page: its body, its headings, and the words under each for search."""
+
+    unit: str
+    title: str
+    body: str = ""
+    headings: list[Heading] = field(default_factory=list)
+    found: list[tuple[Heading, str]] = field(default_factory=list)
+
+
+def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """The notebook with the outputs of its cells, run from top to bottom. CourseError where a cell fails."""
+    try:
+        return NotebookClient(
+            notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}, extra_arguments=["--log-level=40"]
+        ).execute()
+    except CellExecutionError as error:
+        raise CourseError(f"a cell of the released notebook fails: {error.ename}: {error.evalue}") from None
+
+
+def page(unit: str, notebook: NotebookNode, pictures: Path) -> Page:
+    """The page of a released notebook. pictures: the folder to which images are written."""
+    made = Page(unit, notebook.cells[0].source.split("\n")[0].removeprefix("# "))
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            body, headings = words.html(cell.source)
+            made.headings += headings
+            made.body += f'<section class="text">{body}</section>\n'
+        else:
+            body = _code(cell, pictures)
+            made.body += body
+        if made.headings:
+            made.found.append((made.headings[-1], words.plain(body)))
+    return made
+
+
+def _kind(cell: NotebookNode) -> str:
+    if notebooks.grade_id(cell) == "setup":
+        return SETUP
+    return CHECK if notebooks.is_test(cell) else ANSWER if notebooks.flag(cell, "solution") else PLAIN
+
+
+def _code(cell: NotebookNode, pictures: Path) -> str:
+    kind, source = _kind(cell), words.code(cell.source)
+    if kind == SETUP:
+        return f'<details class="setup"><summary>The setup cell</summary>{source}</details>\n'
+    label = {ANSWER: "Your answer goes here", CHECK: "The check"}.get(kind, "")
+    shown = "" if kind != PLAIN or cell.source.startswith("check.progress(") else _outputs(cell, pictures)
+    return f'<figure class="cell {kind}">{f"<figcaption>{label}</figcaption>" * bool(label)}{source}{shown}</figure>\n'
+
+
+def _outputs(cell: NotebookNode, pictures: Path) -> str:
+    body = "".join(_output(output, pictures) for output in cell.get("outputs", []))
+    return f'<div class="outputs">{body}</div>' if body else ""
+
+
+def _output(output: NotebookNode, pictures: Path) -> str:
+    if output.output_type == "stream":
+        return (
+            f"<pre>{escape(COLOURED.sub('', output.text).split(chr(13))[-1])}</pre>" if output.name == "stdout" else ""
+        )
+    data = output.get("data", {})
+    if "image/png" in data:
+        alt = output.metadata.get("image/png", {}).get("alt", "")
+        return f'<img {_saved(data["image/png"], pictures)} alt="{escape(alt)}" loading="lazy">'
+    if "text/html" in data:
+        return f'<div class="made">{data["text/html"]}</div>'
+    return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
+
+
+def _saved(picture: str, pictures: Path) -> str:
+    """Where a picture is, and its size: so that nothing moves when it comes."""
+    content = base64.b64decode(picture)
+    name = hashlib.sha256(content).hexdigest()[:16] + ".png"
+    pictures.mkdir(parents=True, exist_ok=True)
+    (pictures / name).write_bytes(content)
+    width, height = struct.unpack(">II", content[16:24])  # of the PNG's first chunk
+    return f'src="../pictures/{name}" width="{width}" height="{height}"'

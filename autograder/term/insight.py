@@ -1,0 +1,233 @@
+"""What a class shows: how hard each exercise was and whom it tells apart, who holds which misconception, which wrong answers behave
+alike, and which are alike. All of it is read from the gradebook and the graded notebooks; nothing is judged again."""
+
+import json
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from autograder import notebooks
+from autograder.course.paths import PACKAGES, Course
+from autograder.course.reach import room
+from autograder.grading.grade import NO_MISTAKE
+from autograder.term import grades, similar
+from autograder.term.book import gradebook
+from autograder.term.grades import MISSING, Grade
+from autograder.term.similar import Pair
+
+SCORE = "application/vnd.attention-course.score+json"  # helpers.engine.mime.MIME, without importing torch
+
+
+@dataclass(frozen=True)
+class Item:
+    """An exercise. `difficulty`: the mean share of its points, of those who were graded (1: everybody has all). `discrimination`: the
+    correlation of its points with the sum of all others (with 0 and 1 alone it is called point-biserial); None where one of the
+    two is the same for everybody."""
+
+    id: str
+    points: float
+    difficulty: float
+    discrimination: float | None
+    full: int
+    none: int
+    open: int
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Wrong answers to an exercise that fail in the same way; `said`: what their cards say; `example`: one of them."""
+
+    exercise: str
+    said: str
+    failed: tuple[str, ...]
+    students: tuple[str, ...]
+    example: str
+
+
+@dataclass
+class Insight:
+    """A unit."""
+
+    unit: str
+    grades: list[Grade]
+    items: list[Item]
+    misconceptions: list[tuple[str, str, list[str]]]
+    unnamed: list[Alike]
+    equal: list[tuple[str, list[str], str]]
+    pairs: list[Pair]
+    codes: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, list[str]] = field(default_factory=dict)
+    """Student → the exercises that did not earn all points."""
+
+    @property
+    def scores(self) -> list[float]:
+        return [one.score for one in self.grades if one.score is not None]
+
+    @property
+    def missing(self) -> list[str]:
+        return [one.student.student_id for one in self.grades if one.status == MISSING]
+
+
+def insight(course: Course, unit: str) -> Insight:
+    """Raises CourseError where the unit has no grades."""
+    found = grades.grades(course, unit)
+    points, most, waiting = _points(course, unit)
+    answers = {student: _Answers(course, student, unit) for student in points}
+    solved, released = notebooks.read(course.solved(unit)), notebooks.read(course.released(unit))
+    known = [_code(solved), _code(released), _alternatives(unit)]
+    codes = {student: one.code for student, one in answers.items() if one.code}
+    pairs = similar.pairs(codes, known)[: similar.MOST_PAIRS]
+    return Insight(
+        unit,
+        found,
+        [_item(name, points, most[name], waiting[name]) for name in most],
+        _misconceptions(answers),
+        _unnamed(answers),
+        _equal(answers, released, solved),
+        pairs,
+        {name: codes[name] for pair in pairs for name in (pair.first, pair.second)},
+        {student: [name for name in most if one.get(name, 0.0) < most[name]] for student, one in points.items()},
+    )
+
+
+# ---------------------------------------------------------------- from the gradebook
+
+
+def _points(course: Course, unit: str) -> tuple[dict[str, dict[str, float]], dict[str, float], dict[str, int]]:
+    """Student → exercise → points; exercise → its maximum, in the notebook's order; exercise → answers that wait for a mark."""
+    from nbgrader.api import Assignment, SubmittedAssignment, SubmittedNotebook
+    from nbgrader.api import Grade as Cell
+
+    cells = [cell for cell in notebooks.read(course.solved(unit)).cells if notebooks.flag(cell, "grade")]
+    most = {notebooks.exercise_id(cell): notebooks.points(cell) for cell in cells}
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    waiting = dict.fromkeys(most, 0)
+    with gradebook(course) as book:
+        rows = (
+            book.db.query(SubmittedAssignment.student_id, Cell)
+            .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Cell, Cell.notebook_id == SubmittedNotebook.id)
+            .join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
+            .filter(Assignment.name == unit)
+        )
+        for student, cell in rows:
+            name = cell.name.removesuffix("_test")
+            score = cell.auto_score if cell.manual_score is None else cell.manual_score
+            found[student][name] = score or 0.0
+            if cell.needs_manual_grade and name in waiting:
+                waiting[name] += 1
+    return found, most, waiting
+
+
+def _item(name: str, points: dict[str, dict[str, float]], most: float, waiting: int) -> Item:
+    own = [one.get(name, 0.0) for one in points.values()]
+    rest = [sum(one.values()) - one.get(name, 0.0) for one in points.values()]
+    share = statistics.fmean(own) / most if own and most else 0.0
+    full, none = sum(score >= most for score in own), sum(score <= 0 for score in own)
+    return Item(name, most, share, correlation(own, rest), full, none, waiting)
+
+
+def correlation(first: list[float], second: list[float]) -> float | None:
+    """Pearson's; None where one of the two does not vary."""
+    try:
+        return statistics.correlation(first, second)
+    except statistics.StatisticsError:
+        return None
+
+
+# ---------------------------------------------------------------- from the graded notebooks
+
+
+class _Answers:
+    """What one student answered, and what the checks said."""
+
+    def __init__(self, course: Course, student: str, unit: str) -> None:
+        try:
+            cells = json.loads(course.graded(student, unit).read_text(encoding="utf-8"))["cells"]
+        except (OSError, ValueError, KeyError):
+            cells = []
+        marked = [(cell.get("metadata", {}).get("nbgrader", {}), cell) for cell in cells]
+        self.texts = {
+            marks["grade_id"]: _source(cell) for marks, cell in marked if marks.get("solution") and "grade_id" in marks
+        }
+        written = {
+            marks["grade_id"] for marks, cell in marked if marks.get("solution") and cell["cell_type"] == "markdown"
+        }
+        self.written = {name: text for name, text in self.texts.items() if name in written}
+        self.code = similar.BETWEEN.join(text for name, text in self.texts.items() if name not in written)
+        self.said = {
+            marks["grade_id"].removesuffix("_test"): _said(cell)
+            for marks, cell in marked
+            if marks.get("grade") and not marks.get("solution") and cell["cell_type"] == "code"
+        }
+
+
+def _source(cell: dict) -> str:
+    return cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
+
+
+def _said(cell: dict) -> dict[str, Any]:
+    """The score in a test cell's output; of an error its name and text."""
+    for output in cell.get("outputs", ()):
+        if output.get("output_type") == "error":
+            return {"score": 0.0, "points": 1.0, "message": f"{output.get('ename')}: {output.get('evalue')}"}
+        if found := output.get("data", {}).get(SCORE):
+            return found
+    return {}
+
+
+def _misconceptions(answers: dict[str, _Answers]) -> list[tuple[str, str, list[str]]]:
+    """Exercise, misconception and who holds it, the most frequent first."""
+    found = defaultdict(list)
+    for student, one in sorted(answers.items()):
+        for exercise, said in one.said.items():
+            if said.get("diagnosis") not in NO_MISTAKE:
+                found[exercise, said["diagnosis"]].append(student)
+    return sorted(((*key, who) for key, who in found.items()), key=lambda row: (-len(row[2]), row[:2]))
+
+
+def _unnamed(answers: dict[str, _Answers]) -> list[Alike]:
+    """Wrong answers without a name. The judge gives every submission the same inputs, so the same failed cases and the same numbers
+    on the card are the same behaviour, as far as it was looked at."""
+    found = defaultdict(list)
+    for student, one in sorted(answers.items()):
+        for exercise, said in one.said.items():
+            wrong = said and said.get("score", 0.0) < said.get("points", 0.0) and not said.get("diagnosis")
+            if wrong:
+                found[exercise, said.get("message", ""), tuple(sorted(said.get("failed", ())))].append(student)
+    made = [
+        Alike(exercise, message, failed, tuple(who), _example(answers[who[0]], exercise))
+        for (exercise, message, failed), who in found.items()
+    ]
+    return sorted(made, key=lambda one: (-len(one.students), one.exercise, one.said))
+
+
+def _example(answers: _Answers, exercise: str) -> str:
+    return answers.texts.get(exercise, "")
+
+
+def _equal(answers: dict[str, _Answers], released, solved) -> list[tuple[str, list[str], str]]:
+    """Exercise, students and text, where a written answer is the same, or the code of all answers together."""
+    rows, stubs, models = [], notebooks.by_id(released), notebooks.by_id(solved)
+    known = [stubs, models]
+    names = {name for one in answers.values() for name in one.written}
+    for name in sorted(names):
+        texts = {student: one.written.get(name, "") for student, one in answers.items()}
+        usual = [cells[name].source for cells in known if name in cells]
+        rows += [(name, group, texts[group[0]]) for group in similar.equal(texts, usual)]
+    codes = {student: one.code for student, one in answers.items()}
+    groups = similar.equal(codes, [_code(released), _code(solved)])
+    return [("all code", group, codes[group[0]].replace(similar.BETWEEN, "\n\n")) for group in groups] + rows
+
+
+def _code(notebook) -> str:
+    """The answer cells, without the markers."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "code" and notebooks.flag(cell, "solution")]
+    lines = similar.BETWEEN.join(cells).split("\n")
+    return "\n".join(line for line in lines if "### BEGIN SOLUTION" not in line and "### END SOLUTION" not in line)
+
+
+def _alternatives(unit: str) -> str:
+    path = PACKAGES / "autograder" / "alternatives" / f"{room(unit)}.py"
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

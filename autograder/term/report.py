@@ -1,0 +1,131 @@
+"""`attn report`: how a class did, as one HTML page that needs no server, no network and no script. What students wrote is escaped."""
+
+import json
+import statistics
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from autograder.course import origin, sections
+from autograder.course.paths import Course
+from autograder.errors import CourseError
+from autograder.grading.store import write_whole
+from autograder.printable import printable
+from autograder.term import similar
+from autograder.term.grades import REJECTED
+from autograder.term.insight import Insight, Item, insight
+from autograder.term.similar import Pair
+
+BARS = 12
+MOST_UNNAMED = 60
+
+
+def report(course: Course, units: Iterable[str], into: Path | None = None) -> tuple[Path, list[Insight]]:
+    """Writes the page. Raises CourseError."""
+    found = [insight(course, unit) for unit in units]
+    path = into or course.classroom / "report.html"
+    try:
+        write_whole(path, page(course, found))
+    except OSError as error:
+        raise CourseError(f"{path} can't be written ({error.strerror}).") from None
+    return path, found
+
+
+def page(course: Course, found: list[Insight]) -> str:
+    """The HTML of some units."""
+    index = _index(course)
+    folder = FileSystemLoader(Path(__file__).parent)
+    template = Environment(loader=folder, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
+    return template.render(
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        gram=similar.GRAM,
+        units=[_unit(course, one, index) for one in found],
+        students=list(_students(found, index)),
+    )
+
+
+def _index(course: Course) -> dict[str, list[str]]:
+    """Exercise → number and title of its section."""
+    path = course.root / sections.INDEX
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _unit(course: Course, one: Insight, index: dict[str, list[str]]) -> dict[str, Any]:
+    most, scores = sum(item.points for item in one.items), one.scores
+    return {
+        "unit": one.unit,
+        "title": one.unit[3:].replace("_", " "),
+        "grades": one.grades,
+        "scores": scores,
+        "most": most,
+        "mean": statistics.fmean(scores) if scores else 0.0,
+        "median": statistics.median(scores) if scores else 0.0,
+        "open": sum(item.open for item in one.items),
+        "bars": _bars(scores, most),
+        "missing": one.missing,
+        "rejected": [grade.student.student_id for grade in one.grades if grade.status == REJECTED],
+        "exercises": [_item(course, one.unit, item, index) for item in one.items],
+        "misconceptions": one.misconceptions,
+        "unnamed": one.unnamed[:MOST_UNNAMED],
+        "more_unnamed": len(one.unnamed[MOST_UNNAMED:]),
+        "equal": one.equal,
+        "pairs": [_sides(pair, one.codes) for pair in one.pairs],
+    }
+
+
+def _bars(scores: list[float], most: float) -> list[dict[str, Any]]:
+    """A histogram; the last bar holds its right edge too."""
+    counts = [0] * BARS
+    for score in scores:
+        counts[min(BARS - 1, max(0, int(BARS * score / most)))] += 1
+    highest = max(counts) or 1
+    return [{"count": count, "height": round(85 * count / highest, 1)} for count in counts]
+
+
+def _item(course: Course, unit: str, item: Item, index: dict[str, list[str]]) -> dict[str, Any]:
+    number, title = index.get(item.id, ["", ""])
+    url = origin.repository(course)
+    return vars(item) | {
+        "number": number,
+        "title": title,
+        "link": f"{url}/blob/main/notebooks/{unit}/{unit}.ipynb" if url else "",
+    }
+
+
+def _sides(pair: Pair, codes: dict[str, str]) -> dict[str, Any]:
+    """Both texts line by line, and whether the other one has a line too."""
+    left, right = (
+        codes[name].replace(similar.BETWEEN, "\n\n").splitlines()[:400] for name in (pair.first, pair.second)
+    )
+    return vars(pair) | {"left": list(_marked(left, right)), "right": list(_marked(right, left))}
+
+
+def _marked(lines: list[str], others: list[str]) -> Iterator[tuple[bool, str]]:
+    there = {"".join(line.split()) for line in others}
+    for line in lines:
+        plain = "".join(line.split())
+        yield len(plain) > 8 and plain in there, line[:300]
+
+
+def _students(found: list[Insight], index: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
+    """A row for everybody: for each unit the score, and the sections where points were lost."""
+    people = {grade.student.student_id: grade.student for one in found for grade in one.grades}
+    scores = [{grade.student.student_id: grade.score for grade in one.grades} for one in found]
+    for name, student in people.items():
+        full = " ".join(filter(None, (student.first_name, student.last_name)))
+        cells = [
+            {"score": f"{of[name]:g}", "lost": _lost(one.lost.get(name, ()), index)}
+            if of.get(name) is not None
+            else None
+            for one, of in zip(found, scores, strict=True)
+        ]
+        yield {"name": printable(f"{name} · {full}" if full else name), "cells": cells}
+
+
+def _lost(names: Iterable[str], index: dict[str, list[str]]) -> list[tuple[str, str]]:
+    """One link for each section."""
+    by_section = {index.get(name, [name])[0] or name: name for name in reversed(list(names))}
+    return [(name, number) for number, name in reversed(by_section.items())]

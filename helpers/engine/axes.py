@@ -1,0 +1,56 @@
+"""What the axes of an output are called on a card, from the shapes in the reference's signature."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+WORDS = {"b": "sequences", "h": "heads", "h_kv": "heads", "d": "features", "d_v": "features", "d_k": "features", "d_h": "features",
+         "d_c": "features", "w": "features", "v": "words", "layers": "layers", "c": "queries", "m+n": "positions", "m+1": "positions",
+         "L+1": "layers"}  # fmt: skip
+PAIRS = {"n": "queries", "m": "keys"}  # where both are there
+
+
+def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
+    """The names of the last axes of one output, in the plural; () where the signature doesn't tell."""
+    hints = [hint for hint in _hints(inspect.signature(reference).return_annotation) if _fits(hint, output)]
+    shapes = {hint.dim_str for hint in hints}
+    if len(shapes) != 1:
+        return ()
+    names = shapes.pop().split()
+    letters = {axis for hint in _all_hints(reference) for axis in hint.dim_str.split()}
+    words = [_word(name, letters) for name in names if not name.startswith(("*", "..."))]
+    if names[-2:] == [
+        "n",
+        "n",
+    ]:  # of a mask, or of a bias of every head, they are queries and keys; of others nobody knows
+        words[-2:] = ["queries", "keys"] if output.dtype == torch.bool or "h" in names else ["n", "n"]
+    return tuple(words)
+
+
+def _word(axis: str, letters: set[str]) -> str:
+    """n and m are queries and keys where both are there; otherwise n counts tokens."""
+    if axis in PAIRS and letters >= PAIRS.keys():
+        return PAIRS[axis]
+    return "tokens" if axis == "n" else WORDS.get(axis, axis)
+
+
+def _all_hints(reference: Callable) -> Iterator[Any]:
+    signature = inspect.signature(reference)
+    for annotation in (*(p.annotation for p in signature.parameters.values()), signature.return_annotation):
+        yield from _hints(annotation)
+
+
+def _hints(annotation: Any) -> list[Any]:
+    """The shapes in an annotation; of a tuple those of its parts."""
+    return [one for one in (annotation, *typing.get_args(annotation)) if hasattr(one, "dim_str")]
+
+
+def _fits(hint: Any, output: Tensor) -> bool:
+    axes = hint.dim_str.split()
+    open_ended = any(axis.startswith(("*", "...")) for axis in axes)
+    kind = str(output.dtype).removeprefix("torch.") in hint.dtypes
+    return kind and (len(axes) - 1 <= output.dim() if open_ended else len(axes) == output.dim())

@@ -1,0 +1,304 @@
+"""Draw the first wrong tensor beside the right one: as tables of HTML, and as text.
+
+One scale of colours for expected, yours and difference together; a difference within the tolerance has none. What is off has a
+red border and bold type. Truth values are cells that are filled or empty. Where an output only moves numbers of its input
+about, every number goes by its place there: a0 is the first number of the first row.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+
+import torch
+from torch import Tensor
+
+from helpers.palette import MASKED, MAY_ATTEND
+
+from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, style, tint
+
+LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
+LARGEST_MASK = 16
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FILLED, EMPTY = MAY_ATTEND, MASKED
+MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A failing case, for the card to draw.
+
+    within: (relative, absolute) tolerance. axes: what the last axes of the tensors are called, in the plural, as far as that is
+    known. source: the input whose numbers the output holds in another order, if it is that kind of answer.
+    """
+
+    label: str
+    expected: Tensor
+    got: Tensor
+    within: tuple[float, float] = (0.0, 0.0)
+    axes: tuple[str, ...] = ()
+    source: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column."""
+
+    name: str
+    size: str
+    cells: list[list[str]]
+    grounds: list[list[str]]
+    off: list[list[bool]]
+    first: tuple[int, int]
+
+
+def html(picture: Picture) -> str:
+    """The tables side by side, under a line that says what they show."""
+    block = style(colour=INK, ground=PAPER, display="inline-block", vertical_align="top", margin="0 18px 6px 0")
+    tables = "".join(f"<div {block}>{_table(panel)}</div>" for panel in panels(picture))
+    about = f"<div {style(colour=GREY, ground=PAPER)}>{escape(caption(picture))}</div>"
+    return f"<div {style(colour=INK, ground=PAPER, margin_top='8px', overflow_x='auto')}>{about}{tables}</div>"
+
+
+def text(picture: Picture) -> list[str]:
+    """The same in lines of text; a star stands at what is off."""
+    lines = [caption(picture)]
+    for panel in panels(picture):
+        words = [
+            [cell + "*" * off for cell, off in zip(*row, strict=True)]
+            for row in zip(panel.cells, panel.off, strict=True)
+        ]
+        width = max((len(word) for row in words for word in row), default=0)
+        lines += [f"{panel.name} {panel.size}", *("  " + " ".join(word.rjust(width) for word in row) for row in words)]
+    return lines
+
+
+def caption(picture: Picture) -> str:
+    """The case, what rows and columns are, which matrix of several is shown, and what a0 means."""
+    which = _place(picture)[0]
+    words = [picture.label]
+    if len(picture.axes) > 1 and picture.expected.dim() > 1:
+        words.append(f"rows are {picture.axes[-2]}, columns {picture.axes[-1]}")
+    elif picture.axes and picture.expected.dim() == 1:
+        words.append(f"columns are {picture.axes[-1]}")
+    if picture.expected.dim() > 2 and picture.expected.shape == picture.got.shape:
+        words.append(
+            "shown: " + ", ".join(f"{_singular(axis)} {i}" for axis, i in zip(_leading(picture), which, strict=True))
+        )
+    if picture.source is not None:
+        words.append("a0 is the first number of the first row of the input, b0 that of the second")
+    return " · ".join(words)
+
+
+def panels(picture: Picture) -> list[Panel]:
+    """Expected, yours and, where it can be taken and says more, their difference."""
+    expected, got, comparable = _windows(picture)
+    first = _place(picture)[1:] if comparable else (0, 0)
+    off = _off(expected, got, picture.within) if comparable else None
+    names = _names(picture.source) if picture.source is not None else None
+    write, largest = _writer(expected, got, off), max(_largest(expected), _largest(got))
+
+    def panel(
+        name: str, matrix: Tensor, size: torch.Size, marked: Tensor | None, word: Callable, ground: Callable
+    ) -> Panel:
+        rows = matrix.tolist()
+        wrong = marked.tolist() if marked is not None else [[False] * len(row) for row in rows]
+        return Panel(name, "×".join(map(str, size)) or "number", [[word(x) for x in row] for row in rows],
+                     [[ground(x) for x in row] for row in rows], wrong, first)  # fmt: skip
+
+    both = (("expected", expected, picture.expected.shape, None), ("yours", got, picture.got.shape, off))
+    if names:
+        return [panel(*one, lambda x: names.get(x) or write(x), lambda _: PAPER) for one in both]
+    drawn = [
+        panel(*one, *((_truth, _fill) if one[1].dtype == torch.bool else (write, lambda x: _ground(x, largest))))
+        for one in both
+    ]
+    if comparable and torch.bool not in (expected.dtype, got.dtype):
+        gap = (got - expected).where(off, torch.tensor(0.0, dtype=torch.float64))
+        drawn.append(
+            panel("difference", gap, picture.got.shape, None, _gap_writer(write), lambda x: _ground(x, largest))
+        )
+    return drawn
+
+
+# ------------------------------------------------------------------------------------------------------- what is looked at
+
+
+def _matrices(tensor: Tensor) -> Tensor:
+    """A tensor of any rank and kind as matrices (…, rows, columns), of truth values or in float64."""
+    tensor = tensor.detach().cpu()
+    tensor = (
+        tensor.dequantize() if tensor.is_quantized else tensor.to_dense() if tensor.layout != torch.strided else tensor
+    )
+    tensor = tensor.abs() if tensor.is_complex() else tensor
+    tensor = tensor if tensor.dtype == torch.bool else tensor.to(torch.float64)
+    return tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
+
+
+def _place(picture: Picture) -> tuple[tuple[int, ...], int, int]:
+    """Which matrix, and which corner of it, to draw so that the largest difference is in sight; the first that is off where
+    numbers were only moved about."""
+    expected, got = _matrices(picture.expected), _matrices(picture.got)
+    if expected.shape != got.shape:
+        return (0,) * (expected.dim() - 2), 0, 0
+    gap = (got.double() - expected.double()).abs().nan_to_num(torch.inf)
+    gap = gap if picture.source is None else (gap > 0).double()
+    *which, row, column = (int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
+    most = _most(picture)
+    corner = (max(0, min(i - most // 2, size - most)) for i, size in zip((row, column), gap.shape[-2:], strict=True))
+    return tuple(which), *corner
+
+
+def _most(picture: Picture) -> int:
+    return LARGEST_MASK if picture.expected.dtype == picture.got.dtype == torch.bool else LARGEST_DRAWN
+
+
+def _windows(picture: Picture) -> tuple[Tensor, Tensor, bool]:
+    """The parts of both that are drawn, and whether they can be compared place by place."""
+    expected, got = _matrices(picture.expected), _matrices(picture.got)
+    same, most = expected.shape == got.shape, _most(picture)
+    if not same:
+        return *(m[(0,) * (m.dim() - 2)][:most, :most] for m in (expected, got)), False
+    which, row, column = _place(picture)
+    return *(m[which][row : row + most, column : column + most] for m in (expected, got)), True
+
+
+def _off(expected: Tensor, got: Tensor, within: tuple[float, float]) -> Tensor:
+    return ~torch.isclose(got.double(), expected.double(), rtol=within[0], atol=within[1], equal_nan=True)
+
+
+def _largest(matrix: Tensor) -> float:
+    finite = matrix[matrix.isfinite()].double().abs()
+    return finite.max().item() if finite.numel() else 0.0
+
+
+def _leading(picture: Picture) -> list[str]:
+    """What the axes before rows and columns are called; those without a name go by their number."""
+    count = picture.expected.dim() - 2
+    named = list(picture.axes[:-2])[-count:]
+    return [f"axis {i} =" for i in range(count - len(named))] + named
+
+
+def _singular(plural: str) -> str:
+    return {"queries": "query"}.get(plural, plural.removesuffix("s"))
+
+
+# ---------------------------------------------------------------------------------------------------------- cells as words
+
+
+def _names(source: Tensor) -> dict[float, str]:
+    """Number → where it stands in the input: a letter for its row, its column."""
+    rows = source.detach().cpu().reshape(-1, source.shape[-1])
+    return {value: f"{LETTERS[i]}{j}" for i, row in enumerate(rows.tolist()) for j, value in enumerate(row)}
+
+
+def traceable(source: Tensor, *outputs: Tensor) -> bool:
+    """Whether outputs hold numbers of this input alone, all of them different, in few enough rows for a letter each."""
+    if (
+        source.dim() < 2
+        or not source.numel()
+        or not source.is_floating_point()
+        or source.numel() // source.shape[-1] > len(LETTERS)
+    ):
+        return False
+    there = set(source.flatten().tolist())
+    return len(there) == source.numel() > 1 and all(
+        output.is_floating_point() and there.issuperset(output.flatten().tolist()) for output in outputs
+    )
+
+
+def _writer(expected: Tensor, got: Tensor, off: Tensor | None) -> Callable:
+    """How to write numbers down: whole ones whole, others with as many decimals as tell the wrong ones from the right."""
+    finite = torch.cat([m[m.isfinite()].double() for m in (expected, got)])
+    if bool((finite == finite.round()).all()) and _top(finite) < 1e6:
+        return lambda x: _special(x) or f"{int(x)}".replace("-", "−")
+    if _top(finite) >= 1e5:
+        return lambda x: _special(x) or f"{x:.3g}".replace("-", "−")
+    if 0 < _top(finite) < 0.01:
+        return lambda x: _special(x) or (f"{x:.1e}".replace("-", "−") if x else "0")
+    decimals = next((n for n in range(2, MOST_DECIMALS) if _told_apart(expected, got, off, n)), MOST_DECIMALS)
+    return lambda x: _special(x) or f"{round(x, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+
+
+def _top(finite: Tensor) -> float:
+    return finite.abs().max().item() if finite.numel() else 0.0
+
+
+def _told_apart(expected: Tensor, got: Tensor, off: Tensor | None, decimals: int) -> bool:
+    """Whether at least one place that is off reads differently with so many decimals."""
+    if off is None or not off.any():
+        return True
+    pairs = zip(expected[off].double().tolist(), got[off].double().tolist(), strict=True)
+    return any(f"{a:.{decimals}f}" != f"{b:.{decimals}f}" for a, b in pairs)
+
+
+def _gap_writer(write: Callable) -> Callable:
+    """A difference as the numbers it is one of; by its power of ten where that would read as nothing."""
+
+    def written(gap: float) -> str:
+        if gap == 0:
+            return "0"
+        words = write(gap)
+        return f"{gap:.1g}".replace("-", "−") if not words.strip("−0.") else words
+
+    return written
+
+
+def _special(x: float) -> str:
+    return "NaN" if x != x else "" if math.isfinite(x) else "∞" if x > 0 else "−∞"
+
+
+def _truth(x: bool) -> str:
+    return "1" if x else "0"
+
+
+def _fill(x: bool) -> str:
+    return FILLED if x else EMPTY
+
+
+def _ground(x: float, largest: float) -> str:
+    """Blue for positive, orange for negative, deeper for larger; pink where there is no number."""
+    if not isinstance(x, bool) and not math.isfinite(x):
+        return NO_NUMBER
+    return tint(x / largest) if largest else PAPER
+
+
+# --------------------------------------------------------------------------------------------------------- tables as HTML
+
+
+def _table(panel: Panel) -> str:
+    row, column = panel.first
+    columns = len(panel.cells[0]) if panel.cells else 0
+    head = "<tr {}>{}</tr>".format(
+        style(colour=GREY, ground=PAPER), _header("") + "".join(_header(str(column + j)) for j in range(columns))
+    )
+    body = "".join(
+        f"<tr {style(colour=INK, ground=PAPER)}>{_header(str(row + i), 'row')}{''.join(map(_cell, *line))}</tr>"
+        for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True))
+    )
+    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{panel.name} {panel.size}</div>"
+    look = style(
+        colour=INK,
+        ground=PAPER,
+        border_collapse="collapse",
+        margin="0",
+        border="0",
+        width="auto",
+        display="table",
+        table_layout="auto",
+    )
+    return f'{name}<table aria-label="{panel.name}" {look}>{head}{body}</table>'
+
+
+def _header(words: str, scope: str = "col") -> str:
+    look = style(colour=GREY, ground=PAPER, border="0", padding="0 5px", text_align="right" if scope == "row" else "center",
+                 font="11px ui-monospace,monospace")  # fmt: skip
+    return f'<th scope="{scope}" {look}>{words}</th>'
+
+
+def _cell(word: str, ground: str, off: bool) -> str:
+    filled = ground == FILLED
+    look = style(colour="#ffffff" if filled else INK, ground=ground, border=f"2px solid {RED}" if off else "1px solid #dadce0",
+                 padding="1px 5px", text_align="right", white_space="nowrap",
+                 font=f"{'700 ' if off else ''}12px ui-monospace,monospace")  # fmt: skip
+    return f"<td {look}>{escape(word)}</td>"

@@ -1,0 +1,35 @@
+"""The harness itself: JupyterLab shows a notebook in both themes, runs it with this repository's helpers, and cleans what it doesn't trust."""
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from .lab import ROOT
+
+
+def _shown(html: str):
+    output = new_output("display_data", data={"text/html": html, "text/plain": ""})
+    return new_notebook(cells=[new_markdown_cell("# A title"), new_code_cell("1", execution_count=1, outputs=[output])])
+
+
+@pytest.mark.parametrize(("theme", "dark"), [("light", False), ("dark", True)])
+def test_a_notebook_opens_in_the_theme_that_was_asked_for(lab, theme, dark):
+    page = lab.open(_shown("<p id='here'>shown</p>"), theme)
+    assert page.locator("#here").inner_text() == "shown"
+    ground = page.evaluate("getComputedStyle(document.body).getPropertyValue('--jp-layout-color0')").strip()
+    assert (ground in ("#111111", "#111")) == dark
+
+
+def test_what_is_not_trusted_is_cleaned(lab):
+    """Otherwise every measure of a notebook that somebody else ran would be one of a trusted one."""
+    page = lab.open(_shown("<p id='here' onclick='1'>shown</p>"), trusted=False)
+    assert page.get_by_text("shown", exact=True).get_attribute("onclick") is None
+
+
+def test_cells_run_with_the_helpers_of_this_repository_and_pictures_say_what_they_show(lab):
+    cells = ["import helpers\nprint(helpers.__file__)", "from helpers import plots\nplots.two_blocks()"]
+    page = lab.open(new_notebook(cells=[new_code_cell(cell) for cell in cells]))
+    lab.run_all(page)
+    page.get_by_text(str(ROOT / "helpers")).first.wait_for()
+    picture = page.locator(".jp-OutputArea-output img")
+    picture.wait_for()
+    assert picture.get_attribute("alt").startswith("Pre-norm and post-norm side by side")

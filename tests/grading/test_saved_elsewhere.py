@@ -1,0 +1,237 @@
+"""Notebooks of every unit as other programs save them, and as students rearrange them: the judge gets the same cells, so the scores
+are the same. One unit is judged too, by `attn mark`."""
+
+import copy
+import json
+from functools import cache
+
+import pytest
+from conftest import ROOT, right_answers
+from test_honest import FORMS
+
+from autograder import notebooks
+from autograder.course.paths import Course
+from autograder.grading import reading
+from autograder.grading.mark import put_back
+from autograder.grading.mend import CODE_STUB, TEXT_STUB
+from autograder.judge.exam import SPARE
+
+COURSE = Course(ROOT)
+UNITS = COURSE.units()
+
+
+# ---------------------------------------------------------------- what programs do: a notebook's JSON is changed in place
+
+
+def kaggle(data):
+    """No ids; its own keys in every cell; the format's number goes back."""
+    data["nbformat_minor"] = 4
+    data["metadata"] |= {
+        "kaggle": {"accelerator": "none", "dataSources": [], "isInternetEnabled": True, "language": "python"}
+    }
+    for number, cell in enumerate(data["cells"]):
+        del cell["id"]
+        cell["metadata"] |= {
+            "_uuid": f"{number:032x}",
+            "trusted": True,
+            "execution": {"iopub.execute_input": "2026-11-22T10:00:00Z"},
+        }
+
+
+def deepnote(data):
+    """Keys of its own, no ids, sources as one string, another kernel's name."""
+    data["nbformat_minor"] = 0
+    data["metadata"] = {
+        "deepnote_notebook_id": "0a1b",
+        "deepnote_execution_queue": [],
+        "kernelspec": {"name": "venv", "display_name": "3.13"},
+    }
+    for number, cell in enumerate(data["cells"]):
+        del cell["id"]
+        cell["source"] = "".join(cell["source"])
+        cell["metadata"] |= {
+            "cell_id": f"{number:032x}",
+            "deepnote_cell_type": cell["cell_type"],
+            "deepnote_app_coordinates": {"x": 0, "y": number},
+        }
+
+
+def windows_lines(data):
+    """Line ends of Windows inside the cells, as a text editor leaves them."""
+    for cell in data["cells"]:
+        cell["source"] = "".join(cell["source"]).replace("\n", "\r\n")
+
+
+def megabytes_of_output(data):
+    for cell in data["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "x" * 50_000}]
+
+
+def trailing_spaces(data):
+    """A formatter ran over the markdown of the unit's text; graded cells keep theirs."""
+    for cell in data["cells"]:
+        if not cell["metadata"].get("nbgrader") and cell["cell_type"] == "markdown":
+            cell["source"] = "".join(cell["source"]) + "\n"
+
+
+PROGRAMS = [*FORMS, kaggle, deepnote, windows_lines, megabytes_of_output]
+
+
+# ---------------------------------------------------------------- what students do
+
+
+def is_marked(cell, *flags):
+    marks = cell["metadata"].get("nbgrader", {})
+    return bool(marks) and all(marks.get(flag) for flag in flags)
+
+
+def own(cell, number):
+    """A copy as JupyterLab pastes it: the same marks, another id."""
+    return copy.deepcopy(cell) | {"id": f"pasted-{number}"}
+
+
+def copied_below(data):
+    data["cells"] = [one for number, cell in enumerate(data["cells"])
+                     for one in ([cell, own(cell, number)] if is_marked(cell, "solution") else [cell])]  # fmt: skip
+
+
+def checks_deleted(data):
+    data["cells"] = [cell for cell in data["cells"] if not is_marked(cell, "grade", "locked")]
+
+
+def locked_cells_edited(data):
+    for cell in data["cells"]:
+        if is_marked(cell, "locked"):
+            cell["source"] = "print('mine now')" if cell["cell_type"] == "code" else "gone"
+
+
+def turned_round(data):
+    data["cells"] = data["cells"][::-1]
+
+
+def merged_with_the_test(data):
+    """JupyterLab's *Merge Cell Below* on an answer and the hints and check under it: the first one's marks stay."""
+    kept = []
+    for cell in data["cells"]:
+        if is_marked(cell, "grade", "locked") and cell["cell_type"] == "code":
+            answer = next(one for one in reversed(kept) if is_marked(one, "solution") and one["cell_type"] == "code")
+            answer["source"] = "".join(answer["source"]) + "\n\n" + "".join(cell["source"])
+        else:
+            kept.append(cell)
+    data["cells"] = kept
+
+
+def answered_in_two_copies(data):
+    """Every second answer was written in another copy of the notebook and pasted above the stub, which is still there."""
+    released = notebooks.by_id(notebooks.read(COURSE.released(_unit(data))))
+    cells = []
+    for number, cell in enumerate(data["cells"]):
+        stub = is_marked(cell, "solution") and copy.deepcopy(released[cell["metadata"]["nbgrader"]["grade_id"]])
+        cells += [cell] if not stub or number % 2 else [own(cell, number), dict(stub)]
+    data["cells"] = cells
+
+
+STUDENTS = [checks_deleted, locked_cells_edited, turned_round, answered_in_two_copies]
+
+
+# ---------------------------------------------------------------- the same for the judge
+
+
+@cache
+def _ids():
+    return {unit: sorted(notebooks.grade_ids(notebooks.read(COURSE.solved(unit)))) for unit in UNITS}
+
+
+def _unit(data):
+    names = {cell["metadata"]["nbgrader"]["grade_id"] for cell in data["cells"] if is_marked(cell)} - {"setup"}
+    return max(UNITS, key=lambda unit: len(names & set(_ids()[unit])))
+
+
+@cache
+def _handed_in(unit: str) -> str:
+    """The released notebook with all right answers, as JSON."""
+    notebook, answers = notebooks.read(COURSE.released(unit)), right_answers(COURSE, unit)
+    for cell in notebook.cells:
+        cell.source = answers.get(notebooks.grade_id(cell), cell.source)
+    return notebooks.to_text(notebook)
+
+
+def _changed(unit, change):
+    data = json.loads(_handed_in(unit))
+    change(data)
+    return data
+
+
+def _for_the_judge(unit, change, of=lambda cell: True):
+    """What the judge would get: type, text, marks, and whether it need not run, of every cell."""
+    answer = reading.readable(
+        json.dumps(_changed(unit, change)).encode(), unit, COURSE.solved(unit).read_text(encoding="utf-8"), _ids()
+    )
+    assert "rejected" not in answer, answer
+    notebook, original = notebooks.parse(answer["notebook"]), notebooks.read(COURSE.solved(unit))
+    put_back(notebook, original)
+    return [
+        (c.cell_type, c.source, c.metadata.get("nbgrader"), SPARE in c.metadata) for c in notebook.cells if of(c)
+    ], answer
+
+
+def as_released(data):
+    """Nothing is done to it."""
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_programs_do_to_a_notebook_changes_nothing_for_the_judge(unit):
+    plain, _ = _for_the_judge(unit, as_released)
+    for change in PROGRAMS:
+        found, answer = _for_the_judge(unit, change)
+        assert found == plain, change.__name__
+        assert answer["repairs"] == [], change.__name__
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_students_do_to_its_form_leaves_every_graded_cell_as_it_was(unit):
+    marked = lambda cell: notebooks.grade_id(cell)  # noqa: E731
+    plain, _ = _for_the_judge(unit, as_released, marked)
+    for change in STUDENTS:
+        found, answer = _for_the_judge(unit, change, marked)
+        assert [cell[:3] for cell in found] == [cell[:3] for cell in plain], change.__name__
+        assert answer["repairs"] or change is locked_cells_edited, change.__name__
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_copy_below_runs_as_the_students_own_and_merged_checks_come_back(unit):
+    plain = {marks["grade_id"]: source for _, source, marks, _ in _for_the_judge(unit, as_released)[0] if marks}
+    cells, _ = _for_the_judge(unit, copied_below)
+    assert {marks["grade_id"]: source for _, source, marks, _ in cells if marks} == plain
+    mine = [source for kind, source, marks, spare in cells if kind == "code" and not marks and not spare]
+    assert all(right_answers(COURSE, unit)[name] in mine for name in plain if f"{name}_test" in plain)
+    cells, _ = _for_the_judge(unit, merged_with_the_test)
+    found = {marks["grade_id"]: source for _, source, marks, _ in cells if marks}
+    assert found.keys() == plain.keys() and all(found[name].startswith(plain[name]) for name in plain)
+
+
+def test_the_stubs_are_those_of_the_settings():
+    settings = (ROOT / "nbgrader_config.py").read_text()
+    assert f'{{"python": "{CODE_STUB}"}}' in settings and f'text_stub = "{TEXT_STUB}"' in settings
+
+
+def test_a_notebook_without_any_mark_is_told_what_to_do():
+    def stripped(data):
+        for cell in data["cells"]:
+            cell["metadata"] = {}
+
+    data = json.dumps(_changed(UNITS[0], stripped)).encode()
+    original = COURSE.solved(UNITS[0]).read_text(encoding="utf-8")
+    assert "carries the course's marks" in reading.readable(data, UNITS[0], original, _ids())["rejected"]
+
+
+@pytest.mark.parametrize(
+    "change", [deepnote, answered_in_two_copies, merged_with_the_test], ids=lambda change: change.__name__
+)
+def test_its_score_is_the_same(change, attn, tmp_path):
+    unit = UNITS[0]
+    path = tmp_path / "any.ipynb"
+    path.write_text(json.dumps(_changed(unit, change)), encoding="utf-8")
+    marks = json.loads(attn(COURSE, "mark", str(path), "--json").output)
+    assert marks["unit"] == unit and marks["score"] == marks["max"] == 4

@@ -1,0 +1,132 @@
+"""The report: its numbers are the gradebook's, it says who and what, and nothing that a student wrote does anything in it."""
+
+import html
+import re
+import shutil
+import statistics
+
+import pytest
+from conftest import UNIT, right_answers
+from downloads import put
+
+from autograder import notebooks
+from autograder.course import stock
+from autograder.course.paths import Course
+from autograder.grading import record
+from autograder.term import insight, report, similar
+from autograder.term import roster as rosters
+from helpers.engine.mime import MIME
+
+EVIL = "</pre><script>alert(1)</script>"
+OWN = """def softmax(x, dim):
+    table = {}
+    for place in range(x.shape[dim]):
+        table[place] = (x.select(dim, place) * 3 + 1, place ** 2)
+        if place % 7 == 3 and len(table) > 4:
+            table.pop(place - 3)
+    while len(table) > 2:
+        first, second = table.popitem(), table.popitem()
+        table[first[0] + second[0]] = first[1][0] - second[1][0] / (1 + abs(first[0]))
+    return [table.get(key, None) for key in sorted(table)][-1]
+"""
+RENAMED = (
+    OWN.replace("table", "data").replace("place", "i").replace("first", "a").replace("second", "b").replace("key", "k")
+)
+CLASS = {  # points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
+    "ada": ((2, 3, 1, 3), None, None, "The score is a dot product. " * 5),
+    "bea": ((0.5, 3, 1, 2), "no maximum", "def softmax(x, dim):\n    return x.exp()", "one"),
+    "cem": ((0.5, 0, 1, 1), "no maximum", "def softmax(x, dim):\n    return x.exp() / 1", "two"),
+    "dan": ((0, 3, 0, 0), None, OWN, EVIL * 3),
+    "eve": ((0, 0, 0, 0), None, RENAMED, EVIL * 3),
+    EVIL[6:]: ((0, 0, 1, 1), None, f"# {EVIL}\ndef softmax(x, dim): return x", "three"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def graded(built, tmp_path_factory):
+    course = Course((tmp_path_factory.mktemp("report") / "course").resolve())
+    shutil.copytree(built.root, course.root, ignore=shutil.ignore_patterns("class"))
+    record.register(course, UNIT)
+    roster = "student_id,last_name,first_name\n" + "".join(f"{name},L,F\n" for name in ("ada", "zoe"))
+    rosters.keep(course, rosters.read(put(course.root / "roster.csv", roster.encode())))
+    for student, row in CLASS.items():
+        _put(course, student.replace("/", "|"), *row)
+    return course
+
+
+def _put(course, student, points, diagnosis, source, written):
+    """A student as `attn grade` leaves one behind."""
+    with stock.open_gradebook(course) as gradebook:
+        gradebook.update_or_create_student(student)
+        one = gradebook.update_or_create_submission(UNIT, student)
+        named = dict(
+            zip(("softmax_test", "attend_test", "two_word_example_test", "why_same_size"), points, strict=True)
+        )
+        for grade in one.notebooks[0].grades:
+            by_hand = grade.name == "why_same_size"
+            setattr(grade, "manual_score" if by_hand else "auto_score", float(named[grade.name]))
+            grade.needs_manual_grade = False
+        gradebook.db.commit()
+    notebook = notebooks.read(course.released(UNIT))
+    answers = right_answers(course) | {"why_same_size": written} | ({"softmax": source} if source else {})
+    for cell in notebook.cells:
+        name = notebooks.grade_id(cell)
+        cell.source = answers.get(name, cell.source)
+        if notebooks.is_test(cell):
+            said = {"score": float(named[name]), "points": notebooks.points(cell), "diagnosis": diagnosis if name == "softmax_test" else None,
+                    "message": "your answer is 7", "failed": ["rows sum to 1"]}  # fmt: skip
+            cell.outputs = [notebooks.nbformat.v4.new_output("execute_result", data={MIME: said})]
+    notebooks.write(notebook, course.graded(student, UNIT))
+
+
+@pytest.fixture(scope="module")
+def found(graded):
+    return insight.insight(graded, UNIT)
+
+
+def test_difficulty_and_discrimination(found):
+    items = {item.id: item for item in found.items}
+    assert list(items) == ["softmax", "attend", "two_word_example", "why_same_size"]
+    attend = [points[1] for points, *_ in CLASS.values()]
+    rest = [sum(points) - points[1] for points, *_ in CLASS.values()]
+    assert items["attend"].difficulty == pytest.approx(sum(attend) / 3 / len(attend))
+    assert items["attend"].discrimination == pytest.approx(statistics.correlation(attend, rest))
+    assert (items["attend"].full, items["attend"].none) == (3, 3)
+    assert insight.correlation([1.0, 1.0], [0.0, 2.0]) is None
+
+
+def test_misconceptions_and_behaviours(found):
+    assert found.misconceptions == [("softmax", "no maximum", ["bea", "cem"])]
+    first = found.unnamed[0]
+    assert first.exercise in ("attend", "softmax") and len(first.students) == 3 and first.failed == ("rows sum to 1",)
+    groups = {one.exercise: set(one.students) for one in found.unnamed}
+    assert {"dan", "eve"} < groups["softmax"] and groups["two_word_example"] == {"dan", "eve"}
+    assert found.missing == ["zoe"] and found.lost["cem"] == ["softmax", "attend", "why_same_size"]
+
+
+def test_a_renamed_copy_is_found_and_what_everybody_may_write_is_not(found):
+    assert [(pair.first, pair.second) for pair in found.pairs] == [("dan", "eve")]
+    assert found.pairs[0].share == 1.0
+    assert [(name, who) for name, who, _ in found.equal] == [("why_same_size", ["dan", "eve"])]
+
+
+def test_no_two_answers_of_a_class_in_its_own_styles_are_similar():
+    """What a tenth of the class has is a way to write it."""
+    code = OWN + OWN.replace("3", "4")
+    assert similar.pairs({f"s{n}": code for n in range(40)}, []) == []
+    assert len(similar.pairs({f"s{n}": code for n in range(2)}, [])) == 1
+    assert similar.pairs({"a": OWN, "b": OWN}, [OWN]) == []
+    assert similar.fingerprints("def broken(:\n  '''") == set() and similar.fingerprints("") == set()
+
+
+def test_the_page_shows_it_and_runs_nothing(graded, found):
+    text = report.page(graded, [found])
+    assert "<script" not in text and "alert(1)" in text and html.escape(EVIL, quote=False)[:12] in text
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", text) and "default-src 'none'" in text
+    assert "dan and eve" in text and "no proof" in text and "point-biserial" in text
+    assert "<b>Nothing handed in (1):</b> zoe" in text
+
+
+def test_the_command(graded, attn, tmp_path):
+    done = attn(graded, "report", "02", "--into", str(tmp_path / "r.html"))
+    assert done.exit_code == 0 and (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
