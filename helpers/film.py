@@ -23,7 +23,7 @@ LIMIT = 600_000
 PLAYER = Path(__file__).with_name("film.html")
 CSS_DPI, SHARP = 96, 1.5
 """Pixels of a page to an inch, and pixels of a picture to one of the page: twice as fine a screen still shows sharp letters."""
-COLOURS = 96
+COLOURS = 160
 
 
 def play(html: str) -> None:
@@ -72,7 +72,7 @@ def _packed(pictures: list[Image.Image]) -> list[str]:
 def _palette(pictures: list[Image.Image]) -> Image.Image:
     """One for all, for colours must not change from frame to frame: the commonest as they are, and shades of what is left."""
     small = [
-        picture.resize((picture.width // 3, picture.height // 3), Image.Resampling.NEAREST) for picture in pictures
+        picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.NEAREST) for picture in pictures
     ]
     sheet = Image.new("RGB", (small[0].width, sum(one.height for one in small)))
     for row, one in enumerate(small):

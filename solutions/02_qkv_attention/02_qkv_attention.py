@@ -156,6 +156,11 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 #
 # **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It lies between the
 # smallest and the largest value, and always does. (If values are vectors, that holds for each entry by itself.)
+#
+# Values are vectors as a rule. Then the output lies somewhere in the **hull** of the values, nearest to those with large weights. It never leaves it, whatever the weights are:
+
+# %%
+plots.mixed_values(weights=[0.67, 0.09, 0.24], values=[(1, 1), (4, 5), (6, 1)])
 
 # %% nbgrader={"grade": false, "grade_id": "attend", "locked": false, "schema_version": 3, "solution": true}
 def attend(

@@ -22,6 +22,7 @@ UNIT_02 = [
     lambda: plots.softmax_steps([2.0, 1.0, -1.0]),
     lambda: plots.query_among_keys((1, 0), [(2, 0), (0, 3)]),
     lambda: plots.query_turned([(2, 0), (0, 3)], steps=2),
+    lambda: plots.mixed_values([0.5, 0.25, 0.25], [(0, 0), (1, 0), (0, 1)]),
     lambda: plots.attention_map(torch.eye(3), ["The", "cat", "is"]),
     lambda: plots.score_maps({"dot": lambda: torch.randn(3, 4), "scaled": lambda: torch.randn(3, 4)}),
     lambda: plots.score_spread([1, 4, 16], [torch.randn(9, 8)] * 3, {"a": [3, 2, 1], "b": [3, 3, 3]}, keys=8),

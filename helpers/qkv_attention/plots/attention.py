@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, WEIGHT, as_text, heatmap, show, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
     "attention_map",
     "jacobians",
+    "mixed_values",
     "permutation_gaps",
     "query_among_keys",
     "query_turned",
@@ -98,6 +99,35 @@ def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
     x, y = tip.tolist()
     axis.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2})
     axis.annotate(name, (x, y), xytext=(6, 4), textcoords="offset points", color=as_text(colour), fontsize=12)
+
+
+def mixed_values(weights: Sequence[float], values: Sequence[Sequence[float]]) -> None:
+    """Values as points, as large as their weights; their mixture; and where a thousand other mixtures of the same values lie."""
+    alpha, v = torch.tensor(weights, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
+    output = alpha @ v
+    others = torch.distributions.Dirichlet(torch.ones(len(v), dtype=torch.float64)).sample((1000,)) @ v
+    figure, axis = plt.subplots(figsize=(5.4, 3.6))
+    axis.plot(*others.T.tolist(), ".", ms=2, color=EDGE)
+    axis.scatter(*v.T.tolist(), s=600 * alpha + 20, color=VALUE, alpha=0.6)
+    for index, (weight, point) in enumerate(zip(weights, v.tolist(), strict=True), start=1):
+        axis.annotate(
+            f"$v_{index}$, weight {weight:g}", point, (14, 8), textcoords="offset points", color=as_text(VALUE)
+        )
+    axis.plot(*output.tolist(), "X", ms=11, color=OUTPUT, mec="white")
+    axis.annotate(
+        f"output ({output[0]:.1f}, {output[1]:.1f})",
+        output.tolist(),
+        (10, -4),
+        textcoords="offset points",
+        color=OUTPUT,
+    )
+    axis.margins(0.25)
+    axis.grid(alpha=0.3)
+    axis.set_title("every mixture lies inside the hull of the values", fontsize=10.5)
+    show(
+        f"{len(v)} values as points in the plane, and their weighted average, which lies between them. Grey: a thousand other mixtures; none lies outside "
+        "the hull of the values."
+    )
 
 
 def attention_map(weights: Tensor, words: Sequence[str]) -> None:

@@ -73,7 +73,9 @@ class Flow:
         axis.fill(*hull.T.tolist(), color=VALUE, alpha=0.12)
         axis.plot(*self.v.T.tolist(), "o", color=VALUE, ms=5)
         for word, (x, y) in zip(WORDS, self.v.tolist(), strict=True):
-            axis.annotate(word, (x, y), (4, 3), textcoords="offset points", fontsize=7.5, color=as_text(VALUE))
+            axis.annotate(
+                word, (x, y), (4, 3 if y else -9), textcoords="offset points", fontsize=7.5, color=as_text(VALUE)
+            )
         first, last = self.tables["output"].first, self.tables["output"].last
         shown = self.output[:0] if step < first else self.output[WORD : WORD + 1] if step < last else self.output
         axis.plot(*shown.T.tolist(), "X", color=OUTPUT, ms=7, mec="white", mew=0.5)
