@@ -42,6 +42,12 @@ setup()
 # the GPU kernels in unit 09. *Compiled* means that it runs on a GPU, *interpreted* that it runs slowly on the CPU, which is fine for learning. If you see an
 # error instead, restart (*Runtime → Restart session* on Colab, *Kernel → Restart Kernel* in JupyterLab) and run the cell again.
 #
+# Here is the way through the course. An arrow says what a unit needs; where two ways part, take either.
+
+# %%
+plots.course_map()
+
+# %% [markdown]
 # ## What a card looks like
 #
 # Here is a small task, not for points: the mean of every row of a matrix. And here is an answer that is wrong on purpose. Run both cells.

@@ -1,10 +1,15 @@
 """The references of unit 00 against other ways, in float64."""
 
+import re
+import textwrap
+
 import torch
+from conftest import ROOT
 
 from helpers import check
 from helpers.start_here import shapes
 from helpers.start_here.checks.shapes import EXPRESSIONS
+from helpers.start_here.plots import course_map
 
 torch.manual_seed(0)
 
@@ -35,3 +40,20 @@ def test_the_example_shows_a_red_an_amber_and_a_green_card():
     assert float(check.row_means(lambda x: x.mean(dim=0), points=1)) == 0
     assert float(check.row_means(lambda x: x.mean(dim=1), points=1)) == 0.5
     assert float(check.row_means(lambda x: x.mean(dim=-1), points=1)) == 1
+
+
+def test_the_map_shows_what_the_table_of_the_readme_says():
+    rows = re.findall(r"^\| \[(\d\d)\]\([^)]*\) \|[^|]*\| ([^|]*) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert {unit: " ".join(re.findall(r"\b\d\d\b", needs)) for unit, needs in rows} == course_map.NEEDS
+    assert course_map._directly("08") == ["05", "07"] and course_map._directly("09") == ["07"]
+
+
+def test_the_maps_file_is_the_map_of_today():
+    drawn = set(re.findall(r">([^<>]+)</text>", (ROOT / "docs" / "map.svg").read_text()))
+    units = course_map.json.loads(course_map.UNITS.read_text())
+    for unit, told in units.items():
+        assert {
+            unit,
+            f"{sum(one['points'] for one in told['graded'])} points",
+            *textwrap.wrap(told["title"], 17),
+        } <= drawn

@@ -105,21 +105,23 @@ def mixed_values(weights: Sequence[float], values: Sequence[Sequence[float]]) ->
     """Values as points, as large as their weights; their mixture; and where a thousand other mixtures of the same values lie."""
     alpha, v = torch.tensor(weights, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
     output = alpha @ v
-    others = torch.distributions.Dirichlet(torch.ones(len(v), dtype=torch.float64)).sample((1000,)) @ v
-    figure, axis = plt.subplots(figsize=(5.4, 3.6))
+    shares = -torch.rand(1000, len(v), dtype=torch.float64, generator=torch.Generator().manual_seed(0)).log()
+    others = shares / shares.sum(-1, keepdim=True) @ v
+    figure, axis = plt.subplots(figsize=(6, 3.8))
     axis.plot(*others.T.tolist(), ".", ms=2, color=EDGE)
     axis.scatter(*v.T.tolist(), s=600 * alpha + 20, color=VALUE, alpha=0.6)
     for index, (weight, point) in enumerate(zip(weights, v.tolist(), strict=True), start=1):
-        axis.annotate(
-            f"$v_{index}$, weight {weight:g}", point, (14, 8), textcoords="offset points", color=as_text(VALUE)
-        )
-    axis.plot(*output.tolist(), "X", ms=11, color=OUTPUT, mec="white")
+        words, colour = f"$v_{index}$, weight {weight:g}", as_text(VALUE)
+        up = 12 if point[1] > v[:, 1].mean() else -24
+        axis.annotate(words, point, (0, up), textcoords="offset points", ha="center", color=colour)
+    axis.plot(*output.tolist(), "X", ms=12, color="black", mec="white")
     axis.annotate(
         f"output ({output[0]:.1f}, {output[1]:.1f})",
         output.tolist(),
-        (10, -4),
+        (0, 11),
         textcoords="offset points",
-        color=OUTPUT,
+        ha="center",
+        weight="bold",
     )
     axis.margins(0.25)
     axis.grid(alpha=0.3)
