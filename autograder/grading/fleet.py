@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
+from multiprocessing import resource_tracker
 from typing import Any
 
 from autograder.errors import CourseError
@@ -64,11 +65,10 @@ class Fleet(Here):
             self.starting = ThreadPoolExecutor(1).submit(self._start, *self.wanted)
 
     def _start(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> Any:
+        _leave_ctrl_c_to_others()
         client = self.stack.enter_context(_client(workers, scheduler, dashboard))
         wait = SECONDS_IN_A_QUEUE if scheduler == "slurm" else SECONDS_TO_ANSWER
         _check_workers(client, wait, elsewhere=scheduler is not None)
-        if scheduler is None:
-            client.run(_leave_ctrl_c_to_us)
         function, *arguments = warm_up
         self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
         return client
@@ -186,10 +186,11 @@ def _cluster(workers: int, scheduler: str | None, dashboard: bool):
                         silence_logs="CRITICAL")  # fmt: skip
 
 
-def _leave_ctrl_c_to_us() -> None:
-    """In a worker: a terminal sends Ctrl-C to all processes, and one of them is enough to end the others. (A handler that does
-    nothing, for one that ignores the signal would be handed down to the kernels.)"""
-    signal.signal(signal.SIGINT, lambda *_: None)
+def _leave_ctrl_c_to_others() -> None:
+    """In the thread that starts the workers, which are born with this mask: a terminal sends Ctrl-C to all processes, and the main
+    one is enough to end the others. Kernels lift it again (see new_shell in judge/shell.py)."""
+    resource_tracker.ensure_running()  # which would lift it here, if it had to be started later
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _find_slurm() -> None:

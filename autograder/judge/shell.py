@@ -145,6 +145,7 @@ def new_shell(wire: Wire, seed: int) -> Shell:
     seed: of all random numbers, which differ between fresh processes: a notebook gets the same score every time.
     """
     _seed(seed)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which a Dask worker never listens to
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"

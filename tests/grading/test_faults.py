@@ -107,8 +107,11 @@ def test_a_grader_that_is_killed_leaves_whole_submissions(course):
     _is_whole(course)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers):
+BEGINNING, JUDGING = "multiprocessing.spawn", "autograder.judge.warm"  # what a process says of itself then
+
+
+@pytest.mark.parametrize(("workers", "moment"), [(1, JUDGING), (2, JUDGING), (2, BEGINNING)])
+def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers, moment):
     shutil.rmtree(course.results)  # to be judged once more
     shutil.rmtree(course.submitted / "cem")
     hand_in(course, "cem", {"softmax": "import time\ntime.sleep(20)\n" + right_answers(course)["softmax"]})
@@ -124,8 +127,8 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers):
         text=True,
     )
     started = {}
-    while run.poll() is None and sum("autograder.judge.warm" in line for line in started.values()) < workers:
-        time.sleep(0.2)
+    while run.poll() is None and sum(moment in line for line in started.values()) < workers:
+        time.sleep(0.05)
         started = family(run.pid)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: all of its processes at once
     _, said = run.communicate(timeout=60)

@@ -165,3 +165,18 @@ def test_a_root_that_was_killed_is_replaced(kernels, run):
 def _branches(kernels) -> list[int]:
     pid = kernels.root.process.pid
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_a_worker_that_is_deaf_to_ctrl_c_has_kernels_that_are_not(run):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Dask's workers are born (see grading/fleet.py)
+    deaf = Kernels()
+    try:
+        blocked, stopped = run(
+            "import signal\nsignal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])",
+            "import os\nos.kill(os.getpid(), signal.SIGINT)",
+            in_kernels=deaf,
+        )
+    finally:
+        deaf.close()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    assert text(blocked) == "False" and stopped[0].ename == "KeyboardInterrupt"
