@@ -79,10 +79,24 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     places = [intensity(n, width, width, machine.dtype) for n in rows]
     figure, axis = plt.subplots(figsize=(7.5, 3.6))
     axis.loglog(*_roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings")
-    axis.loglog(places, speeds, "o", color=KEY, label=f"measured: (n, {width}) × ({width}, {width})")
+    size = machine.dtype.itemsize
+    roofs = [roofline(x * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for x in places]
+    above = [n for n, speed, roof in zip(rows, speeds, roofs) if speed > 1.05 * roof]
     for n, x, y in zip(rows, places, speeds):
-        axis.annotate(f"n = {n}", (x, y), xytext=(0, -15), textcoords="offset points", ha="center", fontsize=8.5)
+        axis.loglog(x, y, "o", ms=8, color=KEY, mfc="white" if n in above else KEY, mew=2)
+        axis.annotate(
+            f"n = {n}",
+            (x, y),
+            xytext=(0, 9 if n in above else -17),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8.5,
+        )
+    axis.plot([], [], "o", ms=8, color=KEY, label=f"measured: (n, {width}) × ({width}, {width})")
+    if above:
+        label = "above the roof: a cache helped, or the ceilings were measured in a busy moment"
+        axis.plot([], [], "o", ms=8, color=KEY, mfc="white", mew=2, label=label)
     axis.set(xlim=(0.2, 2000), xlabel="FLOPs per byte", ylabel="FLOP/s")
     axis.set_ylim(min(*speeds, machine.peak / 4) / 4, max(*speeds, machine.peak) * 2.5)
-    axis.legend(frameon=False, loc="lower right")
+    axis.legend(frameon=False, loc="lower right", fontsize=8.5)
     show()
