@@ -518,6 +518,11 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 #
 # **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the outputs always sum
 # to 1, so what one gains the others lose.
+#
+# **Watch it.** The scores of 2.1, all multiplied by a factor. Drag it up: what becomes of the derivatives?
+
+# %%
+plots.growing_scores([2.0, 1.0, 0.0, -1.0])
 
 # %% nbgrader={"grade": false, "grade_id": "softmax_jacobian", "locked": false, "schema_version": 3, "solution": true}
 def softmax_jacobian(z: Float[Tensor, "n"]) -> Float[Tensor, "n n"]:

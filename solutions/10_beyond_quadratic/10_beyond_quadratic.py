@@ -138,7 +138,11 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 # In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers. The way out of
 # Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and all tokens read them. Any two tokens are then
 # two steps apart. A token that stands for the whole text, such as BERT's `[CLS]`, is a natural choice.
-#
+
+# %%
+plots.window_film()
+
+# %% [markdown]
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
 # too. It is one key, and gets one share. Any $g$ from 0 (a window alone) to $n$ (full attention) may come.
 #

@@ -5,19 +5,23 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from helpers.beyond_quadratic.plots import window_film
+from helpers.beyond_quadratic.sparse import band_with_globals
 from helpers.board import number
 from helpers.film import LIMIT
 from helpers.flash_attention.plots import backward_film
 from helpers.kv_cache.plots import chunk_film, page_film
 from helpers.parallelization.plots import pipeline_film, scan_film
 from helpers.parallelization.schedules import pipeline_steps
+from helpers.qkv_attention.plots import saturation
 from helpers.worked_example import HEADS, X
 
 matplotlib.use("Agg")
 
 
 @pytest.mark.parametrize("make", [
-    scan_film._film, lambda: pipeline_film._film(3, 2), chunk_film._film, page_film._film, backward_film._film,
+    scan_film._film, lambda: pipeline_film._film(3, 2), chunk_film._film, page_film._film, backward_film._film, window_film._film,
+    lambda: saturation._film(torch.tensor([2.0, 1.0])),
 ])  # fmt: skip
 def test_films_are_small_and_every_frame_has_a_sentence(make):
     html = make()
@@ -62,3 +66,8 @@ def test_backward_flow_ends_with_the_gradients_of_autograd():
     flow.frame(len(flow.frames) - 1)
     on_board = [text.get_text() for text in flow.board.axis.texts]
     assert all(number(value) in on_board for gradient in wanted for value in gradient.flatten().tolist())
+
+
+@pytest.mark.parametrize("w, g, layers", [(1, 0, 15), (4, 0, 4), (15, 0, 1), (1, 1, 2), (2, 4, 2)])
+def test_news_travels_w_tokens_a_layer_and_by_way_of_a_global_token_in_two(w, g, layers):
+    assert len(window_film.heard(band_with_globals(16, w, g))) == layers
