@@ -78,7 +78,7 @@ def _powers(scores, valid) -> Tensor:
 POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
 VALUES_HINT = "A score is a sum of d products, so its scale is √d. How wide the values are has no part in it."
 TABLE_HINT = (
-    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100 000 it has 10¹⁰ of "
+    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
     "them. The places of the few keys can be written down directly."
 )
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
