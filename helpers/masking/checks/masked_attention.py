@@ -224,7 +224,7 @@ mask_then_renormalise = Check(
     misconceptions=[
         Misconception(
             "not renormalised", lambda scores, mask: (scores.softmax(-1) * mask, _lost(scores, mask)),
-            "The hidden shares are gone and nobody has got them: the rows sum to less than 1. Divide each row by what is left of it.",
+            "The hidden shares are gone and no other key has received them: the rows sum to less than 1. Divide each row by what is left of it.",
         ),
         Misconception(
             "a second softmax instead of a division", lambda scores, mask: ((scores.softmax(-1) * mask).softmax(-1), _lost(scores, mask)),
