@@ -28,7 +28,7 @@ def html():
 def test_the_same_film_is_the_same_bytes_and_the_figure_is_closed(html):
     figure, axis = plt.subplots(figsize=(3, 1))
     again = film(figure, lambda i: axis.plot([0, i]) and f"step {i}: {HOSTILE}", range(3), "lines that rise", still=1)
-    assert again == html and not plt.get_fignums()
+    assert again == html and not plt.fignum_exists(figure.number)
 
 
 def test_a_film_asks_for_nothing_and_no_sentence_ends_its_script(html):

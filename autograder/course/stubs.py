@@ -77,7 +77,7 @@ SECTION = '''\
 #
 # **By hand.** TO FILL IN {{ id }}: a number that can be checked by hand.
 #
-# **Predict:** TO FILL IN {{ id }}: a question to answer before any code.
+# **Predict:** TO FILL IN {{ id }}: a question to answer before any code, with a cell `guess_… = None` below it and a row in the unit's last call of `guesses`.
 
 # %% nbgrader={"grade": false, "grade_id": "{{ id }}", "locked": false, "schema_version": 3, "solution": true}
 def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:

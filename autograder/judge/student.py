@@ -47,15 +47,19 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
+            before, forks = forks, []
+            for child in before:
+                with contextlib.suppress(OSError):
+                    os.kill(child, signal.SIGKILL)
             wire.send(Packer().frame({"done": _fork(shell, places, sock, request, forks)}))
+            for child in before:  # it takes as long to end as to begin: the new one answers meanwhile
+                with contextlib.suppress(OSError):
+                    os.waitpid(child, 0)
 
 
 def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, forks: list[int]) -> str:
-    """Forks a copy of this kernel that answers on the socket that home sends along, in the place of the last one. Returns "ok",
-    or why it can't."""
+    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
-    while forks:
-        _end(forks.pop())
     gc.freeze()
     for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
         most = resource.getrlimit(limit)[1]
@@ -79,12 +83,6 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: d
     os.close(descriptor)
     forks.append(child)
     return "ok"
-
-
-def _end(child: int) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
 
 
 class Timeout(Exception):

@@ -216,6 +216,9 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # **Written questions** are read by a person. Double-click the cell, replace *Your answer here*, and keep to two or three sentences unless it says otherwise. Formulas in
 # dollar signs are welcome: `$QK^\top$`.
 #
+# **Guesses** are not graded. Before a measurement a unit often asks what will come out, with a cell such as `guess_factor = None  # a number`. Replace `None` by your guess, run the cell, and measure. The answer is folded away below the measurement, and the end of
+# the unit shows your guesses beside what came out. A guess that you leave out stops nothing.
+#
 # **What to leave as it is.** The cells with stubs and checks carry an invisible name by which the grader finds them.
 # - Don't delete, copy, split or merge them, and don't rename functions or their parameters.
 # - Editing a check is harmless and useless: the grader uses its own.

@@ -121,7 +121,7 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # >
 # > Why it is built like that, and what the $\sqrt d$ is for, makes no difference here. What counts is which result needs which others.
 #
-# **By hand.** Scores 2, 1, 0 give the weights 0.67, 0.24, 0.09. With the values 10, 20, 30 the output is 6.7 + 4.9 + 2.7 = 14.2 (rounded).
+# **By hand.** Scores 2, 1, 0 give the weights 0.67, 0.24, 0.09. With the values 10, 20, 30 the output is 6.7 + 4.8 + 2.7 = 14.2.
 #
 # Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with each other. So write it twice:
 #
@@ -437,7 +437,7 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 #
 # ## 1.6 Work for a pool  ●●○ · 20 min · 2 points
 #
-# Real machines have 2, 16 or 10 000 processors, not infinitely many. The work has to be cut into **chunks**. Attention is easy to cut: the outputs of different tokens don't
+# Real machines have 2, 16 or 10,000 processors, not infinitely many. The work has to be cut into **chunks**. Attention is easy to cut: the outputs of different tokens don't
 # need each other, so give each worker some of the *queries*. A worker then needs its own queries, and the keys and values of **all** tokens.
 #
 # **By hand.** $n = 10$ queries in chunks of 4: rows 0–3, 4–7 and 8–9. That is $\lceil 10/4 \rceil = 3$ chunks, and the last is short. A chunk's table of scores is $4 \times m$ instead of $10 \times m$, so it
@@ -603,7 +603,7 @@ plots.scan_film()
 # into the last column of each row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
 # accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
 #
-# **Predict:** 200 elements take 8 rounds. How many do 200 000 take?
+# **Predict:** 200 elements take 8 rounds. How many do 200,000 take?
 
 # %%
 guess_rounds = None  # a number
@@ -650,9 +650,9 @@ check.associative_scan(combine, associative_scan, points=3, cases=hidden.associa
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# <details><summary>Rounds for 200 000 elements</summary>
+# <details><summary>Rounds for 200,000 elements</summary>
 #
-# 18, since $2^{17} < 200\,000 \le 2^{18}$. A thousand times the elements, 10 rounds more.
+# 18, since $2^{17} < 200{,}000 \le 2^{18}$. A thousand times the elements, 10 rounds more.
 # </details>
 #
 # **Measure it.** The same linear recurrence, as a loop over the tokens and as your scan with your `combine`. The scan does *more* arithmetic, about $\log_2 n$ times as much.
@@ -726,7 +726,7 @@ guesses({
     "1.3 Must layer 2 wait until layer 1 has read the text?": (guess_layer_2_waits, "no"),
     "1.4 Cells of a stacked RNN with 4 layers that run together": (guess_side_by_side, lambda: rnn_schedule(4, 100).flatten().bincount().max().item()),
     "1.6 With two workers: half the time, or more?": (guess_two_workers, "more"),
-    "1.8 Rounds for 200 000 elements": (guess_rounds, math.ceil(math.log2(200_000))),
+    "1.8 Rounds for 200,000 elements": (guess_rounds, math.ceil(math.log2(200_000))),
     "1.9 PyTorch on one thread beats Python by a factor of (and more)": (guess_factor, 1000),
 })
 

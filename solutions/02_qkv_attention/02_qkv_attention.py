@@ -815,7 +815,7 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 
 # %% [markdown]
 # With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of exactly 1000 tokens. The projections
-# need 786 432, and work for any length. What attention must *compute* instead is $n^2$ weights, again for every input.
+# need 786,432, and work for any length. What attention must *compute* instead is $n^2$ weights, again for every input.
 #
 # ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #

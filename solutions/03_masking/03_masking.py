@@ -147,7 +147,7 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
 #   have weights 0. The gradients must be finite too. Best of all no NaN occurs on the way: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
 #   it is wiped off afterwards. (`masked_fill` stops it: its backward pass writes 0 there. PyTorch's anomaly mode complains in both cases.)
-# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65 504. Compute in the precision that comes in, or in a higher one.
+# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 #
 # The mask broadcasts: it may have a 1, or no axis at all, where the scores have a batch or heads. (`#` in the shape says so.)

@@ -347,7 +347,7 @@ plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 # Two heads solved what one could not, and the first lines of this unit claim that they cost nothing. Count. The layer has four projections with biases: three from $d$ to $h \cdot d_h$, and one
 # from $h \cdot d_h$ back to $d$. Here $d_h$ is free: it need not be $d/h$.
 #
-# **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together 1 050 624. With one head of width 512?
+# **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together 1,050,624. With one head of width 512?
 
 # %% nbgrader={"grade": false, "grade_id": "head_parameters", "locked": false, "schema_version": 3, "solution": true}
 def head_parameters(d: int, h: int, d_h: int) -> int:
@@ -783,7 +783,7 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 # <details><summary>What you should see</summary>
 #
 # The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
-# all 64. Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
+# all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.) Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
 # </details>
 
 # %% [markdown]

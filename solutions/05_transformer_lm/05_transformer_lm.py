@@ -196,7 +196,11 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
 #
 # **Before you write:** does a row become longer or shorter, or does it keep its length?
-#
+
+# %%
+guess_row = None  # "longer", "shorter" or "as it was" (quotes included)
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # It keeps its length. A rotation does, so a large position doesn't make large numbers.
@@ -742,16 +746,17 @@ plots.story_examples()
 # The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line.
 #
 # **Predict:** the vocabulary has 55 tokens. What is the loss of a model that knows nothing?
-#
+
+# %%
+guess_first_loss = None  # a number
+
+# %% [markdown]
 # <details><summary>Answer</summary>
 #
 # $\ln 55 = 4.0$, if it gives all tokens the same probability.
 # </details>
 #
 # The cell trains the course's reference, the same model as yours, with *your* loop: 1,000 steps of 64 stories, two layers of four heads, $d = 64$. It takes one to two minutes on two cores.
-
-# %%
-guess_first_loss = None  # a number
 
 # %%
 plots.train_on_stories(train)
@@ -919,6 +924,7 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 from helpers.measuring.guesses import guesses
 
 guesses({
+    "5.5 Turned, a row becomes": (guess_row, "as it was"),
     "5.10 The stream stays at 1 with": (guess_stays_at_1, "post-norm"),
     "5.10 The stream explodes with": (guess_explodes, "no norm"),
     "5.15 The loss of a model that knows nothing": (guess_first_loss, math.log(55)),

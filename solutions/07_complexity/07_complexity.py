@@ -455,7 +455,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 #
 # Left of the **ridge**, where the two are equal, a program is bound by memory. From the ridge on it is bound by compute.
 #
-# **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65 000/320 ≈ 203 FLOPs per byte. A matrix times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s,
+# **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s,
 # half a percent.
 #
 # Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
@@ -847,7 +847,7 @@ plots.published_runs(training_run)
 # What would help in 2, and why does the same help less in 3?
 #
 # <!-- BEGIN MARK SCHEME -->
-# **Mark scheme (1 point).** The ridge of the A100 is at 312 000/2039 = 153 FLOPs per byte.
+# **Mark scheme (1 point).** The ridge of the A100 is at 312,000/2039 = 153 FLOPs per byte.
 # - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at about 60.)
 # - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a layer, against 33 million in the cache).
 # - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements against 0.2 billion weights.

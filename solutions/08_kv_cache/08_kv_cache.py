@@ -73,7 +73,7 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# For a text of 1000 tokens that is 499 500 a layer, to get 1000 that are new.
+# For a text of 1000 tokens that is 499,500 a layer, to get 1000 that are new.
 #
 # ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
@@ -481,7 +481,7 @@ plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 # FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
 # $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
 #
-# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524 288 bytes, half a megabyte. A context of 4096: 2.1 GB
+# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524,288 bytes, half a megabyte. A context of 4096: 2.1 GB
 # for one sequence. The weights take 13.5 GB: seven conversations weigh more than the model.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}

@@ -457,7 +457,7 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262\,144$ numbers, against 16.8 million scores.
+# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262{,}144$ numbers, against 16.8 million scores.
 # </details>
 #
 # ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points

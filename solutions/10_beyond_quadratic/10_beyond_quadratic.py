@@ -9,7 +9,7 @@
 # %% [markdown]
 # # 10 · Beyond quadratic
 #
-# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100 000 tokens it costs
+# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100,000 tokens it costs
 # more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets. The third
 # one ends in a memory of fixed size, and then the question is what such a memory should forget.
 #
@@ -198,7 +198,7 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly, so about 16 000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
+# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
 # </details>
 
 # %%
@@ -905,14 +905,14 @@ plots.cost_of_all({
 # Choose a kind of attention for each of these three workloads. Give one reason from the *task* and one *number* (FLOPs, pairs, or numbers kept in memory) that
 # supports it. All have heads of width $d = 64$.
 #
-# 1. **Contracts.** A model reads contracts of 50 000 tokens and gives one verdict each. Clauses mostly refer to text nearby, and the verdict depends on all of them.
+# 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text nearby, and the verdict depends on all of them.
 # 2. **Live captions.** A phone writes captions for hours, about 3 tokens a second, with a few megabytes for the whole model's memory of the past. The gist of what was said is enough.
 # 3. **Sentences.** A translator reads sentences of at most 60 tokens.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (2 points).**
 # - ½ point, contracts: window plus global token(s), because dependencies are local and one place must read all. Also accept strided, or low rank with the remark that
-#   50 000 is then a fixed length. Full attention without an argument about its cost earns nothing here.
+#   50,000 is then a fixed length. Full attention without an argument about its cost earns nothing here.
 # - ½ point, captions: linear attention as a recurrence, with decay or with the delta rule as well, because the state has a fixed size and a token costs the same at any time. Also accept a causal
 #   window with a ring buffer of 2w·d numbers, if it is said that older speech is forgotten. Low rank earns nothing: it is not causal.
 # - ½ point, sentences: full attention. At n = 60 < d nothing is saved by the others: 4n²d = 0.92 million FLOPs, linear 4nd² = 0.98 million.
@@ -921,9 +921,9 @@ plots.cost_of_all({
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "which_one", "locked": false, "points": 2, "schema_version": 3, "solution": true}
 # **Contracts:** a window with a global token at the front. Clauses need their neighbourhood, and the verdict is formed in the global token, which reads all. With $w = 256$ and
-# $g = 1$ that is about $50\,000 \cdot 514 + 50\,000 = 26$ million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
+# $g = 1$ that is about $50{,}000 \cdot 514 + 50{,}000 = 26$ million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
 #
-# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, for ever. A cache would hold $2 \cdot 64 \cdot 10\,800 = 1.4$
+# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, for ever. A cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$
 # million numbers a head after one hour, and every new token would cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 530 MB. The blurred memory is acceptable, as the gist is enough.
 #
 # **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to

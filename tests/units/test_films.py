@@ -1,6 +1,7 @@
 """The films of the units show what is computed: running sums, a schedule, masks, a cache that works, gradients."""
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,12 @@ from helpers.qkv_attention.plots import saturation
 from helpers.worked_example import HEADS, X
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
 
 
 @pytest.mark.parametrize("make", [

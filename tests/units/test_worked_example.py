@@ -1,6 +1,7 @@
 """The sentence that goes through the course: what its films show is what torch computes, and they are small."""
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,14 @@ from helpers.qkv_attention.plots import worked_example as unit_02
 from helpers.worked_example import CROSS, HEADS, READ, TRANSLATION, W_O, WORDS, X, Y
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
 Q, K, V = (X @ matrix for matrix in (HEADS[0].w_q, HEADS[0].w_k, HEADS[0].w_v))
 CAUSAL = (Q @ K.T / 2**0.5).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf)
 

@@ -153,7 +153,7 @@ low_rank_attention = Check(
         ),
         Misconception(
             "scaled by √r", lambda q, k, v, e, f: attention(q * math.sqrt(q.shape[-1] / len(e)), e @ k, f @ v),
-            "A score is still a dot product of d features. The number of keys, r now, has no part in it.",
+            "A score is still a dot product of d features. The number of keys, now r, plays no role.",
         ),
         Misconception(
             "no scale", lambda q, k, v, e, f: attention(q * math.sqrt(q.shape[-1]), e @ k, f @ v),

@@ -76,9 +76,9 @@ def _powers(scores, valid) -> Tensor:
 
 
 POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
-VALUES_HINT = "A score is a sum of d products, so its scale is √d. How wide the values are has no part in it."
+VALUES_HINT = "A score is a sum of d products, so its scale is √d. The width of the values plays no role."
 TABLE_HINT = (
-    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100 000 it has 10¹⁰ of "
+    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
     "them. The places of the few keys can be written down directly."
 )
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
@@ -731,7 +731,7 @@ strided_keys = Check(
         ),
         Misconception(
             "hubs with half a window", hubs_with_half_a_window,
-            "Every token reads the hubs 0, s, 2s, …, but a hub must read all tokens up to the next one. With s/2 to each side nobody reads the "
+            "Every token reads the hubs 0, s, 2s, …, but a hub must read all tokens up to the next one. With s/2 to each side no hub reads the "
             "tokens behind the last hub for the others, and between two hubs it is just enough.",
         ),
         Misconception(

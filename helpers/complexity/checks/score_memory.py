@@ -48,7 +48,7 @@ score_memory = Check(
         ),
         Misconception(
             "two matrices for each head", lambda b, n, h, layers, dtype: 2 * b * h * layers * n**2 * dtype.itemsize,
-            "One n × n matrix is asked for. (Whoever keeps scores and weights does need two, but the backward pass gets by "
+            "One n × n matrix is asked for. (To keep scores and weights would take two, but the backward pass gets by "
             "with the weights.)",
         ),
         Misconception(

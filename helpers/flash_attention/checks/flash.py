@@ -361,7 +361,7 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "scaled by the width of the values", tiled("scaled by d_v"),
-            "A score is a dot product of a query and a key, with d terms: divide by √d. The width of the values has no part in it.",
+            "A score is a dot product of a query and a key, with d terms: divide by √d. The width of the values plays no role.",
         ),
         Misconception(
             "initial maximum 0", tiled("from 0"),

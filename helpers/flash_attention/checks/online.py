@@ -488,7 +488,7 @@ merge_partials = Check(
         ),
         Misconception(
             "the logsumexps added", lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse_a + lse_b),
-            "The output is right. Adding logarithms multiplies the sums; wanted is the logarithm of e^lse_a + e^lse_b.",
+            "The output is right. Adding logarithms multiplies the sums. What is wanted is the logarithm of e^lse_a + e^lse_b.",
         ),
         Misconception(
             "the larger logsumexp kept",

@@ -373,7 +373,7 @@ rotate = Check(
         Misconception(
             "the scores returned",
             lambda q, k, signs: (q * signs) @ _hadamard_of(q, signs) @ ((k * signs) @ _hadamard_of(q, signs)).mT,
-            "Return the rotated queries and keys. Whoever rounds them to FP8 computes the scores afterwards.",
+            "Return the rotated queries and keys. The scores are computed later, when both have been rounded to FP8.",
         ),
     ],
 )  # fmt: skip

@@ -258,7 +258,7 @@ decode_step = Check(
         ),
         Misconception(
             "new keys stored unturned", stored_unturned,
-            "Your scores use turned keys, but what you hand on are the new ones as they were. The next step takes `keys` as turned.",
+            "Your scores use turned keys, but what you return are the new ones as they were. The next step takes `keys` as turned.",
         ),
         Misconception(
             "keys turned only when they are read", turned_when_read,
@@ -715,7 +715,7 @@ generate_cached = Check(
         ),
         Misconception(
             "the last token read too", one_call_too_many,
-            "The tokens are right. The last call of the model is for nothing: nobody asks what comes after the last token.",
+            "The tokens are right. The last call of the model is not needed: nothing is written after the last token.",
             cost=_one_call_too_many,
         ),
         Misconception(

@@ -55,7 +55,7 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
         Property(f"one scale for each {what}", _scale_shape(axis_kept), f"There should be one scale for each {what}, with the axis kept."),
         Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere."),
         Property("no step is 0", _no_step_is_zero,
-                 "A step of 0 makes codes of 0/0, and what NaN becomes as a whole number nobody knows. Where all is 0 any other step will do."),
+                 "A step of 0 makes codes of 0/0, and which whole number NaN becomes depends on the machine. Where all is 0 any other step will do."),
         Property("the whole range is used", lambda output, x: _range_is_used(output, x, reduced),
                  "The largest entry should get the code 127: with larger steps than needed, precision is lost."),
     ]  # fmt: skip

@@ -76,7 +76,7 @@ masked_softmax = Check(
         given("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
         given("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
         given("hidden scores that tower above the rest", TOWER, TOWER_MASK),
-        given("all scores near −20 000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
+        given("all scores near −20,000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
         given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
         given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
         given("no axis for the batch: scores 2×4×3, mask 4×3", normal(2, 4, 3), visible_mask(4, 3)),
@@ -107,7 +107,7 @@ masked_softmax = Check(
         ),
         Misconception(
             "−10⁹ instead of −∞", lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1),
-            "float16 ends at 65 504, so −10⁹ can't even be stored there. And where all keys are hidden, equal scores of −10⁹ give each 1/m instead of 0.",
+            "float16 ends at 65,504, so −10⁹ can't even be stored there. And where all keys are hidden, equal scores of −10⁹ give each 1/m instead of 0.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -224,7 +224,7 @@ mask_then_renormalise = Check(
     misconceptions=[
         Misconception(
             "not renormalised", lambda scores, mask: (scores.softmax(-1) * mask, _lost(scores, mask)),
-            "The hidden shares are gone and nobody has got them: the rows sum to less than 1. Divide each row by what is left of it.",
+            "The hidden shares are gone and no other key has received them: the rows sum to less than 1. Divide each row by what is left of it.",
         ),
         Misconception(
             "a second softmax instead of a division", lambda scores, mask: ((scores.softmax(-1) * mask).softmax(-1), _lost(scores, mask)),

@@ -93,7 +93,7 @@ causal_mask = Check(
         ),
         Misconception(
             "one tensor for all callers", one_tensor_for_all_callers,
-            "The second call with the same sizes returns the first one's tensor. Whoever changes their mask in place changes everybody's: make a new one at each call.",
+            "The second call with the same sizes returns the first one's tensor. If one caller changes the mask in place, it changes for all: make a new one at each call.",
         ),
         Misconception(
             "an axis of size 1 dropped", lambda n, m=None: masks.causal_mask(n, m).squeeze(),

@@ -184,7 +184,7 @@ shift_targets = Check(
         ),
         Misconception(
             "padding of the inputs overwritten", cleaned_inputs,
-            "In the inputs padding stays as it is. With the causal mask nobody who counts will look at it.",
+            "In the inputs padding stays as it is. With the causal mask no real token attends to it.",
         ),
         Misconception(
             "tokens that have become floats", lambda tokens, lengths, end: tuple(part.float() for part in targets.shift_targets(tokens, lengths, end)),

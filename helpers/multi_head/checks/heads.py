@@ -56,7 +56,7 @@ split_heads = Check(
         ),
         Misconception(
             "the head axis left behind the tokens", lambda x, h: x.reshape(*x.shape[:2], h, -1),
-            "The features are cut up rightly. Now bring the head axis to the front, beside the batch, so that matrix products treat each head "
+            "The features are cut correctly. Now bring the head axis to the front, beside the batch, so that matrix products treat each head "
             "by itself.",
         ),
         Misconception(

@@ -197,7 +197,7 @@ previous_token_head = Check(
         ),
         Misconception(
             "the last position forgotten", previous_without_the_last,
-            "Position n − 1 asks for nobody, so it looks everywhere. Positions 1 … n − 1 all have a row in w_q: `range(1, n)`.",
+            "Position n − 1 asks for no position, so it looks everywhere. Positions 1 … n − 1 all have a row in w_q: `range(1, n)`.",
         ),
         Misconception(
             "the whole row copied", previous_of_the_whole_row,

@@ -529,7 +529,7 @@ scan = Check(
         ),
         Misconception(
             "zeros for the neighbours that are missing", zeros_for_missing_neighbours,
-            "The first `reach` rows have nobody so far to their left: they are done, and are passed on as they are. Zeros change nothing in a "
+            "The first `reach` rows have no row so far to their left: they are done, and are passed on as they are. Zeros change nothing in a "
             "sum, but they wipe out a step or a matrix.",
         ),
         Misconception(

@@ -166,7 +166,7 @@ rnn_schedule = Check(
     misconceptions=[
         Misconception("layer after layer", row_after_row,
                       "You let layer 2 wait until layer 1 has read the whole text. It needs only the state of layer 1 at its own token: it can "
-                      "start in step 2. (In a loop, an index t − 1 of −1 is the last token, not nobody.)"),
+                      "start in step 2. (In a loop, an index t − 1 of −1 is the last token, and not none.)"),
         Misconception("token after token", column_after_column,
                       "You let token 2 wait until token 1 is through all layers. Layer 1 needs only its own last state: it can go on in step 2."),
         Misconception("steps counted from 0", lambda layers, n: wavefront(layers, n) - 1,

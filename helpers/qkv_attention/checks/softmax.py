@@ -92,7 +92,7 @@ softmax = Check(
         given("rows near 1000, 0 and −1000", Drawn(_levels), 1),
         given("one score 150 below the rest", torch.tensor([0.0, 0.5, -150.0, -0.5]), 0),
         given("rows near a million, 0 and minus a million", Drawn(_near_a_million), 1),
-        given("float16, up to 50 000", Drawn(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
+        given("float16, up to 50,000", Drawn(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
         sized(shape=(1, 4), dim=0, label="a single row, dim = 0"),
     ],
     misconceptions=[
