@@ -116,6 +116,28 @@ def test_axes_are_called_what_the_signature_calls_them(name, output, words):
     assert axes_of(getattr(check, name).reference, output) == words
 
 
+def test_whole_numbers_have_no_scale_and_no_difference():
+    """They are names of tokens and places more often than amounts: 50 is no more than 49."""
+    expected, yours = panels(Picture("", torch.tensor([[5, 19]]), torch.tensor([[5, -100]])))
+    assert (
+        expected.grounds == yours.grounds == [[PAPER, PAPER]]
+        and yours.off == [[False, True]]
+        and yours.cells == [["5", "−100"]]
+    )
+
+
+def test_of_several_tensors_the_card_says_which_one_it_draws():
+    score = check.qkv_projections(
+        lambda x, *w: (
+            *check.qkv_projections.reference(x, *w)[:2],
+            x.sum() + check.qkv_projections.reference(x, *w)[2],
+        ),
+        points=1,
+        seed=0,
+    )
+    assert " · tensor 3 of 3" in str(score)
+
+
 def test_enough_decimals_to_see_the_difference():
     expected, yours, _ = panels(Picture("", torch.tensor([0.5, 2.0]), torch.tensor([0.5004, 2.0])))
     assert expected.cells[0][0] == "0.5000" and yours.cells[0][0] == "0.5004"
