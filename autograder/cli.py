@@ -552,6 +552,26 @@ def prove(
     raise typer.Exit(1 if misses else 0)
 
 
+@app.command()
+@one_line_errors
+def cards(
+    units: Units = None,
+    into: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path("cards.html"),
+) -> None:
+    """Write one page with the card of every misconception of every exercise, and a green one of each, to look at."""
+    from autograder.proofs import cards as gallery
+
+    course = find_course()
+    chosen = course.chosen(units or [])
+    with _progress() as progress:
+        shown = gallery.cards(course, chosen, progress)
+    try:
+        into.write_text(gallery.page(shown), encoding="utf-8")
+    except OSError as error:
+        raise CourseError(f"{into} can't be written: {error.strerror}.", BAD_INPUT) from None
+    out.print(f"wrote {len(shown)} cards to {into}", highlight=False)
+
+
 @app.command("try")
 @one_line_errors
 def try_(

@@ -1,5 +1,6 @@
 """Set a notebook up on any machine, and say in a few words what was found there."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -7,13 +8,36 @@ import sys
 import warnings
 
 import torch
+from packaging.requirements import Requirement  # matplotlib brings it along
 
 
 def setup(seed: int = 0) -> None:
-    """Seed PyTorch, make plots readable, and print one line about this machine."""
+    """Seed PyTorch, make plots readable, and print one line about this machine; and one for each package that is too old."""
     torch.manual_seed(seed)
     _plot_style()
     print(f"Python {platform.python_version()}, torch {torch.__version__} on {device_name()}. {triton_mode()} Ready.")
+    for line in too_old():
+        print(line)
+
+
+def too_old(course: str = "attention-course") -> list[str]:
+    """What to do about every package that is older than the course supports. Nothing where the course was not installed."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return [line for wanted in importlib.metadata.requires(course) or [] if (line := _upgrade(Requirement(wanted)))]
+    return []
+
+
+def _upgrade(wanted: Requirement) -> str:
+    """How to make a package new enough; "" where it is, or where nobody needs it here."""
+    if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+        return ""
+    try:
+        found = importlib.metadata.version(wanted.name)
+    except importlib.metadata.PackageNotFoundError:
+        return f"{wanted.name} is missing: run `%pip install {wanted.name}`, then restart the kernel."
+    if wanted.specifier.contains(found, prereleases=True):
+        return ""
+    return f"{wanted.name} {found} is older than the course supports: run `%pip install -U {wanted.name}`, then restart the kernel."
 
 
 def device() -> torch.device:

@@ -18,11 +18,6 @@ def heading(exercise: str) -> str:
     return " ".join(_all().get(exercise, ()))
 
 
-def alone(exercise: str) -> bool:
-    """Whether no other exercise stands in the same section, so that its heading says which one is meant."""
-    return sum(heading(other) == heading(exercise) for other in _all()) == 1
-
-
 @cache
 def _all() -> dict[str, list[str]]:
     return json.loads(SECTIONS.read_text(encoding="utf-8"))

@@ -94,3 +94,38 @@ def test_helpers_import_without_the_grader():
     """Nothing of what students install reaches for the grader."""
     for path in (ROOT / "helpers").rglob("*.py"):
         assert "autograder" not in path.read_text(), path
+
+
+def test_the_setup_says_what_is_too_old_and_what_to_do(monkeypatch, capsys):
+    from helpers import environment, setup
+
+    monkeypatch.setattr(
+        environment.importlib.metadata,
+        "requires",
+        lambda name: ["torch>=2.6", "nowhere>=1", 'triton>=99; extra == "kernels"'],
+    )
+    monkeypatch.setattr("importlib.metadata.version", _versions({"torch": "2.4.1+cu121"}))
+    setup()
+    first, *more = capsys.readouterr().out.splitlines()
+    assert first.endswith("Ready.") and [line.split(":")[0] for line in more] == [
+        "torch 2.4.1+cu121 is older than the course supports", "nowhere is missing",
+    ]  # fmt: skip
+    monkeypatch.setattr("importlib.metadata.version", _versions({"torch": "2.11.0+cu128", "nowhere": "1.0"}))
+    assert environment.too_old() == []
+
+
+def _versions(known: dict[str, str]):
+    from importlib.metadata import PackageNotFoundError
+
+    def version(name):
+        if name not in known:
+            raise PackageNotFoundError(name)
+        return known[name]
+
+    return version
+
+
+def test_where_the_course_was_not_installed_nothing_is_said():
+    from helpers.environment import too_old
+
+    assert too_old("no-such-course") == [] and too_old() == []

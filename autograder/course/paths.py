@@ -136,10 +136,11 @@ def find_course(start: Path | None = None) -> Course:
 
 
 @contextmanager
-def temporary_course(course: Course, units: Iterable[str]) -> Iterator[Course]:
+def temporary_course(course: Course, units: Iterable[str], within: Path | None = None) -> Iterator[Course]:
     """A throw-away copy of a course with the given units and an empty class, for work that must not touch the real
-    gradebook. nbgrader_config.py finds its own folder, so the copy needs no settings of its own."""
-    with tempfile.TemporaryDirectory(prefix="attn-") as folder:
+    gradebook. nbgrader_config.py finds its own folder, so the copy needs no settings of its own. within: the folder
+    to make it in; default: the system's for temporary files."""
+    with tempfile.TemporaryDirectory(prefix=".attn-" if within else "attn-", dir=within) as folder:
         copy = Course(Path(folder).resolve())
         copy.solutions.mkdir()
         copy.classroom.mkdir(parents=True)

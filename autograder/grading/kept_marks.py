@@ -2,6 +2,7 @@
 whenever a notebook is graded anew; here a mark on an unchanged answer stays done. Where the answer has changed, the marker sees the
 old text and its mark beside the new one. Every change of an earlier score goes to `regrades.csv`."""
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,10 +23,11 @@ from autograder.grading.store import write_whole
 
 @dataclass
 class Answers:
-    """What one student answered in one unit when it was last graded. texts: of every answer cell; marked: of the answers that were
-    changed after a person had marked them, {"text", "score"}."""
+    """What one student answered in one unit when it was last graded. texts: of every answer cell; rest: a hash of the cells that
+    belong to nobody's exercise; marked: of the answers that were changed after a person had marked them, {"text", "score"}."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    rest: str = ""
     marked: dict[str, dict] = field(default_factory=dict)
 
 
@@ -38,7 +40,7 @@ class KeptMarks(SaveAutoGrades):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         place = resources["nbgrader"]
         path = Path(self.answers) / place["student"] / f"{place['assignment']}.json"
-        self.before, self.now = _load(path), Answers(_texts(nb))
+        self.before, self.now = _load(path), Answers(_texts(nb), _rest(nb))
         self.changes: list[regrades.Change] = []
         nb, resources = super().preprocess(nb, resources)
         _show_earlier(nb, self.now.marked)
@@ -86,7 +88,8 @@ class KeptMarks(SaveAutoGrades):
             return "graded anew"
         if name is not None and not self._is_unchanged(name):
             return "the answer was changed"
-        return "the grader was changed" if self.before.texts == self.now.texts else "other answers were changed"
+        same = self.before.texts == self.now.texts and self.before.rest == self.now.rest
+        return "the grader was changed" if same else "other cells of the notebook were changed"
 
     def _note(self, exercise: str, old: float, new: float | None, why: str) -> None:
         time = datetime.now(UTC)
@@ -100,6 +103,12 @@ def _points(grade: Grade) -> float | None:
 
 def _texts(nb: NotebookNode) -> dict[str, str]:
     return {notebooks.grade_id(cell): cell.source for cell in nb.cells if notebooks.flag(cell, "solution")}
+
+
+def _rest(nb: NotebookNode) -> str:
+    flags = ("solution", "locked", "grade")
+    own = [cell.source for cell in nb.cells if not any(notebooks.flag(cell, name) for name in flags)]
+    return hashlib.sha256("\0".join(own).encode()).hexdigest()
 
 
 def _show_earlier(nb: NotebookNode, marked: dict[str, dict]) -> None:

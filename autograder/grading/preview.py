@@ -37,7 +37,7 @@ def preview(
 
 @contextmanager
 def _copy(course: Course, units: list[str]) -> Iterator[Course]:
-    with temporary_course(course, units) as copy:
+    with temporary_course(course, units, course.classroom.parent) as copy:  # on the same file system, for links
         for name in LINKED:
             if (course.classroom / name).is_dir():
                 shutil.copytree(course.classroom / name, copy.classroom / name, copy_function=_link)
@@ -58,7 +58,7 @@ def _copy_gradebook(path: Path, target: Path) -> None:
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
-    except OSError:  # another file system
+    except OSError:  # a file system without links
         shutil.copy2(source, target, follow_symlinks=False)
 
 

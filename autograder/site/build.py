@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from nbformat import NotebookNode
+from nbformat.reader import NotJSONError
 
 from autograder import notebooks
 from autograder.course.origin import GITHUB, badge, repository
@@ -62,7 +64,7 @@ def _make_room(folder: Path) -> None:
 
 
 def _page(course: Course, unit: str, folder: Path, pictures: bool) -> Page:
-    notebook = notebooks.read(course.released(unit))
+    notebook = _released(course, unit)
     if pictures:
         with tempfile.TemporaryDirectory(prefix="attn-site-") as scratch:
             try:
@@ -70,6 +72,14 @@ def _page(course: Course, unit: str, folder: Path, pictures: bool) -> Page:
             except CourseError as error:
                 raise CourseError(f"{unit}: {error}") from None
     return cells.page(unit, notebook, folder / "pictures")
+
+
+def _released(course: Course, unit: str) -> NotebookNode:
+    try:
+        return notebooks.read(course.released(unit))
+    except (OSError, ValueError, NotJSONError) as error:
+        reason = "is missing" if isinstance(error, FileNotFoundError) else "can't be read"
+        raise CourseError(f"{course.released(unit)} {reason}: run `attn build {unit[:2]}` first.") from None
 
 
 def _places(pages: list[Page]) -> list[dict[str, str]]:

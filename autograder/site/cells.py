@@ -86,18 +86,18 @@ def _output(output: NotebookNode, pictures: Path) -> str:
         )
     data = output.get("data", {})
     if "image/png" in data:
-        alt = output.metadata.get("image/png", {}).get("alt", "")
-        return f'<img {_saved(data["image/png"], pictures)} alt="{escape(alt)}" loading="lazy">'
+        about = output.metadata.get("image/png", {})
+        return f'<img {_saved(data["image/png"], about, pictures)} alt="{escape(about.get("alt", ""))}" loading="lazy">'
     if "text/html" in data:
         return f'<div class="made">{data["text/html"]}</div>'
     return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
 
 
-def _saved(picture: str, pictures: Path) -> str:
-    """Where a picture is, and its size: so that nothing moves when it comes."""
+def _saved(picture: str, about: dict, pictures: Path) -> str:
+    """Where a picture is, and its size on the page (a picture may have two pixels for one): so that nothing moves when it comes."""
     content = base64.b64decode(picture)
     name = hashlib.sha256(content).hexdigest()[:16] + ".png"
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / name).write_bytes(content)
     width, height = struct.unpack(">II", content[16:24])  # of the PNG's first chunk
-    return f'src="../pictures/{name}" width="{width}" height="{height}"'
+    return f'src="../pictures/{name}" width="{about.get("width", width)}" height="{about.get("height", height)}"'

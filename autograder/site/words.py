@@ -61,6 +61,7 @@ def _parser() -> MarkdownIt:
 
 
 def _formula(latex: str, options: dict) -> str:
+    latex = latex.replace("{aligned}", "{split}")  # the same, and the only one of the two that latex2mathml knows
     return convert(latex, display="block" if options.get("display_mode") else "inline")
 
 

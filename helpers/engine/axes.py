@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 WORDS = {"b": "sequences", "h": "heads", "h_kv": "heads", "d": "features", "d_v": "features", "d_k": "features", "d_h": "features",
-         "d_c": "features", "w": "features", "v": "words", "layers": "layers", "c": "queries", "m+n": "positions", "m+1": "positions",
-         "L+1": "layers"}  # fmt: skip
+         "d_c": "features", "w": "features", "v": "words", "layers": "layers", "c": "queries", "L+1": "layers"}  # fmt: skip
 PAIRS = {"n": "queries", "m": "keys"}  # where both are there
 
 
@@ -35,7 +34,7 @@ def _word(axis: str, letters: set[str]) -> str:
     """n and m are queries and keys where both are there; otherwise n counts tokens."""
     if axis in PAIRS and letters >= PAIRS.keys():
         return PAIRS[axis]
-    return "tokens" if axis == "n" else WORDS.get(axis, axis)
+    return "tokens" if axis == "n" else WORDS.get(axis, "positions" if "+" in axis else axis)
 
 
 def _all_hints(reference: Callable) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
-from helpers.sections import alone, heading
+from helpers.sections import heading
 
 from . import card_picture
 from .card_picture import Picture
@@ -67,8 +67,8 @@ def html(score: Result) -> str:
 
 
 def title(exercise: str) -> str:
-    """The section's number and heading, and the exercise's name where several stand in one section."""
-    return heading(exercise) + ("" if alone(exercise) else f" · {exercise}") if heading(exercise) else exercise
+    """The section's number and heading; the exercise's name where it stands in no section."""
+    return heading(exercise) or exercise
 
 
 def _headline(score: Result) -> str:

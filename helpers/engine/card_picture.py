@@ -1,11 +1,12 @@
 """Draw the first wrong tensor beside the right one: as tables of HTML, and as text.
 
-One scale of colours for expected, yours and difference together; a difference within the tolerance has none. What is off has a
-red border and bold type. Truth values are cells that are filled or empty. Where an output only moves numbers of its input
+One scale of colours for expected, yours and difference together; a difference within the tolerance has none, nor have whole
+numbers, which are names of tokens and places more often than amounts. What is off has a red border and bold type. Truth values are cells that are filled or empty. Where an output only moves numbers of its input
 about, every number goes by its place there: a0 is the first number of the first row.
 """
 
 import math
+import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -19,7 +20,7 @@ from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, style, tint
 
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 LARGEST_MASK = 16
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
+LETTERS = string.ascii_letters
 FILLED, EMPTY = MAY_ATTEND, MASKED
 MOST_DECIMALS = 6
 
@@ -42,14 +43,14 @@ class Picture:
 
 @dataclass(frozen=True)
 class Panel:
-    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column."""
+    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number)."""
 
     name: str
     size: str
     cells: list[list[str]]
     grounds: list[list[str]]
     off: list[list[bool]]
-    first: tuple[int, int]
+    first: tuple[int, int] | None
 
 
 def html(picture: Picture) -> str:
@@ -93,7 +94,7 @@ def caption(picture: Picture) -> str:
 def panels(picture: Picture) -> list[Panel]:
     """Expected, yours and, where it can be taken and says more, their difference."""
     expected, got, comparable = _windows(picture)
-    first = _place(picture)[1:] if comparable else (0, 0)
+    first = None if expected.numel() == got.numel() == 1 else _place(picture)[1:] if comparable else (0, 0)
     off = _off(expected, got, picture.within) if comparable else None
     names = _names(picture.source) if picture.source is not None else None
     write, largest = _writer(expected, got, off), max(_largest(expected), _largest(got))
@@ -106,14 +107,13 @@ def panels(picture: Picture) -> list[Panel]:
         return Panel(name, "×".join(map(str, size)) or "number", [[word(x) for x in row] for row in rows],
                      [[ground(x) for x in row] for row in rows], wrong, first)  # fmt: skip
 
+    scaled = picture.expected.is_floating_point() and got.dtype != torch.bool
+    shade = (lambda x: _ground(x, largest)) if scaled else (lambda x: PAPER)
     both = (("expected", expected, picture.expected.shape, None), ("yours", got, picture.got.shape, off))
     if names:
         return [panel(*one, lambda x: names.get(x) or write(x), lambda _: PAPER) for one in both]
-    drawn = [
-        panel(*one, *((_truth, _fill) if one[1].dtype == torch.bool else (write, lambda x: _ground(x, largest))))
-        for one in both
-    ]
-    if comparable and torch.bool not in (expected.dtype, got.dtype):
+    drawn = [panel(*one, *((_truth, _fill) if one[1].dtype == torch.bool else (write, shade))) for one in both]
+    if comparable and scaled:
         gap = (got - expected).where(off, torch.tensor(0.0, dtype=torch.float64))
         drawn.append(
             panel("difference", gap, picture.got.shape, None, _gap_writer(write), lambda x: _ground(x, largest))
@@ -267,27 +267,23 @@ def _ground(x: float, largest: float) -> str:
 
 
 def _table(panel: Panel) -> str:
-    row, column = panel.first
-    columns = len(panel.cells[0]) if panel.cells else 0
-    head = "<tr {}>{}</tr>".format(
-        style(colour=GREY, ground=PAPER), _header("") + "".join(_header(str(column + j)) for j in range(columns))
-    )
-    body = "".join(
-        f"<tr {style(colour=INK, ground=PAPER)}>{_header(str(row + i), 'row')}{''.join(map(_cell, *line))}</tr>"
-        for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True))
-    )
     name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{panel.name} {panel.size}</div>"
-    look = style(
-        colour=INK,
-        ground=PAPER,
-        border_collapse="collapse",
-        margin="0",
-        border="0",
-        width="auto",
-        display="table",
-        table_layout="auto",
-    )
-    return f'{name}<table aria-label="{panel.name}" {look}>{head}{body}</table>'
+    look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
+    body = "".join(_row(panel, i, "".join(map(_cell, *line)))
+                   for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip
+    return f'{name}<table aria-label="{panel.name}" {look}>{_column_numbers(panel)}{body}</table>'
+
+
+def _column_numbers(panel: Panel) -> str:
+    if panel.first is None or not panel.cells:
+        return ""
+    numbers = "".join(_header(str(panel.first[1] + j)) for j in range(len(panel.cells[0])))
+    return f"<tr {style(colour=GREY, ground=PAPER)}>{_header('')}{numbers}</tr>"
+
+
+def _row(panel: Panel, i: int, cells: str) -> str:
+    number = _header(str(panel.first[0] + i), "row") if panel.first is not None else ""
+    return f"<tr {style(colour=INK, ground=PAPER)}>{number}{cells}</tr>"
 
 
 def _header(words: str, scope: str = "col") -> str:

@@ -302,14 +302,16 @@ def _says_nothing(trials: list[Trial]) -> bool:
 def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
     """The first tensor that is wrong in its values; one that is right in all of them says nothing."""
     for trial in trials:
-        for got, expected in _pairs(trial.seen.output, trial.expected):
+        pairs = _pairs(trial.seen.output, trial.expected)
+        for number, (got, expected) in enumerate(pairs, start=1):
             if (
                 not (trial.passed or trial.hidden or check.quiz)
                 and got.numel()
                 and not check.agrees(got, expected, trial.seen.args)
             ):
                 within, source = check.tolerated(trial.seen.args), _source(trial, expected, got)
-                return (Picture(trial.case.label, expected, got, within, axes_of(check.reference, expected), source),)
+                label = trial.case.label + f" · tensor {number} of {len(pairs)}" * (len(pairs) > 1)
+                return (Picture(label, expected, got, within, axes_of(check.reference, expected), source),)
     return ()
 
 

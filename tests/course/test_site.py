@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, UNIT
 
 from autograder import notebooks
 from autograder.course.paths import Course
@@ -99,6 +99,9 @@ def test_formulas_become_mathml_and_none_is_left(site):
     for unit in COURSE.units():
         body = (site / unit / "index.html").read_text(encoding="utf-8").split("<main>")[1]
         text = re.sub(r"<(pre|code|math|summary)\b.*?</\1>", "", body, flags=re.DOTALL)
+        assert not re.search(r"<m\w+>[^<]*[&\\](?!#x|amp;lt)", body), (
+            unit
+        )  # what latex2mathml doesn't know it takes for letters
         assert "<math" in body and not re.search(r"\$[^$\n]{1,80}\$", text), unit
 
 
@@ -119,3 +122,12 @@ def test_what_others_put_into_a_folder_is_never_deleted(tmp_path, attn):
     assert done.exit_code == 2 and (tmp_path / "thesis.txt").read_text() == "mine"
     for _ in range(2):  # its own pages may be made anew
         assert attn(COURSE, "site", str(tmp_path / "new"), "--no-pictures", "--unit", "0").exit_code == 0
+
+
+@pytest.mark.parametrize(("text", "says"), [(None, "is missing"), ("<<<<<<< ours", "can't be read")])
+def test_a_notebook_that_is_not_there_is_one_line(course, attn, tmp_path, text, says):
+    course.released(UNIT).unlink()
+    if text:
+        course.released(UNIT).write_text(text)
+    done = attn(course, "site", str(tmp_path / "new"), "--no-pictures")
+    assert done.exit_code == 1 and says in done.output and "attn build 02" in done.output

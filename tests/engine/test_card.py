@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from helpers import check
+from helpers import check, rooms
 from helpers.engine import card, card_picture
 from helpers.engine.axes import axes_of
 from helpers.engine.card_picture import EMPTY, FILLED, Picture, panels
@@ -116,6 +116,28 @@ def test_axes_are_called_what_the_signature_calls_them(name, output, words):
     assert axes_of(getattr(check, name).reference, output) == words
 
 
+def test_whole_numbers_have_no_scale_and_no_difference():
+    """They are names of tokens and places more often than amounts: 50 is no more than 49."""
+    expected, yours = panels(Picture("", torch.tensor([[5, 19]]), torch.tensor([[5, -100]])))
+    assert (
+        expected.grounds == yours.grounds == [[PAPER, PAPER]]
+        and yours.off == [[False, True]]
+        and yours.cells == [["5", "−100"]]
+    )
+
+
+def test_of_several_tensors_the_card_says_which_one_it_draws():
+    score = check.qkv_projections(
+        lambda x, *w: (
+            *check.qkv_projections.reference(x, *w)[:2],
+            x.sum() + check.qkv_projections.reference(x, *w)[2],
+        ),
+        points=1,
+        seed=0,
+    )
+    assert " · tensor 3 of 3" in str(score)
+
+
 def test_enough_decimals_to_see_the_difference():
     expected, yours, _ = panels(Picture("", torch.tensor([0.5, 2.0]), torch.tensor([0.5004, 2.0])))
     assert expected.cells[0][0] == "0.5000" and yours.cells[0][0] == "0.5004"
@@ -134,7 +156,8 @@ def test_a_large_output_is_drawn_where_it_is_wrong():
     )
 
 
-def test_the_title_is_the_sections_and_says_which_of_several():
+def test_the_title_is_the_sections_and_no_two_exercises_share_one():
     assert card.title("softmax") == "2.1 Softmax" and card.title("my_own") == "my_own"
-    assert card.title("layers_in_sequence").endswith(" · layers_in_sequence")
+    headings = [card.title(exercise) for exercise in rooms.offered("checks")]
+    assert len(set(headings)) == len(headings)
     assert "0.43 of 0.43 points" in str(Score(3 / 7, exercise="part", points=3 / 7))

@@ -154,6 +154,21 @@ def test_a_changed_answer_is_opened_again_and_shows_the_old_text_and_its_mark(gr
     assert _cell(graded, "bea") == (None, 1.0, False) and feedback.EARLIER not in graded.graded("bea", UNIT).read_text()
 
 
+def test_a_change_elsewhere_in_the_notebook_is_not_called_the_graders(graded, judge):
+    def tries_something(notebook):
+        notebook.cells.insert(3, notebooks.nbformat.v4.new_code_cell("torch.manual_seed(1)"))
+
+    judge.part = 0.5
+    hand_in(
+        graded,
+        "bea",
+        right_answers(graded) | {"softmax": WRONG, WRITTEN: "Because of the dot product."},
+        edit=tries_something,
+    )
+    _, changes = _preview(graded)
+    assert [one.line() for one in changes] == ["bea 02 softmax: 0.5 → 1 (other cells of the notebook were changed)"]
+
+
 def test_an_earlier_answer_is_text_and_no_page(graded, judge):
     hand_in(graded, "bea", right_answers(graded) | {WRITTEN: "</pre><script>alert(1)</script>"})
     _grade(graded)

@@ -86,6 +86,10 @@ def is_marked(cell, *flags):
     return bool(marks) and all(marks.get(flag) for flag in flags)
 
 
+def _is_answer(cell):
+    return is_marked(cell, "solution") and cell["cell_type"] == "code"
+
+
 def own(cell, number):
     """A copy as JupyterLab pastes it: the same marks, another id."""
     return copy.deepcopy(cell) | {"id": f"pasted-{number}"}
@@ -209,6 +213,30 @@ def test_a_copy_below_runs_as_the_students_own_and_merged_checks_come_back(unit)
     cells, _ = _for_the_judge(unit, merged_with_the_test)
     found = {marks["grade_id"]: source for _, source, marks, _ in cells if marks}
     assert found.keys() == plain.keys() and all(found[name].startswith(plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("keeps_the_id", [0, 1])
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_halves_of_a_split_answer_both_run_in_their_order(unit, keeps_the_id):
+    """JupyterLab's *Split Cell*: both halves have the marks, one of them the id."""
+
+    def split(data):
+        cells = []
+        for number, cell in enumerate(data["cells"]):
+            halves = [own(cell, f"{number}-{half}") for half in (0, 1)]
+            halves[keeps_the_id]["id"] = cell["id"]
+            halves[0]["source"] = f"first_half_of_{number} = 1"
+            cells += halves if _is_answer(cell) else [cell]
+        data["cells"] = cells
+
+    plain = [source for kind, source, marks, _ in _for_the_judge(unit, as_released)[0] if kind == "code" and marks]
+    cells, _ = _for_the_judge(unit, split)
+    names = [marks["grade_id"] for _, _, marks, _ in cells if marks]
+    assert len(names) == len(set(names))
+    running = [source for kind, source, _, spare in cells if kind == "code" and not spare]
+    assert [source for source in running if source in plain] == plain
+    halves = [source for source in running if source.startswith("first_half_of_")]
+    assert len(halves) == sum(map(_is_answer, json.loads(_handed_in(unit))["cells"]))
 
 
 def test_the_stubs_are_those_of_the_settings():
