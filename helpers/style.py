@@ -72,7 +72,11 @@ def described(draw: Callable) -> Callable:
 
 
 def show(described: str = "") -> None:
-    """Show the figures. described: what they show, for those who can't see it; without it, what the picture's docstring says."""
+    """Show the figures. described: what they show, for those who can't see it; without it, what the picture's docstring says.
+
+    It is stored beside the picture, where nbgrader's pages and nbconvert's template "classic" take it from. (JupyterLab 4.6 and
+    nbconvert's template "lab" leave it out.)
+    """
     if not plt.get_backend().lower().endswith("inline"):
         plt.show()
         return

@@ -23,11 +23,7 @@ def test_what_is_not_trusted_is_cleaned(lab):
     assert page.get_by_text("shown", exact=True).get_attribute("onclick") is None
 
 
-def test_cells_run_with_the_helpers_of_this_repository_and_pictures_say_what_they_show(lab):
-    cells = ["import helpers\nprint(helpers.__file__)", "from helpers import plots\nplots.two_blocks()"]
-    page = lab.open(new_notebook(cells=[new_code_cell(cell) for cell in cells]))
+def test_cells_run_with_the_helpers_of_this_repository(lab):
+    page = lab.open(new_notebook(cells=[new_code_cell("import helpers\nprint(helpers.__file__)")]))
     lab.run_all(page)
     page.get_by_text(str(ROOT / "helpers")).first.wait_for()
-    picture = page.locator(".jp-OutputArea-output img")
-    picture.wait_for()
-    assert picture.get_attribute("alt").startswith("Pre-norm and post-norm side by side")
