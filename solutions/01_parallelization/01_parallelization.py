@@ -560,7 +560,7 @@ plots.idle_share(pipeline_steps)
 # One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128 micro-batches, and each of them gets small.
 # </details>
 #
-# **And the way back?** Training goes backward through the same devices, and a layer's backward pass takes about twice as long (7.14 says why). Follow one device, and what the first one has to keep.
+# **And the backward pass?** Training goes backward through the same devices, and a layer's backward pass takes about twice as long (7.14 says why). Follow one device, and what the first one has to keep.
 
 # %%
 plots.pipeline_film(devices=4, batches=4)

@@ -101,7 +101,7 @@ def in_training(call: Callable[[], Tensor]) -> Tensor | str:
 def told_gradients(seen: Observation) -> tuple:
     """Gradients of a call, those that are missing in words."""
     if seen.backward_error:
-        return (f"the way back stops with an error: {seen.backward_error.kind}",)
+        return (f"the backward pass stops with an error: {seen.backward_error.kind}",)
     return tuple("no gradient comes back" if gradient is None else gradient for gradient in seen.gradients or ())
 
 

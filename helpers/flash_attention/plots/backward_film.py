@@ -1,4 +1,4 @@
-"""The way back in tiles as a film, on the worked example: P is made again, and each tile adds to dQ, dK and dV."""
+"""The backward pass in tiles as a film, on the worked example: P is made again, and each tile adds to dQ, dK and dV."""
 
 import math
 

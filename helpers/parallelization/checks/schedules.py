@@ -290,7 +290,7 @@ pipeline_steps = Check(
                       lambda layers, micro_batches: (layers, 0.0) if micro_batches == 1 else
                       (micro_batches + layers - 1, (layers - 1) / (micro_batches + layers - 1)),
                       "With one micro-batch one device works at a time and the others wait: (L − 1)/L of all device time is idle."),
-        Misconception("the way back counted too",
+        Misconception("the backward pass counted too",
                       lambda layers, micro_batches: (2 * (micro_batches + layers - 1), (layers - 1) / (micro_batches + layers - 1)),
                       "Only the way through the layers is asked for: a forward pass, in which each layer takes one step."),
         Misconception("a fraction cut off by //",

@@ -90,4 +90,4 @@ def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> s
         return (f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward takes twice as long, so its bubble is twice as "
                 f"long, too.")  # fmt: skip
     way = "Forward" if end <= turn else "Backward, the last micro-batch first"
-    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 keeps what {there - back} of {batches} micro-batches need for the way back."
+    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 keeps what {there - back} of {batches} micro-batches need for the backward pass."
