@@ -280,6 +280,9 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 guess_heads_needed = None  # 1, 2 or 4
 
 # %%
+from tqdm.auto import tqdm
+
+
 def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
     """Train one layer of PyTorch's own attention to name the first and the previous token."""
     torch.manual_seed(1)
@@ -288,7 +291,7 @@ def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
     parameters = [p for part in (embed, place, layer, read) for p in part.parameters()]
     optimiser = torch.optim.Adam(parameters, lr)
     losses = []
-    for _ in range(steps):
+    for _ in tqdm(range(steps), desc=f"heads: {h}"):
         tokens = torch.randint(kinds, (32, n))
         first, previous = tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]  # asked for at positions 2 … n − 1
         places = place.weight.expand(32, n, d)

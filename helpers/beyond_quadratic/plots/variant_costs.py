@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from helpers.engine.observe import observe
 from helpers.labels import name_lines
@@ -115,7 +116,7 @@ def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> Non
         "milliseconds, measured": {},
     }
     variants = _that_run(variants, n=lengths[0], **sizes)
-    for n in lengths:
+    for n in tqdm(lengths, desc="lengths"):
         for name, call in _calls(variants, n, **sizes).items():
             seen = observe(call)
             for panel, value in zip(panels.values(), (seen.flops, seen.largest, 1e3 * seconds(call, tries=2))):
