@@ -33,9 +33,11 @@ c.ClearMarkScheme.enforce_metadata = False
 # Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
 # this nbgrader has no setting: see door.py); then nbgrader's own steps, with ours in the place of its Execute.
 if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, and needs no nbgrader
+    from autograder.course.waiting import PREPROCESSORS
     from autograder.grading.door import install as install_door
 
     install_door()
+    c.GenerateFeedback.preprocessors = PREPROCESSORS
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",

@@ -17,15 +17,15 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import GetGrades
 from traitlets.config import Config
 
 from autograder import notebooks
 from autograder.course.paths import STAGED, Course
 from autograder.course.settings import settings
+from autograder.course.waiting import GradesAndWhatWaits
 from autograder.errors import CourseError
 
-ON_A_PAGE = ("notebook", "score", "max_score", "late_penalty")
+ON_A_PAGE = ("notebook", "score", "max_score", "late_penalty", "open")
 """What a feedback page says above the notebook."""
 
 
@@ -79,7 +79,7 @@ def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
     path = course.graded(student, unit)
     with _quiet(), _one_line_errors(log):
         resources = converter.init_single_notebook_resources(str(path))
-        notebook, resources = GetGrades(parent=converter).preprocess(notebooks.read(path), resources)
+        notebook, resources = GradesAndWhatWaits(parent=converter).preprocess(notebooks.read(path), resources)
     return notebooks.to_text(notebook), {name: resources["nbgrader"][name] for name in ON_A_PAGE}
 
 

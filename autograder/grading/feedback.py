@@ -7,7 +7,9 @@ and remembers the cells of the course (`render`); scores and comments are in the
 import base64
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cache, cached_property
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from autograder import notebooks
+from autograder.course.sections import index
 
 MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
 _SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
-NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0}
+NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0, "open": []}
 """What a page says above the notebook."""
 EARLIER = "earlier_answer"
 """The tag of a cell that is there for the marker alone (see kept_marks.py)."""
@@ -36,8 +39,9 @@ class FeedbackExporter(HTMLExporter):
         nb = NotebookNode(nb, cells=[cell for cell in nb.cells if EARLIER not in cell.metadata.get("tags", [])])
         with patch.object(html, "BeautifulSoup", _Page):
             page, resources = super().from_notebook_node(nb, resources, **more)
+        waiting = resources.get("nbgrader", {}).get("open", [])
         tag = f'<meta http-equiv="Content-Security-Policy" content="{self.policy}">'
-        return page.replace("<head>", f"<head>\n{tag}", 1), resources
+        return with_names(page.replace("<head>", f"<head>\n{tag}", 1), nb, waiting), resources
 
     @cached_property
     def policy(self) -> str:
@@ -68,6 +72,30 @@ class FeedbackExporter(HTMLExporter):
         yield from super().default_filters()
         yield "markdown2html", self.markdown2html
         yield "highlight_code", _Colours(self)
+
+
+def with_names(page: str, notebook: NotebookNode, waiting: Sequence[str]) -> str:
+    """A page whose list of scores names exercises by their headings instead of saying "Test cell" fourteen times, and says what
+    waits for a marker. waiting: ids of graded cells."""
+    head, body, rest = page.partition('<div class="panel-body">')
+    places, graded = index(notebook), [cell for cell in notebook.cells if notebooks.flag(cell, "grade")]
+    for cell in graded:
+        head = _named(head, cell, places.get(notebooks.exercise_id(cell)), notebooks.grade_id(cell) in waiting)
+    if count := len(waiting):
+        said = f"; {count} answer{'s wait' if count > 1 else ' waits'} for a marker)</h4>"
+        head = head.replace("(Score: ", "(So far: ", 1).replace(")</h4>", said, 1)
+    return head + body + rest
+
+
+def _named(head: str, cell: NotebookNode, place: tuple[str, str] | None, waits: bool) -> str:
+    """The line of one graded cell."""
+    line = re.compile(rf'(<a href="#{re.escape(notebooks.grade_id(cell))}">)([^<]*)(</a> \()(Score: [^)]*)')
+    name = escape(f"{place[0]} {place[1]}") if place else None
+    written = ", in words" if notebooks.is_written(cell) else ""
+    score = f"waits for a marker; {notebooks.points(cell):g} to earn" if waits else None
+    return line.sub(
+        lambda found: f"{found[1]}{name + written if name else found[2]}{found[3]}{score or found[4]}", head, count=1
+    )
 
 
 class _Colours:

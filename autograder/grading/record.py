@@ -138,7 +138,10 @@ def _grades_and_comments(course: Course, student: str, unit: str) -> str:
             page = gradebook.find_submission_notebook(unit, unit, student)
         except MissingEntry:
             raise stock.StepFailed("the gradebook has no such submission") from None
-        grades = sorted((grade.name, grade.auto_score, grade.manual_score, grade.extra_credit) for grade in page.grades)
+        grades = sorted(
+            (grade.name, grade.auto_score, grade.manual_score, grade.extra_credit, bool(grade.needs_manual_grade))
+            for grade in page.grades
+        )
         comments = sorted((comment.name, comment.auto_comment, comment.manual_comment) for comment in page.comments)
         late = page.late_submission_penalty
     shown = stamp(course, student, unit).get("result")

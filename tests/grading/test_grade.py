@@ -346,6 +346,22 @@ def test_feedback_shows_the_partial_score_the_card_and_the_mark_scheme(graded):
     assert 0 < score < 2 and f"Score: {score} / 2.0" in page
 
 
+def test_a_page_names_exercises_and_says_what_waits_for_a_marker(graded, tmp_path):
+    course = _copy(graded, tmp_path)
+
+    def page() -> str:
+        return (course.feedback / "ada" / UNIT / f"{UNIT}.html").read_text()
+
+    assert "Test cell" not in page() and ">2.1 Softmax</a> (Score: 2.0 / 2.0)" in page()
+    assert "(So far: 6.0 / 9.0; 1 answer waits for a marker)" in page() and "(waits for a marker; 3 to earn)" in page()
+    with stock.open_gradebook(course) as gradebook:
+        grade = gradebook.find_grade("why_same_size", UNIT, UNIT, "ada")
+        grade.manual_score, grade.needs_manual_grade = 2, False
+        gradebook.db.commit()
+    _grade(course)
+    assert "So far" not in page() and "(Score: 8.0 / 9.0)" in page()
+
+
 def test_written_answers_wait_for_a_marker_and_untouched_ones_have_0(graded):
     course, _, _ = graded
     rows = record.scores(course, UNIT)

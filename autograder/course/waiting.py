@@ -1,0 +1,25 @@
+"""nbgrader's step that puts scores and comments into a feedback page, and which answers wait for a marker besides: a page that is
+made before all is marked must not look final (see grading/feedback.py)."""
+
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
+from nbformat import NotebookNode
+from nbgrader.preprocessors import GetGrades
+
+
+class GradesAndWhatWaits(GetGrades):
+    """`open` in the resources are the ids of the answers that a person has not marked yet."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        resources["nbgrader"]["open"] = []
+        return super().preprocess(nb, resources)
+
+    def _get_score(self, cell: NotebookNode, resources: dict) -> None:
+        super()._get_score(cell, resources)
+        name = cell.metadata["nbgrader"]["grade_id"]
+        grade = self.gradebook.find_grade(name, self.notebook_id, self.assignment_id, self.student_id)
+        if grade.needs_manual_grade:
+            resources["nbgrader"]["open"].append(name)
+
+
+PREPROCESSORS = [GradesAndWhatWaits, CSSHTMLHeaderPreprocessor]
+"""nbgrader's, with ours in the place of its GetGrades. Classes, not names: `nbgrader generate_feedback` wants to know their settings."""
