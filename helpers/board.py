@@ -1,7 +1,7 @@
 """A board for worked examples: tables of small numbers with names at their rows and columns; some cells known, some marked."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -72,6 +72,13 @@ class Board:
         """Words at a place; centred, unless `how` says otherwise."""
         readable = as_text(colour) if colour.startswith("#") else colour
         self.axis.text(x, y, words, fontsize=size, color=readable, **{"ha": "center", "va": "center"} | how)
+
+    def step(self, tables: dict[str, Table], steps: Sequence[Callable[[], tuple[str, Marks]]], step: int) -> str:
+        """Draw a step on an empty board. `steps[step]()` gives what it says, which is returned, and the cells to frame."""
+        self.wipe()
+        caption, marks = steps[step]()
+        self.draw(tables, step, marks)
+        return caption
 
     def draw(self, tables: dict[str, Table], step: int, marks: Marks) -> None:
         """All tables as they stand in a step."""

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,12 @@ def one_call_of_alembic():
     import nbgrader.api
 
     nbgrader.api.get_alembic_version = cache(nbgrader.api.get_alembic_version)
+
+
+def install_wheels(wheels, folder: Path) -> None:
+    """These wheels and nothing else, into a folder of their own."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", folder]
+    subprocess.run([*pip, *wheels], check=True, capture_output=True)
 
 
 def make_course(folder: Path):

@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import shutil
 import subprocess
 
 import matplotlib
@@ -12,10 +11,10 @@ import pytest
 from PIL import Image
 
 from autograder import clean
+from autograder.site.browser import CHROMIUM
 from helpers.film import LIMIT, film
 
 matplotlib.use("Agg")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 HOSTILE = "a < b </script> & \"c\" 'd'"
 
 

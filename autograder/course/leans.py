@@ -22,9 +22,14 @@ def rooms() -> frozenset[str]:
 def scoring(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
     """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
     room = reach.room(unit)
-    own = [path for path in sorted((reach.HELPERS / room).rglob("*.py")) if PICTURES not in path.parts]
+    own = [path for path in sorted((reach.HELPERS / room).rglob("*.py")) if not is_picture(path)]
     hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
     return _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file of `helpers` only draws. (Above `helpers` a folder may be called anything.)"""
+    return PICTURES in path.relative_to(reach.HELPERS).parts
 
 
 def needed(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:

@@ -10,15 +10,15 @@ class GradesAndWhatWaits(GetGrades):
     """`open` in the resources are the ids of the answers that a person has not marked yet."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        resources["nbgrader"]["open"] = []
-        return super().preprocess(nb, resources)
+        nb, resources = super().preprocess(nb, resources)
+        resources["nbgrader"].setdefault("open", [])
+        return nb, resources
 
     def _get_score(self, cell: NotebookNode, resources: dict) -> None:
         super()._get_score(cell, resources)
-        name = cell.metadata["nbgrader"]["grade_id"]
-        grade = self.gradebook.find_grade(name, self.notebook_id, self.assignment_id, self.student_id)
-        if grade.needs_manual_grade:
-            resources["nbgrader"]["open"].append(name)
+        if "open" not in resources["nbgrader"]:  # once a page: the gradebook is open now
+            page = self.gradebook.find_submission_notebook(self.notebook_id, self.assignment_id, self.student_id)
+            resources["nbgrader"]["open"] = [grade.name for grade in page.grades if grade.needs_manual_grade]
 
 
 PREPROCESSORS = [GradesAndWhatWaits, CSSHTMLHeaderPreprocessor]

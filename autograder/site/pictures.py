@@ -5,7 +5,6 @@
 It needs Chromium, driven by Playwright."""
 
 import base64
-import shutil
 from pathlib import Path
 
 from nbclient import NotebookClient
@@ -13,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import sync_playwright
 
 from autograder.course.paths import find_course
+from autograder.site.browser import CHROMIUM
 
 CARD = """
 from helpers import check
@@ -45,9 +45,8 @@ def main() -> None:
 
 
 def _photograph(page: str, path: Path) -> None:
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         opened = browser.new_page(device_scale_factor=2)
         opened.set_content(page)
         opened.locator("#shot").screenshot(path=path)

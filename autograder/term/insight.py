@@ -7,6 +7,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbformat import NotebookNode
+
 from autograder import notebooks
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room
@@ -72,9 +74,9 @@ class Insight:
 def insight(course: Course, unit: str) -> Insight:
     """Raises CourseError where the unit has no grades."""
     found = grades.grades(course, unit)
-    points, most, waiting = _points(course, unit)
-    answers = {student: _Answers(course, student, unit) for student in points}
     solved, released = notebooks.read(course.solved(unit)), notebooks.read(course.released(unit))
+    points, most, waiting = _points(course, unit, solved)
+    answers = {student: _Answers(course, student, unit) for student in points}
     known = [_code(solved), _code(released), _alternatives(unit)]
     codes = {student: one.code for student, one in answers.items() if one.code}
     pairs = similar.pairs(codes, known)[: similar.MOST_PAIRS]
@@ -94,12 +96,14 @@ def insight(course: Course, unit: str) -> Insight:
 # ---------------------------------------------------------------- from the gradebook
 
 
-def _points(course: Course, unit: str) -> tuple[dict[str, dict[str, float]], dict[str, float], dict[str, int]]:
+def _points(
+    course: Course, unit: str, solved: NotebookNode
+) -> tuple[dict[str, dict[str, float]], dict[str, float], dict[str, int]]:
     """Student → exercise → points; exercise → its maximum, in the notebook's order; exercise → answers that wait for a mark."""
     from nbgrader.api import Assignment, SubmittedAssignment, SubmittedNotebook
     from nbgrader.api import Grade as Cell
 
-    cells = [cell for cell in notebooks.read(course.solved(unit)).cells if notebooks.flag(cell, "grade")]
+    cells = [cell for cell in solved.cells if notebooks.flag(cell, "grade")]
     most = {notebooks.exercise_id(cell): notebooks.points(cell) for cell in cells}
     found: dict[str, dict[str, float]] = defaultdict(dict)
     waiting = dict.fromkeys(most, 0)

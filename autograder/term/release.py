@@ -161,7 +161,7 @@ def _put(path: Path, build: Path) -> None:
 def is_packed(path: Path) -> bool:
     """Whether a module holds answers: references and checks do, pictures and the engine don't."""
     inside = path.relative_to(reach.HELPERS)
-    in_room = inside.parts[0] in leans.rooms() and leans.PICTURES not in inside.parts
+    in_room = inside.parts[0] in leans.rooms() and not leans.is_picture(path)
     return path.suffix == ".py" and path.name != "__init__.py" and (in_room or inside.as_posix() in PACKED_TOO)
 
 

@@ -1,13 +1,12 @@
 """A browser, and a JupyterLab to look into. Both end with the file of tests that asked for them: while Playwright runs, an event
 loop runs in this process, and tests of other files start their own."""
 
-import shutil
-
 import pytest
+
+from autograder.site.browser import CHROMIUM
 
 from .lab import Lab
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 TALL = {"width": 1200, "height": 3000}  # nothing to scroll to
 
 

@@ -38,6 +38,12 @@ def _decide(unit: str) -> set:
     return {*leans.scoring(unit, imported), *store._sources(store.GRADER)}
 
 
+def test_only_folders_below_helpers_tell_a_picture(monkeypatch, tmp_path):
+    helpers = tmp_path / "plots" / "course" / "helpers"
+    monkeypatch.setattr(leans.reach, "HELPERS", helpers)
+    assert leans.is_picture(helpers / "room" / "plots" / "a.py") and not leans.is_picture(helpers / "room" / "a.py")
+
+
 def test_the_version_of_a_unit_changes_with_its_files(monkeypatch):
     before = store.unit_version("02_qkv_attention")
     store.unit_version.cache_clear()

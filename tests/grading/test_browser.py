@@ -24,8 +24,8 @@ from autograder import notebooks
 from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.grading import grade
+from autograder.site.browser import CHROMIUM
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 RAN = "document.title='RAN'"
 

@@ -13,7 +13,7 @@ from socket import socket
 import pytest
 import yaml
 
-from tests.conftest import ROOT, UNIT, hand_in, right_answers
+from tests.conftest import ROOT, UNIT, hand_in, install_wheels, right_answers
 
 BIN = Path(sys.executable).parent
 CLUSTER = ROOT / "autograder" / "cluster"
@@ -27,8 +27,7 @@ def wheels(tmp_path_factory):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     packages = [str(ROOT), str(ROOT / "autograder")]
     subprocess.run([*pip, "wheel", "--no-build-isolation", "--no-deps", "-w", folder, *packages], check=True)
-    built = [str(path) for path in folder.glob("*.whl")]
-    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "site", *built], check=True)
+    install_wheels(folder.glob("*.whl"), folder / "site")
     return folder / "site"
 
 

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, install_wheels
 
 from autograder import notebooks
 from autograder.course import leans, reach
@@ -46,19 +46,7 @@ def released(tmp_path_factory):
     """Unit 02, released, and its wheel installed by pip into a folder of its own."""
     folder = tmp_path_factory.mktemp("class")
     _, wheel = release.release(Course(ROOT), [UNIT], folder / "given", "https://x.org/wheels")
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(folder / "installed"),
-        str(wheel),
-    ]
-    subprocess.run(pip, check=True, capture_output=True)
+    install_wheels([wheel], folder / "installed")
     return folder / "given", folder / "installed"
 
 

@@ -8,7 +8,7 @@ import sys
 import zipfile
 
 import pytest
-from conftest import ROOT, UNIT
+from conftest import ROOT, UNIT, install_wheels
 from test_export import graded, graded_once  # noqa: F401 (fixtures)
 
 from autograder import notebooks
@@ -94,20 +94,7 @@ def container(tmp_path_factory):
     for name in ("source", "submission", "results", "site"):
         (base / name).mkdir(parents=True)
     zipfile.ZipFile(path).extractall(base / "source")
-    wheels = [str(wheel) for wheel in (base / "source" / "wheels").glob("*.whl")]
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(base / "site"),
-        *wheels,
-    ]
-    subprocess.run(pip, check=True, capture_output=True)
+    install_wheels((base / "source" / "wheels").glob("*.whl"), base / "site")
     return base
 
 

@@ -57,10 +57,7 @@ class Flow:
 
     def frame(self, step: int) -> str:
         """Draw a step, and say what it does."""
-        self.board.wipe()
-        caption, marks = self.steps[step]()
-        self.board.draw(self.tables, step, marks)
-        return caption
+        return self.board.step(self.tables, self.steps, step)
 
     # What each step says, and which cells it frames.
 

@@ -58,9 +58,7 @@ class Flow:
 
     def frame(self, step: int) -> str:
         """Draw a step, and say what it does."""
-        self.board.wipe()
-        caption, marks = self.steps[step]()
-        self.board.draw(self.tables, step, marks)
+        caption = self.board.step(self.tables, self.steps, step)
         if step >= self.tables["v"].first:
             self._plane(step)
         return caption
