@@ -54,6 +54,9 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
+c.Exporter.optimistic_validation = (
+    True  # against nbformat's schema at a step's end, not after each of its preprocessors
+)
 c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
 c.KeptMarks.answers = str(classroom / "answers")
 c.KeptMarks.log_file = str(classroom / "regrades.csv")

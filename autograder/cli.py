@@ -111,7 +111,8 @@ def grade(
     scheduler: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDR", help="A Dask scheduler (tcp://host:8786), or 'slurm'. Default: processes on this machine."
+            metavar="ADDR",
+            help="A Dask scheduler (tcp://host:8786), 'slurm', or 'local': Dask on this machine. Default: threads, no Dask.",
         ),
     ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,

@@ -22,8 +22,13 @@ from autograder.course.paths import PACKAGES, Course
 from autograder.proofs.hostile import UNIT, solved_by_a_student
 
 ATTN = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--workers", "2", "--json"]
-VICTIMS = {"worker": "multiprocessing.spawn", "warm process": "autograder.judge.warm", "main process": ""}
-"""What the command line of a victim holds."""
+ON_DASK = ["--scheduler", "local"]  # where workers are processes of their own
+VICTIMS = {
+    "worker": ("multiprocessing.spawn", ON_DASK),
+    "warm process": ("autograder.judge.warm", []),
+    "main process": ("", []),
+}
+"""What the command line of a victim holds, and with which options of `attn grade` there is one."""
 
 
 def main() -> int:
@@ -37,11 +42,11 @@ def main() -> int:
         original = a_class(Course(Path(folder).resolve() / "class"))
         right, seconds = _undisturbed(_copy(original, "undisturbed"))
         print(f"undisturbed: {seconds:.1f} s, {len(right)} students", flush=True)
-        for victim, words in VICTIMS.items():
+        for victim, (words, options) in VICTIMS.items():
             problems, hit = [], 0
             for number in range(arguments.times):
                 course = _copy(original, f"{victim.split()[0]}-{number}")
-                there, left = _disturbed(course, words, draw.uniform(0.5, seconds))
+                there, left = _disturbed(course, words, options, draw.uniform(0.5, seconds))
                 hit += there
                 problems += [f"{course.root.name}: processes left: {left}"] * bool(left)
                 problems += _problems(course, right)
@@ -74,10 +79,10 @@ def _copy(course: Course, name: str) -> Course:
     return Course(Path(shutil.copytree(course.root, course.root.parent / name)))
 
 
-def _start(course: Course) -> subprocess.Popen:
+def _start(course: Course, options: Iterable[str] = ()) -> subprocess.Popen:
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(ATTN, cwd="/", env=environment, start_new_session=True, text=True, **pipes)
+    return subprocess.Popen([*ATTN, *options], cwd="/", env=environment, start_new_session=True, text=True, **pipes)
 
 
 def _undisturbed(course: Course) -> tuple[dict[str, float], float]:
@@ -92,9 +97,9 @@ def _scores(told: str) -> dict[str, float]:
     return {name: row["score"] for name, row in json.loads(told)["units"][UNIT]["students"].items()}
 
 
-def _disturbed(course: Course, words: str, seconds: float) -> tuple[bool, list[int]]:
+def _disturbed(course: Course, words: str, options: list[str], seconds: float) -> tuple[bool, list[int]]:
     """Whether a victim was there after so many seconds, and which processes are left in the end. Without words it is the main process."""
-    run = _start(course)
+    run = _start(course, options)
     time.sleep(seconds)
     members = family(run.pid)
     victims = [pid for pid, line in members.items() if words in line and (words or pid == run.pid)]

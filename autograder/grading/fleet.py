@@ -1,7 +1,9 @@
-"""Many notebooks judged, and pages rendered, side by side on Dask: local processes, a scheduler at an address, or SLURM.
+"""Many notebooks judged, and pages rendered, side by side: by threads of this process, or by workers of a Dask cluster (processes
+on this machine, a scheduler at an address, or SLURM).
 
-Workers never see the gradebook or the store: text goes in, text comes back. A task whose worker is ended from outside is tried
-again; one that takes two workers with it is set apart."""
+Who does a task never sees the gradebook or the store: text goes in, text comes back. On one machine threads are enough, for they
+only talk to the kernels, which all come from one warm process. A task whose Dask worker is ended from outside is tried again; one
+that takes two workers with it is set apart."""
 
 import shutil
 import signal
@@ -11,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from multiprocessing import resource_tracker
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from autograder.errors import CourseError
@@ -20,6 +24,8 @@ from autograder.judge.sandbox.namespaces import SandboxError
 SECONDS_TO_ANSWER = 60
 SECONDS_IN_A_QUEUE = 24 * 3600  # in which SLURM lets the first job wait
 LOOPBACK = "127.0.0.1:0"
+LOCAL, SLURM = "local", "slurm"
+"""Schedulers that are started here; any other is an address."""
 SETTINGS = {
     "distributed.admin.log-format": "%(message)s",
     "distributed.worker.daemon": False,
@@ -51,11 +57,55 @@ class Here:
             yield name, lambda function=function, arguments=arguments: _done(function, arguments)
 
 
+class Threads(Here):
+    """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed. They are
+    daemons: what is under way when this process has to end ends with it."""
+
+    def __init__(self, workers: int, warm_up: tuple) -> None:
+        super().__init__()
+        self.workers, self.warm_up, self.threads = workers, warm_up, []
+        self.tasks, self.done, self.running = SimpleQueue(), SimpleQueue(), 0
+
+    def begin(self) -> None:
+        if not self.threads:
+            self.tasks.put((None, *_split(self.warm_up)))
+            self.threads = [Thread(target=self._work, daemon=True) for _ in range(self.workers)]
+            for thread in self.threads:
+                thread.start()
+
+    def _work(self) -> None:
+        while task := self.tasks.get():
+            name, function, arguments = task
+            outcome = _kept(function, arguments)
+            if name is not None:
+                self.done.put((name, outcome))
+
+    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+        self.begin()
+        self._fill()
+        while self.running:
+            name, outcome = self.done.get()
+            self.running -= 1
+            self._fill()  # before the caller takes its time with this one
+            yield name, outcome
+            self._fill()
+
+    def _fill(self) -> None:
+        while self.waiting and self.running < self.workers:
+            self.tasks.put(self.waiting.popleft())
+            self.running += 1
+
+    def close(self) -> None:
+        """Lets the threads end as soon as they are idle."""
+        for _ in self.threads:
+            self.tasks.put(None)
+
+
 class Fleet(Here):
     """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or when it
     is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who ended whom."""
 
-    def __init__(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> None:
+    def __init__(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> None:
         super().__init__()
         self.stack, self.tasks, self.lost, self.again = ExitStack(), {}, [], 0
         self.wanted, self.starting = (workers, scheduler, dashboard, warm_up), None
@@ -64,12 +114,12 @@ class Fleet(Here):
         if self.starting is None:
             self.starting = ThreadPoolExecutor(1).submit(self._start, *self.wanted)
 
-    def _start(self, workers: int, scheduler: str | None, dashboard: bool, warm_up: tuple) -> Any:
+    def _start(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> Any:
         _leave_ctrl_c_to_others()
         client = self.stack.enter_context(_client(workers, scheduler, dashboard))
-        wait = SECONDS_IN_A_QUEUE if scheduler == "slurm" else SECONDS_TO_ANSWER
-        _check_workers(client, wait, elsewhere=scheduler is not None)
-        function, *arguments = warm_up
+        wait = SECONDS_IN_A_QUEUE if scheduler == SLURM else SECONDS_TO_ANSWER
+        _check_workers(client, wait, elsewhere=scheduler != LOCAL)
+        function, arguments = _split(warm_up)
         self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
         return client
 
@@ -115,20 +165,38 @@ class Fleet(Here):
 @contextmanager
 def fleet(
     workers: int, scheduler: str | None = None, dashboard: bool = False, warm_up: tuple = (str,)
-) -> Iterator[Here | Fleet]:
-    """Where tasks are done; one worker needs no fleet. warm_up: a function and its arguments that every worker calls first."""
-    if scheduler is None and workers <= 1:
-        yield Here()
-        return
-    if scheduler == "slurm":
-        _find_slurm()
+) -> Iterator[Threads | Fleet]:
+    """Where tasks are done. scheduler: of a Dask cluster: LOCAL, SLURM or an address; without one, and without Dask's dashboard,
+    threads do them. warm_up: a function and its arguments that are called first, where tasks are done."""
     if dashboard and not find_spec("bokeh"):
         raise CourseError("Dask's dashboard needs Bokeh, which is not installed: pip install bokeh.")
-    found = Fleet(workers, scheduler, dashboard, warm_up)
+    if scheduler == SLURM:
+        _find_slurm()
+    wanted = scheduler or (LOCAL if dashboard else None)
+    found = Fleet(workers, wanted, dashboard, warm_up) if wanted else Threads(workers, warm_up)
     try:
         yield found
     finally:
         found.close()
+
+
+def _split(task: tuple) -> tuple[Callable, tuple]:
+    function, *arguments = task
+    return function, tuple(arguments)
+
+
+def _kept(function: Callable, arguments: tuple) -> Callable[[], Any]:
+    """What gives, in another thread, the result, or raises what there was instead."""
+    try:
+        result = _done(function, arguments)
+        return lambda: result
+    except Exception as error:
+        reason = error
+        return lambda: _raise(reason)
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _done(function: Callable, arguments: tuple) -> Any:
@@ -158,13 +226,13 @@ def _outcome(future: Any) -> Any:
 
 
 @contextmanager
-def _client(workers: int, scheduler: str | None, dashboard: bool) -> Iterator:
+def _client(workers: int, scheduler: str, dashboard: bool) -> Iterator:
     import dask
     from distributed import Client
 
     dask.config.set(SETTINGS)
     with ExitStack() as stack:
-        named = scheduler and scheduler != "slurm"
+        named = scheduler not in (LOCAL, SLURM)
         cluster = scheduler if named else stack.enter_context(_cluster(workers, scheduler, dashboard))
         try:
             client = Client(cluster, timeout=SECONDS_TO_ANSWER)
@@ -174,10 +242,10 @@ def _client(workers: int, scheduler: str | None, dashboard: bool) -> Iterator:
         yield client
 
 
-def _cluster(workers: int, scheduler: str | None, dashboard: bool):
+def _cluster(workers: int, scheduler: str, dashboard: bool):
     """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm` settings
     describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is taken."""
-    if scheduler == "slurm":
+    if scheduler == SLURM:
         return _slurm_jobs(workers)
     from distributed import LocalCluster
 

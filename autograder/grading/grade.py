@@ -21,7 +21,8 @@ from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake, record, tasks
 from autograder.grading.costs import Costs
-from autograder.grading.fleet import Failed, Fleet, Here, fleet
+from autograder.grading.ctrl_c import ctrl_c
+from autograder.grading.fleet import Failed, Here, fleet
 from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.reading import Rejected
 from autograder.grading.store import Store, grader_version, key
@@ -79,9 +80,9 @@ class Settings:
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
     """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
     disk can't be used; what was graded by then is kept."""
-    with record.only_writer(course):
+    with record.only_writer(course), ctrl_c() as stop_if_pressed:
         try:
-            return _Run(course, list(units), settings, progress).run()
+            return _Run(course, list(units), settings, progress, stop_if_pressed).run()
         except OperationalError as error:
             reason = f"The gradebook can't be used ({error.orig}): end what else works on it"
         except OSError as error:
@@ -92,8 +93,10 @@ def grade(course: Course, units: Iterable[str], settings: Settings, progress: Pr
 class _Run:
     """One run: the steps share the course, the limits and the outcome they build."""
 
-    def __init__(self, course: Course, units: list[str], settings: Settings, progress: Progress) -> None:
+    def __init__(self, course: Course, units: list[str], settings: Settings, progress: Progress,
+                 stop_if_pressed: Callable[[], None]) -> None:  # fmt: skip
         self.course, self.units, self.settings, self.progress = course, units, settings, progress
+        self.stop_if_pressed = stop_if_pressed
         self.limits = limits(course)
         self.store = Store(course.results)
         self.outcome = Outcome()
@@ -114,8 +117,6 @@ class _Run:
                 self._intake(digests)
                 if not self.sanitised:  # a page or two are sooner rendered than workers started
                     self.fleet = Here()
-                elif not isinstance(self.fleet, Fleet):
-                    tasks.warm_up(*warm_up[1:])
                 self._judge(known)
         self.outcome.seconds = self.clock.parts
         return self.outcome
@@ -159,6 +160,7 @@ class _Run:
             self._record_all(name)
         try:
             for (kind, name), result in self.fleet.results():
+                self.stop_if_pressed()
                 (self._judged if kind == "judge" else self._page)(name, result)
         finally:
             self.costs.save()

@@ -107,15 +107,19 @@ def test_a_grader_that_is_killed_leaves_whole_submissions(course):
     _is_whole(course)
 
 
-BEGINNING, JUDGING = "multiprocessing.spawn", "autograder.judge.warm"  # what a process says of itself then
-
-
-@pytest.mark.parametrize(("workers", "moment"), [(1, JUDGING), (2, JUDGING), (2, BEGINNING)])
-def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers, moment):
+@pytest.mark.parametrize(
+    ("options", "moment", "count"),
+    [
+        (["--workers", "1"], "autograder.judge.warm", 1),
+        (["--workers", "2"], "autograder.judge.warm", 5),  # a root, two branches, kernels
+        (["--scheduler", "local", "--workers", "2"], "multiprocessing.spawn", 2),  # while Dask's workers start
+    ],
+)
+def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, options, moment, count):
     shutil.rmtree(course.results)  # to be judged once more
     shutil.rmtree(course.submitted / "cem")
     hand_in(course, "cem", {"softmax": "import time\ntime.sleep(20)\n" + right_answers(course)["softmax"]})
-    attn = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--workers", str(workers)]
+    attn = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", *options]
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     run = subprocess.Popen(
         attn,
@@ -127,13 +131,13 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, workers, moment)
         text=True,
     )
     started = {}
-    while run.poll() is None and sum(moment in line for line in started.values()) < workers:
+    while run.poll() is None and sum(moment in line for line in started.values()) < count:
         time.sleep(0.05)
         started = family(run.pid)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: all of its processes at once
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130 and "goes on with the rest" in said and "Traceback" not in said, said
-    assert len(started) > workers and still_there(started) == []
+    assert len(started) > count and still_there(started) == []
     shutil.rmtree(course.submitted / "cem")
     hand_in(course, "cem")
     _grade(course)

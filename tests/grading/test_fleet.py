@@ -1,13 +1,16 @@
-"""Workers that are ended from outside, work that ends its worker, and who can reach the ports."""
+"""Threads and Dask's workers: what is done at a time and in which order, workers that are ended from outside, work that ends its
+worker, and who can reach the ports."""
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from autograder.errors import CourseError
 from autograder.grading import fleet
+from autograder.judge.sandbox.namespaces import SandboxError
 
 
 def _pid(number: int) -> int:
@@ -47,7 +50,7 @@ def _outcomes(workers, *tasks) -> dict:
 def test_a_task_whose_worker_ended_is_tried_again_and_one_that_ends_two_is_set_apart(tmp_path):
     once, always = str(tmp_path / "once"), str(tmp_path / "always")
     tasks = [("once", _ends_once, once), ("always", _ends_always, always), ("error", _raises, 1)]
-    with fleet.fleet(2) as workers:
+    with fleet.fleet(2, fleet.LOCAL) as workers:
         found = _outcomes(workers, *tasks, *((number, _pid, number) for number in range(8)))
     assert found["once"] == "done" and all(isinstance(found[number], int) for number in range(8))
     assert found["always"] == "set apart: the process that judged it was ended twice while it did"
@@ -56,7 +59,7 @@ def test_a_task_whose_worker_ended_is_tried_again_and_one_that_ends_two_is_set_a
 
 
 def test_nobody_beyond_this_machine_can_reach_a_port_and_nothing_is_printed(capfd):
-    with fleet.fleet(2) as workers:
+    with fleet.fleet(2, fleet.LOCAL) as workers:
         pids = set(_outcomes(workers, *((number, _pid, number) for number in range(6))).values())
         listening = [address for pid in (*pids, os.getpid()) for address in _listening(pid)]
     assert listening and {address.split(":")[0] for address in listening} == {"0100007F"}
@@ -72,19 +75,51 @@ def _listening(pid: int) -> list[str]:
     return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
 
 
-def test_tasks_that_come_first_are_done_first():
-    here = fleet.Here()
-    for name, first in (("a", False), ("b", False), ("c", True)):
-        here.submit(name, str, 1, first=first)
-    assert [name for name, _ in here.results()] == ["c", "a", "b"]
+def test_threads_work_side_by_side_after_the_warm_up():
+    said, both = [], threading.Barrier(2, timeout=60)
+    with fleet.fleet(2, warm_up=(said.append, "warm")) as workers:
+        for name in "ab":
+            workers.submit(name, lambda name=name: (both.wait(), said.append(name), name)[-1])
+        assert {name: result() for name, result in workers.results()} == {"a": "a", "b": "b"}
+    assert said[0] == "warm" and sorted(said[1:]) == ["a", "b"]
+    assert list(workers.results()) == []
 
 
-@pytest.mark.parametrize("place", [fleet.Here()])
+def test_a_warm_up_that_fails_costs_nothing():
+    with fleet.fleet(1, warm_up=(_raises, 1)) as workers:
+        assert _outcomes(workers, ("x", str, 1)) == {"x": "1"}
+
+
+def test_tasks_that_come_while_others_are_done_and_first_are_done_first():
+    done = []
+    with fleet.fleet(1) as workers:
+        for name in "ab":
+            workers.submit(name, done.append, name)
+        for name, _ in workers.results():
+            if name == "a":  # "b" is under way by then
+                workers.submit("d", done.append, "d")
+                workers.submit("c", done.append, "c", first=True)
+    assert done == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("place", [fleet.Here(), fleet.Threads(2, (str,))])
 def test_a_failure_here_is_one_line(place):
     place.submit("x", _raises, 1)
     ((_, result),) = place.results()
     with pytest.raises(fleet.Failed, match="ValueError: two lines"):
         result()
+
+
+def test_where_nothing_can_be_judged_the_reason_comes_back_as_it_is():
+    with fleet.fleet(1) as workers:
+        workers.submit("x", _no_sandbox)
+        ((_, result),) = workers.results()
+        with pytest.raises(SandboxError, match="no sandbox here"):
+            result()
+
+
+def _no_sandbox() -> None:
+    raise SandboxError("no sandbox here")
 
 
 def test_a_dashboard_without_bokeh_is_one_line(monkeypatch):
