@@ -44,9 +44,10 @@ def main(sock: socket.socket, request: dict) -> None:
 def _test(shell: Shell, said: Said, message: dict, wire: Wire) -> str:
     """Runs a test cell. The student's names are there for this one cell."""
     os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
-    names = Names(wire, unknown_names(message["source"], shell.user_ns), message["absent"], message["written"])
+    source = without_repeats(message["source"])
+    names = Names(wire, unknown_names(source, shell.user_ns), message["absent"], message["written"])
     shell.user_ns.update(names.values)
-    status = run_cell(shell, said, message["source"])
+    status = run_cell(shell, said, source)
     for name in names.values:
         shell.user_ns.pop(name, None)
     names.close()
@@ -112,6 +113,24 @@ class Names:
 
 def _absent(name: str, why: str) -> proxies.Absent:
     return proxies.Absent(name, f"`{name}` {why}")
+
+
+def without_repeats(source: str) -> str:
+    """The cell without calls that its last line makes again with more to check: students see `check.x(x, points=2)`, below it the
+    hidden part says `check.x(x, points=2, cases=hidden.x)`, and only that one's score counts."""
+    *before, last = ast.parse(source).body or [ast.Pass()]
+    kept = [statement for statement in before if not _is_part(statement, last)]
+    return source if len(kept) == len(before) else ast.unparse(ast.Module([*kept, last], []))
+
+
+def _is_part(statement: ast.stmt, whole: ast.stmt) -> bool:
+    """Whether a statement is a call, and the other the same call with more keywords."""
+    calls = [one.value for one in (statement, whole) if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+    if len(calls) < 2:
+        return False
+    part, more = ({keyword.arg: ast.dump(keyword.value) for keyword in call.keywords} for call in calls)
+    same = [[ast.dump(node) for node in (call.func, *call.args)] for call in calls]
+    return same[0] == same[1] and part.items() < more.items()
 
 
 def unknown_names(source: str, known: dict[str, Any]) -> list[str]:
