@@ -14,6 +14,8 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
 from autograder.grading.reading import Rejected
 from autograder.judge import outputs
+from autograder.judge.exam import BUBBLEWRAP
+from autograder.judge.root import start_ahead
 
 
 def mark(course: Course, path: Path) -> dict:
@@ -21,12 +23,15 @@ def mark(course: Course, path: Path) -> dict:
 
     A written answer's score is None, and not part of "score"; its points are part of "max".
     """
+    allowed = limits(course)
+    if allowed.sandbox != BUBBLEWRAP:
+        start_ahead()  # which takes longest, so it comes before this process imports torch as well
     limited.prepare("autograder.grading.reading", "autograder.grading.source")  # another process imports them meanwhile
     from autograder.grading.verdict import judged
     from autograder.judge.kernels import kernels
 
     data, unit = _read(course, path)
-    original, allowed = solved(course, unit), limits(course)
+    original = solved(course, unit)
     kernels(allowed.sandbox).prepare(exam(unit))
     notebook = _ready(course, path, data, unit)
     put_back(notebook, original)

@@ -8,7 +8,8 @@ from typing import Any
 from autograder import limited, notebooks
 from autograder.grading import feedback
 from autograder.grading.store import grader_version
-from autograder.judge.exam import Limits
+from autograder.judge.exam import BUBBLEWRAP, Limits
+from autograder.judge.root import start_ahead
 
 PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
@@ -37,6 +38,8 @@ def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:
 
 def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
     """Has ready what the first notebook of each unit would have to wait for. originals: the text of their solution notebooks."""
+    if limits.sandbox != BUBBLEWRAP:
+        start_ahead()
     from autograder.course.reach import exam
     from autograder.grading import verdict
     from autograder.judge.kernels import kernels

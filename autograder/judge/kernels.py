@@ -9,8 +9,9 @@ from typing import Any
 
 from autograder.judge.exam import BUBBLEWRAP, NAMESPACES, NONE
 from autograder.judge.kernel import Kernel
+from autograder.judge.root import Root, take
 from autograder.judge.sandbox.namespaces import SandboxError, Walls
-from autograder.judge.warm import JUDGE, STUDENT, Root, Warm
+from autograder.judge.warm import JUDGE, STUDENT, Warm, branch
 from autograder.judge.wire import BorderError, read
 
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
@@ -75,8 +76,8 @@ class Kernels:
         if found:
             found.close()
         if self.root is None or not self.root.alive:
-            self.root = Root()
-        self.warm[role, exam] = self.root.branch(role, imports_of(role, exam))
+            self.root = take()
+        self.warm[role, exam] = branch(self.root, role, imports_of(role, exam))
         return self.warm[role, exam]
 
     def _refusal(self, why: str) -> str:

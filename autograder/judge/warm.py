@@ -12,49 +12,27 @@ import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 from autograder.judge.kernel import Kernel
 from autograder.judge.pages import share_in_large_pages
+from autograder.judge.root import PACKAGES, Root
 from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, confine, environment, lower, shepherd
 from autograder.judge.wire import BorderError, Packer, Wire, read
 
-PACKAGES = Path(__file__).resolve().parents[2]
 STUDENT, JUDGE = "student", "judge"
 
 
-class Root:
-    """The root, seen from outside. It and its branches die with this process."""
-
-    def __init__(self) -> None:
-        self.sock, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "autograder.judge.warm", "root", str(theirs.fileno())]
-        self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is the grader's to handle
-        )  # fmt: skip
-        theirs.close()
-
-    def branch(self, role: str, imports: dict) -> "Warm":
-        """A warm process of this role, for one unit. `imports`: see `imports_of` in kernels.py."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            _ask(self.sock, {"role": role, "imports": imports}, theirs)
-        return Warm(ours)
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def close(self) -> None:
-        self.sock.close()
-        self.process.wait()
+def branch(root: Root, role: str, imports: dict) -> "Warm":
+    """A warm process of this role, for one unit. `imports`: see `imports_of` in kernels.py."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        _ask(root.sock, {"role": role, "imports": imports}, theirs)
+    return Warm(ours)
 
 
 class Warm:
@@ -178,7 +156,6 @@ def _import_what_is_slow() -> None:
     import numpy  # noqa: F401
     import pexpect  # noqa: F401
     import torch
-    import torch._dynamo
     import torch.utils.flop_counter  # noqa: F401
 
     torch.set_num_threads(1)
@@ -186,7 +163,6 @@ def _import_what_is_slow() -> None:
     plt.savefig(os.devnull, format="png")  # finds the fonts
     plt.close("all")
     torch.testing.assert_close(torch.ones(1), torch.ones(1))
-    torch.optim.Adam([torch.ones(1, requires_grad=True)])
 
 
 def _main(role: str, imports: dict) -> Callable:

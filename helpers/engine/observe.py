@@ -232,6 +232,12 @@ class _Dispatched(TorchDispatchMode):
         super().__init__()
         self.seen, self.forbids = seen, forbids
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """PyTorch would import its compiler, which takes more than a second, to keep it away from the method below. Who compiles
+        a function of their own has it imported, and is observed as well."""
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
