@@ -16,9 +16,14 @@ sliding_cache = NEVER_READ | {
     "max(0, self.length - self.window) → 0": "tokens that are out of the window are read from slots of newer ones, and hidden by their age",
     "min(self.length, self.window) → self.length": "the same",
 }
-decode_step = {"d // h → d / h": "h divides d, and only a square root is taken of it"}
+decode_step = {
+    "d // h → d / h": "h divides d, and only a square root is taken of it",
+    "room = x.new_empty(3, b, h, m + n, d // h)": "a third of the room stays unused",
+}
 bidirectional_cannot_cache = {
     re.compile(r"→ layer\(x\) - layer\(torch.cat\("): "the largest change, up or down, has no sign",
-    re.compile(r"→ zip\(layer\(torch.cat"): "the same: of both only the distance is taken",
+    re.compile(r"→ zip\(layer\(torch.cat|→ torch\.dist\("): "the same: of both only the distance is taken",
 }
-paged_cache = NEVER_READ
+paged_cache = NEVER_READ | {
+    re.compile(r"^torch\.tensor\(self\.table\[name\], dtype=torch\.long\) → "): "every sequence has a row, so its table isn't empty",
+}

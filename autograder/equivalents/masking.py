@@ -10,7 +10,9 @@ causal_attention = {
     "q.shape[-1] → k.shape[-1]": "q and k have the same width",
     re.compile("^q → v   in: .*device=v.device"): "all inputs are on one device",
 }
+padding_mask = {re.compile(r"^0 → -1   in: .*lengths\.shape\[-1\]"): "the lengths have one axis"}
 combine_masks = {
+    "mask.int() → mask": "`sum` begins with the number 0: what it adds to it become numbers",
     "masks[1:] → masks": "m & m is m",
     re.compile("^1 → 0   in: for mask in masks"): "the same",
 }

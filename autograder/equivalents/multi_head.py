@@ -2,15 +2,11 @@
 
 import re
 
-ROUNDING = "within this check's tolerance, which allows what long sums in float32 round"
-
 merge_heads = {"list(x.unbind(1)) → x.unbind(1)": "`torch.cat` takes a tuple as well"}
 multi_head_loop = {
     "q.shape[-1] → k.shape[-1]": "queries and keys of a head have the same width",
-    re.compile(r"\.float\(\)$"): ROUNDING,
+    "hide = torch.ones(mask.shape, dtype=x.dtype).masked_fill_(~mask, -math.inf)": "1 more for every visible key: no softmax notices",
 }
-MultiHeadAttention = {re.compile(r"\.float\(\)$"): ROUNDING}
-grouped_query_attention = MultiHeadAttention
 head_flops = {re.compile("^product\\(n, d, h"): "2·a·b·c doesn't depend on the order of the three"}
 two_hand_made_heads = {
     re.compile(
@@ -22,6 +18,7 @@ two_hand_made_heads = {
     "torch.zeros(d, d, dtype=torch.float64) → torch.zeros(d, d)": "whole numbers and their products are exact in float32 too",
 }
 alibi_bias = {
+    re.compile(r"^torch\.full\(.*cumprod\(0\)\.float\(\)"): "in float32 a product of 32 factors is within tolerance, and slopes are float32",
     re.compile("torch.arange\\(n, dtype=slopes.dtype\\) → "): "whole numbers, times a float in the next line",
     re.compile("torch.float64 → torch.float32"): "sums of ones are exact in float32",
 }

@@ -6,7 +6,10 @@ ONE_AXIS = "the scores of one query have one axis: 0 and −1 are the same"
 NO_DTYPE = "the text says nothing of the dtype, and numbers put together by hand are float32"
 LARGE = "any number that is large enough will do: properties decide"
 
-softmax = {"x.double() → x": "the largest entry is the same number in both dtypes"}
+softmax = {
+    "x.double() → x": "the largest entry is the same number in both dtypes",
+    re.compile(r"^x\.amax → x\.amin   in: .*torch\.logsumexp"): "`logsumexp` takes the largest entry away by itself",
+}
 attention_weights = {
     re.compile(r"0 → -1   in: .*softmax\(keys @ query, dim=-1\)"): ONE_AXIS,
     re.compile(r"-1 → 0   in: .*dim=0\)"): ONE_AXIS,
@@ -45,7 +48,10 @@ scaled_dot_product_attention = {
     re.compile(r"^scores = scores.double\(\)"): "the same",
 }
 permutation_equivariance: dict = {}
-parameter_counts = {re.compile(r"^float\("): "a whole number is as right as a float"}
+parameter_counts = {
+    re.compile(r"^torch\.tensor\(\[3 \* d"): "a tuple of five numbers either way",
+    re.compile(r"^float\("): "a whole number is as right as a float",
+}
 same_output_other_weights = {
     "constraints.T.double() → constraints.T": "float64 is precaution: float32 is within tolerance too",
     re.compile(

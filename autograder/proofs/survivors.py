@@ -41,18 +41,19 @@ MEMORY = 4 << 30
 
 @dataclass
 class Tried:
-    """What came of one exercise's mutants. `survivors` and `accused` are lines for a reader, `stale` equivalents that were caught."""
+    """What came of one exercise's mutants. `survivors`, `accused` and `excused` (equivalents, with the reason) are lines for a reader,
+    `stale` equivalents that were caught."""
 
     mutants: int = 0
     killed: int = 0
-    equivalent: int = 0
     survivors: list[dict[str, str]] = field(default_factory=list)
     accused: list[dict[str, str]] = field(default_factory=list)
+    excused: list[dict[str, str]] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        return {"mutants": self.mutants, "killed": self.killed, "equivalent": self.equivalent,
+        return {"mutants": self.mutants, "killed": self.killed, "equivalent": len(self.excused),
                 "survived": len(self.survivors), "false_accusations": len(self.accused)}  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = 
             tried.killed += 1
             tried.stale += [line] if listed else []
         elif listed:
-            tried.equivalent += 1
+            tried.excused.append(about | {"reason": listed})
         else:
             tried.survivors.append(about)
         if outcome.get("false"):
@@ -103,8 +104,9 @@ def totals(tried: dict[str, Tried]) -> dict[str, int]:
 
 
 def as_json(tried: dict[str, Tried]) -> dict[str, Any]:
-    """{"exercises": {id: counts, survivors and false accusations}, "total": counts}"""
-    found = {name: one.counts() | {"survivors": one.survivors, "accused": one.accused, "stale": one.stale}
+    """{"exercises": {id: counts, survivors, false accusations, equivalents with reasons}, "total": counts}"""
+    found = {name: one.counts() | {"survivors": one.survivors, "accused": one.accused, "excused": one.excused,
+                                   "stale": one.stale}
              for name, one in tried.items()}  # fmt: skip
     return {"exercises": found, "total": totals(tried)}
 
@@ -121,9 +123,9 @@ def complaints(tried: Tried) -> list[str]:
 
 def _reason(reasons: dict, mutant: Mutant) -> str:
     """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"), the line
-    as it stands then, or a pattern of both."""
+    as it stands then, both as they are printed, or a pattern of both."""
     found = (reason for key, reason in reasons.items()
-             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line)))  # fmt: skip
+             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line, str(mutant))))  # fmt: skip
     return next(found, "")
 
 
@@ -210,11 +212,20 @@ def _work(exercise: Exercise, tasks: list[Task], seed: int, target: int) -> None
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY,) * 2)
         signal.signal(signal.SIGPROF, _expire)
+        os.environ["ATTENTION_COURSE_ORDER"] = str(seed)
+        _silent()
         for task in tasks:
             os.write(target, json.dumps(_tried(exercise, task, seed)).encode() + b"\n")
         status = 0
     finally:
         os._exit(status)
+
+
+def _silent() -> None:
+    """What a mutant prints, or a library in C for it, goes nowhere: `--json` has the terminal for itself."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
 
 
 def _expire(*_: Any) -> None:
@@ -223,6 +234,8 @@ def _expire(*_: Any) -> None:
 
 def _tried(exercise: Exercise, task: Task, seed: int) -> dict[str, Any]:
     """What the check says of one mutant."""
+    torch.manual_seed(seed)  # a mutant that draws numbers of its own draws the same ones at every run
+    random.seed(seed)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         answers = task.program.run(task.statement, task.mutant.source, **{AGAIN: first_output_again})

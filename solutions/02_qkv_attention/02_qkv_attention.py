@@ -128,7 +128,7 @@ def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> 
 # %% [markdown]
 # <details><summary>Hint: all scores at once</summary>
 #
-# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`. (Your own softmax must survive scores of 150.)
+# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`. (Your own softmax must survive scores of 1,000.)
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}

@@ -107,7 +107,7 @@ def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
     excused = _surveyed(
         monkeypatch, generous, {re.compile("return . . x"): "any factor will do", "return x": "one too"}
     )
-    assert excused.equivalent >= 2 and len(excused.survivors) < len(tried.survivors)
+    assert len(excused.excused) >= 2 and len(excused.survivors) < len(tried.survivors)
 
 
 def test_an_equivalent_that_is_caught_is_a_complaint(monkeypatch):

@@ -13,9 +13,11 @@ __all__ = ["paged_cache"]
 
 
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
-    """After each step: what was read, or how many pages are free; "ValueError" where there was no page left."""
-    rows = next(step[2] for step in steps if step[0] == "append")
-    cache = call(cls, pages, page_size, rows.shape[1], rows.dtype)
+    """After each step: what was read, or how many pages are free; "ValueError" where there was no page left. Another cache, with a
+    sequence of the same name, is in use beside it."""
+    name, rows = next(step[1:] for step in steps if step[0] == "append")
+    neighbour, cache = (call(cls, number, page_size, rows.shape[1], rows.dtype) for number in (2, pages))
+    call(neighbour.append, name, rows[:1])
     told = []
     for action, *args in steps:
         seen = observe(getattr(cache, action), tuple(args))

@@ -27,9 +27,9 @@ __all__ = [
 # ------------------------------------------------------------------------------------------------ one query, n keys
 
 
-def _all_near(size: float, *shape: int) -> Drawn:
-    """Numbers near `size`: the dot product of two such vectors of width d is near d · size²."""
-    return normal(*shape, scale=0.1, mean=size)
+def _scores_near_1000() -> tuple[Tensor, Tensor]:
+    """A query (2,) and keys (3, 2) whose dot products 999, 1000, 998 are exact; their exponentials are infinite in every dtype."""
+    return torch.tensor([10.0, 1.0]), torch.tensor([[100.0, -1.0], [99.0, 10.0], [100.0, -2.0]])
 
 
 attention_weights = Check(
@@ -37,7 +37,7 @@ attention_weights = Check(
     cases=[
         sized(n=5, d=3), sized(n=4, d=6), sized(n=3, d=4, scale=12.0, label="large scores"), sized(n=1, d=4),
         sized(n=4, d=4, label="as many keys as entries, n = d = 4"),
-        given("scores near 150", _all_near(5.0, 6), _all_near(5.0, 3, 6)),
+        given("scores of 999, 1,000 and 998", *_scores_near_1000()),
     ],
     misconceptions=[
         Misconception(
@@ -62,7 +62,7 @@ attention_weights = Check(
         ),
         Misconception(
             "no maximum is subtracted", lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
-            "e^150 is infinite in float32, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the largest score first.",
+            "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the largest score first.",
         ),
         Misconception(
             "the keys made length 1", lambda query, keys: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0),
@@ -89,7 +89,7 @@ attend = Check(
     cases=[
         sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), sized(n=4, d=3, d_v=5, scale=8.0, label="large scores"),
         sized(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), sized(n=5, d=3, d_v=1), sized(n=1, d=5, d_v=3),
-        given("scores near 150", _all_near(5.0, 6), _all_near(5.0, 3, 6), normal(3, 2)),
+        given("scores of 999, 1,000 and 998", *_scores_near_1000(), normal(3, 2)),
     ],
     misconceptions=[
         Misconception(
@@ -132,7 +132,7 @@ attend = Check(
         ),
         Misconception(
             "no maximum is subtracted", lambda query, keys, values: torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum(),
-            "e^150 is infinite in float32, and ∞/∞ is NaN. Use your `attention_weights`, or subtract the largest score first.",
+            "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Use your `attention_weights`, or subtract the largest score first.",
         ),
         Misconception(
             "an axis of size 1 dropped", lambda query, keys, values: (torch.softmax(keys @ query, 0)[None] @ values).squeeze(),
@@ -280,7 +280,7 @@ scaled_dot_product_attention = Check(
         sized(n=5, m=7, d=4, d_v=3),
         sized(n=4, m=4, d=8, d_v=8, label="as many queries as keys"),
         sized(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
-        sized(n=3, m=5, d=16, d_v=4, scale=3.0, label="large scores"),
+        sized(n=3, m=5, d=16, d_v=4, scale=8.0, label="large scores"),
         sized(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
         given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
         sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
