@@ -9,8 +9,12 @@ local_attention = {
 }
 global_local = local_attention
 strided_sparse = {
-    re.compile(r"^range\(0, n, step\) → range\(0, n \+ 1, step\)   in: ends"): "the last token, which is an end already, in a set",
-    re.compile(r"^powers\.sum\(-1, keepdim=True\)\.clamp_min"): "every row has a slot, and the power of its largest score is 1",
+    re.compile(
+        r"^range\(0, n, step\) → range\(0, n \+ 1, step\)   in: ends"
+    ): "the last token, which is an end already, in a set",
+    re.compile(
+        r"^powers\.sum\(-1, keepdim=True\)\.clamp_min"
+    ): "every row has a slot, and the power of its largest score is 1",
     "math.ceil → math.floor": ANOTHER_PATTERN,
     "i % step → i // step": ANOTHER_PATTERN,
     re.compile("^torch.tensor\\(-math.inf, dtype=scores.dtype\\) → "): "a single number takes the dtype of the others",

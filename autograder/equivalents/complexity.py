@@ -10,7 +10,7 @@ arithmetic_intensity = {
 }
 training_table = {
     re.compile(r"^product\([a-z_0-9, */]*\) → product\("): PRODUCT + "; nor does what it moves",
-    re.compile("^matmul_(flops|io)\\([a-z_0-9, ]*\\) → matmul_"): PRODUCT + "; the transposed product moves as much"
+    re.compile("^matmul_(flops|io)\\([a-z_0-9, ]*\\) → matmul_"): PRODUCT + "; the transposed product moves as much",
 }
 decode_table = training_table | {
     re.compile(r"^tuple\(sum\(rows\.values"): "what the sum gives is a tuple already",

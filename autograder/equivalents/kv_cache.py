@@ -12,10 +12,7 @@ KVCache = NEVER_READ
 cache_bytes = {
     re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes"
 }
-sliding_cache = NEVER_READ | {
-    "max(0, self.length - self.window) → 0": "tokens that are out of the window are read from slots of newer ones, and hidden by their age",
-    "min(self.length, self.window) → self.length": "the same",
-}
+sliding_cache = NEVER_READ
 decode_step = {
     "d // h → d / h": "h divides d, and only a square root is taken of it",
     "room = x.new_empty(3, b, h, m + n, d // h)": "a third of the room stays unused",
@@ -25,5 +22,7 @@ bidirectional_cannot_cache = {
     re.compile(r"→ zip\(layer\(torch.cat|→ torch\.dist\("): "the same: of both only the distance is taken",
 }
 paged_cache = NEVER_READ | {
-    re.compile(r"^torch\.tensor\(self\.table\[name\], dtype=torch\.long\) → "): "every sequence has a row, so its table isn't empty",
+    re.compile(
+        r"^torch\.tensor\(self\.table\[name\], dtype=torch\.long\) → "
+    ): "every sequence has a row, so its table isn't empty",
 }

@@ -4,7 +4,7 @@ import re
 
 masked_softmax = {
     "~mask & ~nothing → ~mask": "a row that sees nothing is set to 0 afterwards, and `masked_fill` sends no gradient into it (section 3.3)",
-    "mask | ~mask.any(-1, keepdim=True) → mask": "the same, with `torch.where`: what is not chosen is 0 times a number here, not NaN",
+    "mask | ~mask.any(-1, keepdim=True) → mask": "the same: `torch.where` sends no gradient to what it doesn't choose",
 }
 causal_attention = {
     "q.shape[-1] → k.shape[-1]": "q and k have the same width",
@@ -22,7 +22,9 @@ leaks_future = {
     re.compile(
         "^moved > 1e-05 → moved >= 1e-05|^1e-05 → 2e-05"
     ): "rounding stays far below the threshold, and the faintest leak lies far above",
-    re.compile(r"2 / torch.randn"): "another number that no model could expect",
+    re.compile(
+        r"2 / torch.randn"
+    ): "another number that no model could expect, though seldom one so large that a sum in float32 rounds it off: then it is caught",
 }
 shift_targets = {
     re.compile(r"> lengths\[:, None\] → .*>= lengths"): "the end is written there in the next line",

@@ -18,7 +18,9 @@ two_hand_made_heads = {
     "torch.zeros(d, d, dtype=torch.float64) → torch.zeros(d, d)": "whole numbers and their products are exact in float32 too",
 }
 alibi_bias = {
-    re.compile(r"^torch\.full\(.*cumprod\(0\)\.float\(\)"): "in float32 a product of 32 factors is within tolerance, and slopes are float32",
+    re.compile(
+        r"^torch\.full\(.*cumprod\(0\)\.float\(\)"
+    ): "in float32 a product of 32 factors is within tolerance, and slopes are float32",
     re.compile("torch.arange\\(n, dtype=slopes.dtype\\) → "): "whole numbers, times a float in the next line",
     re.compile("torch.float64 → torch.float32"): "sums of ones are exact in float32",
 }

@@ -3,8 +3,12 @@
 import re
 
 attention_one_token = {
-    re.compile(r"^q\[i\] @ key → key @ q\[i\]|^k\[j\] @ q\[i\] → q\[i\] @ k\[j\]"): "a dot product of two vectors has no order",
-    re.compile(r"^0 → -1   in: .*softmax\(scores, dim=-1\)"): "the scores of one token have one axis: 0 and −1 are the same",
+    re.compile(
+        r"^q\[i\] @ key → key @ q\[i\]|^k\[j\] @ q\[i\] → q\[i\] @ k\[j\]"
+    ): "a dot product of two vectors has no order",
+    re.compile(
+        r"^0 → -1   in: .*softmax\(scores, dim=-1\)"
+    ): "the scores of one token have one axis: 0 and −1 are the same",
     re.compile(r"zeros_like\(v\[-1\]\)"): "all rows of v are alike in width and dtype",
     re.compile("^zip\\(torch.softmax\\(scores, dim=0\\), v\\) → "): "a product of weight and value has no order",
     re.compile(r"→ torch\.zeros\(v\.shape\[1\]\)   in: top, "): "a sum with float64 becomes float64",

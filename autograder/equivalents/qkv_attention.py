@@ -56,7 +56,7 @@ same_output_other_weights = {
     "constraints.T.double() → constraints.T": "float64 is precaution: float32 is within tolerance too",
     re.compile(
         "^direction < 0 → direction <= 0|^z < 0 → z <= 0"
-    ): "where the direction is 0, the step would be infinite, and the minimum leaves it out",
+    ): "drawn values leave no entry of the direction at exactly 0",
     re.compile(r"\.float\(\)$"): "the weights come as float32",
     re.compile("^2 → [13]|^0.5 → 1.0|^0.9 → "): "any step that leaves all weights positive will do: properties decide",
 }

@@ -23,6 +23,7 @@ local_attention = [
 global_local = [
     sized(n=12, d=3, d_v=4, w=3, g=2),
     sized(n=8, d=4, d_v=3, w=2, g=0, label="no global token"),
+    sized(n=6, d=6, d_v=6, w=1, g=1, label="n = d = d_v = 6"),
     sized(batch=(2,), n=7, d=4, d_v=2, w=1, g=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     long_global(380, 5, 2, 4, 3),
 ]
@@ -45,11 +46,17 @@ linear_attention = {
         sized(batch=(2,), n=3, m=5, d=4, d_v=4, dtype=torch.float64, gradient=True, label="gradients"),
         long_sequences(400, 300, 3, 5),
     ],
-    "recurrent_linear_attention": [sized(batch=(4,), n=9, d=2, d_v=6), sized(n=1, d=3, d_v=2), long_causal(250, 5, 4)],
+    "recurrent_linear_attention": [
+        sized(batch=(4,), n=9, d=2, d_v=6),
+        sized(n=1, d=3, d_v=2),
+        sized(n=5, d=5, d_v=5),
+        long_causal(250, 5, 4),
+    ],
     "chunked_linear_attention": [
         sized(n=13, d=4, d_v=3, c=5),
         sized(batch=(2,), n=6, d=3, d_v=2, c=6),
         sized(n=7, d=3, d_v=2, c=1),
+        sized(n=6, d=6, d_v=6, c=3),
         long_chunks(601, 3, 4, 30),
     ],
 }
@@ -59,6 +66,7 @@ decayed_attention = {
         decaying("γ near 1, in float64", 11, 5, 3, low=0.999, dtype=torch.float64),
         decaying("gradients, in float64", 6, 4, 3, dtype=torch.float64, limits={"gradient": True}),
         decaying("large inputs", 5, 3, 4, scale=5.0, dtype=torch.float64),
+        decaying("n = d = d_v = 5", 5, 5, 5),
         long_decaying(250, 5, 4, low=0.9),
     ],
     "chunked_decayed_attention": [
@@ -67,6 +75,7 @@ decayed_attention = {
         decaying("n = 17, c = 7, γ near 0, in float64", 17, 2, 5, 7, low=1e-6, high=1e-2, dtype=torch.float64),
         decaying("n = 15, c = 4, some wipe the state, in float64", 15, 5, 2, 4, gamma=resets, dtype=torch.float64),
         decaying("n = 11, c = 4: gradients, in float64", 11, 3, 4, 4, dtype=torch.float64, limits={"gradient": True}),
+        decaying("n = d = d_v = 6, c = 3", 6, 6, 6, 3),
         long_decaying_chunks(601, 3, 4, 30, low=0.9),
     ],
 }
@@ -76,6 +85,7 @@ delta_rule = [
     written("two keys, written seven times each", 14, 3, 2, keys=few_keys(14, 3, 2)),
     written("β = 1, in float64", 7, 5, 4, low=1.0, dtype=torch.float64),
     written("gradients, β near 1, in float64", 5, 4, 2, low=0.9, dtype=torch.float64, gradient=True),
+    written("n = d = d_v = 5", 5, 5, 5),
     long_written(250, 5, 4),
 ]
 cost_of_all = {

@@ -35,8 +35,9 @@ online_softmax = [
 ]
 merge_partials = [
     sized(batch=(4,), n=3, d=6, dtype=torch.float64, scale=5.0),
+    sized(n=4, d=4),
     two_parts("hundreds apart", 5, 2, level=(-250.0, 250.0)),
-    two_parts("nothing anywhere", 3, 4, batch=(2, 1), dead=("all", "all")),
+    two_parts("nothing anywhere, two batch axes", 3, 4, batch=(2, 1), dead=("all", "all")),
 ]
 flash_attention_forward = [
     sized("tiles of one score", **tile_sizes(4, 5, 3, 2, False, 1, 1)),
@@ -73,6 +74,7 @@ flash_decoding = [
     sized("one part", m=9, d=3, d_v=11, splits=1),
     sized("as many parts as keys, float64", batch=(2, 1), m=8, d=5, d_v=3, splits=8, dtype=torch.float64),
     sized("one key, 4 parts", m=1, d=3, d_v=4, splits=4),
+    sized("m = d = d_v = 6, 3 parts", m=6, d=6, d_v=6, splits=3),
     sized(
         f"m = 130 in 64 parts, in {AT_ONCE} operations",
         batch=(2,),

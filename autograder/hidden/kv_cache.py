@@ -34,15 +34,17 @@ decode_step = [
     fed_in_chunks("chunks of 1, 5, 2, 2", 1, 5, 2, 2, b=3, h=2, d_h=10),
     fed_in_chunks("one chunk of 9", 9, b=1, h=4, d_h=2),
     fed_in_chunks("a chunk late in the text", 6, 1, 1, 6),
+    fed_in_chunks("four sequences of 4 tokens, d = 4", 1, 3, b=4, h=2, d_h=2),
 ]
 generate_cached = [
     given("a prompt of 11, 1 new token", riddle_model(103), random_prompt(2, 11, 103), 1),
-    given("a prompt of 3, 20 new tokens", riddle_model(107), random_prompt(4, 3, 107), 20),
+    given("4 prompts of 4, 20 new tokens", riddle_model(107), random_prompt(4, 4, 107), 20),
     given("a small Transformer, other weights", Drawn(small_transformer), random_prompt(1, 8, 31), 15),
 ]
 bidirectional_cannot_cache = [
     given("bidirectional attention, n = 8, d = 3", bidirectional_attention(3), *random_tokens(8, 3)),
     given("causal attention, n = 2, d = 6", causal_attention(6), *random_tokens(2, 6)),
+    given("bidirectional attention, n = d = 4", bidirectional_attention(4), *random_tokens(4, 4)),
 ]
 decode_cost = [sized(n=31, d=12), sized(n=1000, d=128)]
 cache_bytes = [
@@ -55,7 +57,7 @@ mqa_gqa_cache = [
 ]
 sliding_cache = [
     window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6),
-    window_case("window 9, never full", 9, 2, 1, 3),
+    window_case("window 9, never full", 9, 2, 1, 3), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
 ]  # fmt: skip
 quantized_cache = {
     "quantize_keys": [
@@ -86,5 +88,6 @@ latent_attention = [
     latent_step("11 tokens in the cache", 11, b=2, d=9, h=3, d_h=5, d_c=7),
     latent_step("the first token, 6 heads", 0, b=3, d=4, h=6, d_h=2, d_c=8),
     latent_step("large scores, in float64", 4, b=1, d=10, h=2, d_h=6, d_c=9, loud=500.0, dtype=torch.float64),
+    latent_step("four of everything", 4, b=4, d=4, h=4, d_h=4, d_c=4),
     latent_step("399 tokens, 5 heads", 399, b=3, d=11, h=5, d_h=9, d_c=14, limited=True),
 ]

@@ -9,7 +9,7 @@ from helpers.masking.checks.leaks import planted
 from helpers.masking.checks.masks import any_mask
 from helpers.masking.checks.targets import padded_targets, random_logits, random_tokens
 
-causal_mask = [given("n = 8", 8), given("n = 4, the last of m = 11", 4, 11), given("n = 1", 1)]
+causal_mask = [given("n = 8", 8), given("n = 4, the last of m = 11", 4, 11), given("n = 2", 2)]
 masked_softmax = [
     given("three leading axes", normal(2, 1, 3, 4, 7), visible_mask(2, 1, 1, 4, 7)),
     given("scores of several hundred", normal(5, 8, scale=300.0), visible_mask(5, 8)),
@@ -43,23 +43,24 @@ leaks_future = [
     planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
     planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
     planted("sound: a mean that fades, n = 10", peekers.fading_mean, n=10, d=3),
-    planted("sound: RNN, n = 6", peekers.recurrent, n=6, d=5),
+    planted("sound: RNN, n = d = 5", peekers.recurrent, n=5, d=5),
 ]
 shift_targets = [
-    given("an empty sequence beside a full one", random_tokens(2, 5), torch.tensor([0, 5]), 60),
+    given("two of n = 5, one of them empty", random_tokens(2, 5), torch.tensor([0, 5]), 60),
     given("5 sequences", random_tokens(5, 9), torch.tensor([9, 3, 1, 8, 5]), 99),
+    given("4 sequences of 4", random_tokens(4, 4), torch.tensor([2, 4, 0, 3]), 60),
 ]
 copy_without_mask = [
     given("lengths 1, 7, 3, 6", random_logits(4, 7, 11), padded_targets((1, 7, 3, 6), 7, 11)),
     given("two words only", random_logits(3, 3, 2, scale=5.0), padded_targets((3, 1, 2), 3, 2)),
 ]
 mask_zoo = {
-    "encoder_mask": [sized(n=1), sized(n=11)],
-    "decoder_mask": [sized(n=1), sized(n=11)],
+    "encoder_mask": [sized(n=2), sized(n=11)],
+    "decoder_mask": [sized(n=2), sized(n=11)],
     "cross_mask": [sized(n=1, m=7), sized(n=9, m=2)],
     "prefix_mask": [sized(n=9, p=2), sized(n=7, p=6)],
     "sliding_window_mask": [sized(n=12, w=5), sized(n=3, w=3), sized(n=2, w=9)],
-    "global_tokens_mask": [sized(n=12, r=3, g=2), sized(n=4, r=1, g=4), sized(n=6, r=9, g=1), sized(n=10, r=2, g=0)],
+    "global_tokens_mask": [sized(n=12, r=3, g=2), sized(n=5, r=1, g=5), sized(n=6, r=9, g=1), sized(n=10, r=2, g=0)],
     "packed_mask": [given("one document", (6,)), given("lengths 4, 1, 1, 5", (4, 1, 1, 5))],
 }
 why_before_softmax = []

@@ -38,7 +38,7 @@ chunked_attention = {
         sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="7 rows of 80 alone"),
     ],
     "chunked_attention": [
-        handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "one chunk, larger than n"),
+        handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "4 rows, one chunk of 9"),
         handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
     ],
 }  # fmt: skip
@@ -46,7 +46,7 @@ pipeline_steps = [sized(layers=12, micro_batches=32), sized(layers=2, micro_batc
 associative_scan = {
     "combine": [sized(k=(2, 1, 3)), given("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
     "associative_scan": [
-        scan_case("linear steps", affine_step, 2, 1), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 256),
+        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 256),
         scan_case("linear steps", affine_step, 2, 150),
     ],
 }  # fmt: skip

@@ -13,10 +13,10 @@ softmax = [
     given("float16, near its largest value", Drawn(lambda g: (60000 * torch.rand(3, 4, generator=g)).half()), -1),
 ]
 attention_weights = [sized(n=9, d=2), sized(n=6, d=11, scale=6.0)]
-attend = [sized(n=9, d=2, d_v=7), sized(n=1, d=5, d_v=3)]
+attend = [sized(n=9, d=2, d_v=7), sized(n=2, d=5, d_v=3)]
 select_one_value = [sized(n=6, d=7), sized(n=9, d=9)]
 equal_attention = {
-    "query_between": [sized(d=3), sized(d=2, scale=4.0), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3))],
+    "query_between": [sized(d=3), sized(d=2, scale=4.0, label="d = 2, long keys"), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3))],
     "query_for_pair": [given("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0)],
 }  # fmt: skip
 two_word_example = []

@@ -16,6 +16,7 @@ frequencies_fall = []
 shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
 rotary_embedding = [
     turned_rows("positions 30 … 33, d = 12", (1, 2), [30, 31, 32, 33], 12),
+    turned_rows("6 tokens, d = 6", (2,), [3, 4, 5, 6, 7, 8], 6),
     turned_rows("one token at position 9, base 500", (3, 2), [9], 6, base=500.0),
 ]
 layer_norm = [
@@ -31,14 +32,20 @@ feed_forward = {
     part: [
         sized(batch=(3, 2), d=5, d_ff=8, label="3 sequences of 2 tokens"),
         sized(batch=(4,), d=2, d_ff=9, label="d_ff = 9"),
+        sized(batch=(4,), d=4, d_ff=4, label="4 tokens, d = d_ff = 4"),
     ]
     for part in ("feed_forward", "swiglu")
 }
 feed_forward["swiglu"].append(sized(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"))
-residual = [random_layers("5 layers, d = 3", 5, 4, 3), random_layers("2 layers, 3 sequences of 2 tokens", 2, 3, 2, 7)]
+residual = [
+    random_layers("5 layers, d = 3", 5, 4, 3),
+    random_layers("2 layers, 3 sequences of 2 tokens", 2, 3, 2, 7),
+    random_layers("4 layers, 4 tokens, d = 4", 4, 4, 4),
+]
 transformer_block = [
     block_inputs("pre-norm, 5 tokens, d = 8", 5, 8, pre_norm=True),
     block_inputs("post-norm, 3 sequences of 2 tokens, d = 5", 3, 2, 5, pre_norm=False),
+    block_inputs("pre-norm, 6 tokens, d = 6", 6, 6, pre_norm=True),
 ]
 DecoderLM = {
     "DecoderLM": [random_model("4 layers, 2 heads, d = 16", 13, 16, 2, 4, 2, 3)],
@@ -50,6 +57,7 @@ DecoderLM = {
 what_is_trained = []
 next_token_loss = [
     padded_texts("lengths 3, 9, 5, 7 of n = 9", 9, 6, 3, 9, 5, 7),
+    padded_texts("4 texts of 4 tokens, v = 4", 4, 4, 4, 2, 3, 4),
     padded_texts("lengths 2, 4, in float64", 4, 10, 2, 4, dtype=torch.float64),
 ]
 learning_rate = [
@@ -65,6 +73,7 @@ train = [
 generate = {
     "next_token_probabilities": [
         random_logits("temperature 0.3, v = 12", 2, 12, temperature=0.3),
+        random_logits("temperature 0.02, v = 5", 2, 5, temperature=0.02),
         random_logits("top_k = 4 of 10", 3, 10, top_k=4),
         given_probabilities("top_p = 0.9", [0.35, 0.05, 0.3, 0.2, 0.1], 1.0, None, 0.88),
     ],

@@ -1,7 +1,7 @@
 """`attn prove --mutants`: which of the wrong answers that a machine invents (see mutants.py) a check lets pass, and which it accuses of
 something that they don't do.
 
-Every mutant gets a seed's cases, those that students see and the hidden ones. One that earns all points has survived: either the
+Every mutant gets a seed's cases, those that students see and, if it passes them, the hidden ones too. One that earns all points has survived: either the
 check has a hole, or the mutant is right after all and stands in `autograder/equivalents/<unit>.py` with the reason. One that a card
 names is asked again on fresh inputs, by other code than the engine's: it must do what the card says.
 
@@ -243,10 +243,11 @@ def _tried(exercise: Exercise, task: Task, seed: int) -> dict[str, Any]:
         for place in task.parts:
             part, answer = parts[place], answers[place]
             cases = hidden.get(part.exercise, ()) if isinstance(hidden, dict) else hidden
-            score = part(answer, points=POINTS, cases=cases, seed=seed)
-            if not score.full:
-                false = _refuted(part, score.diagnosis, answer, cases, seed) if score.diagnosis else ""
-                return {"caught": True, "named": score.diagnosis, "false": false, "message": score.message}
+            for more in ((), cases) if cases else ((),):  # what falls on the cases that students see needs no others
+                score = part(answer, points=POINTS, cases=more, seed=seed)
+                if not score.full:
+                    false = _refuted(part, score.diagnosis, answer, cases, seed) if score.diagnosis else ""
+                    return {"caught": True, "named": score.diagnosis, "false": false, "message": score.message}
         return {"caught": False}
     except Expired:
         return {"caught": True, "by": "time"}

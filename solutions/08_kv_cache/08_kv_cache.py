@@ -684,7 +684,7 @@ plots.ring(window=4, n=10)
 # may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
+# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score the tokens in the ring and the new ones, no others. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
 

@@ -746,7 +746,7 @@ triton_backward = KernelCheck(
     cases=[
         backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
         backward_case(b=1, h=1, n=35, m=20, d=20, causal=True, label="causal, n = 35, m = 20: the first rows see nothing"),
-        backward_case(b=2, h=2, n=7, m=14, d=16, causal=False, label="b = 2, h = 2, n = 7, m = 14"),
+        backward_case(b=2, h=3, n=7, m=14, d=16, causal=False, label="b = 2, h = 3, n = 7, m = 14"),
         backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
         backward_case(b=1, h=1, n=19, m=21, d=16, causal=False, low=True, label="n = 19, m = 21, all scores below −100"),
     ],

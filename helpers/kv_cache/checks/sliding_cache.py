@@ -7,20 +7,25 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
-from helpers.engine.driving import call
+from helpers.engine.driving import call, watch
 
 from .. import sliding_cache as reference
 
 __all__ = ["sliding_cache"]
 
+TOO_MUCH_READ = "a late token takes more work than an early one"
+
 
 def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
-    """All outputs, chunk by chunk, and whether the cache ever held more than a window."""
+    """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it."""
     b, h, _, d_h = k.shape
     cache = call(cls, b, h, window, d_h, k.dtype)
     outputs, room, held = [], b * h * window * d_h, "never more than a window is kept"
-    for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
-        outputs.append(call(cache.attend, *parts))
+    for n, *parts in zip(chunks, *(t.split(chunks, dim=2) for t in (q, k, v))):
+        seen = watch(cache.attend, *parts)
+        outputs.append(seen.output)
+        if seen.largest > 4 * b * h * n * (window + n) * d_h:  # four times all products of queries and keys
+            held = TOO_MUCH_READ
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
             held = f"{kept} numbers kept, where {room} are enough"
@@ -28,12 +33,14 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
 
 
 def window_case(
-    label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, dtype=torch.float32
+    label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, loud: float = 2.0, dtype=torch.float32
 ) -> Case:
+    """loud: the standard deviation of the queries, and so of the scores."""
+
     def normal(scale: float) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, window, normal(2.0), normal(1.0), normal(1.0), chunks)
+    return given(label, window, normal(loud), normal(1.0), normal(1.0), chunks)
 
 
 class _Sliding:
@@ -107,6 +114,13 @@ class StoredFirst(_Sliding):
         age = torch.arange(self.length - n, self.length)[:, None] - torch.arange(self.length - len(slots), self.length)
         scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
         return scores.softmax(dim=-1) @ values
+
+
+class AllTokensRead(_Sliding):
+    """Tokens that are long out of the window are read from slots that newer ones have taken, and hidden by their age."""
+
+    def slots(self) -> Tensor:
+        return torch.arange(self.length) % self.window
 
 
 class NothingDropped(_Sliding):
@@ -193,6 +207,7 @@ sliding_cache = Check(
         window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
         window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
+        window_case("window 2, a prompt of 40, then a single token", 2, 40, 1, b=1, h=2, d_h=5),
     ],
     misconceptions=[
         Misconception(
@@ -228,6 +243,11 @@ sliding_cache = Check(
         Misconception(
             "nothing is ever dropped", NothingDropped,
             "The outputs are right, but the cache grows with the text. What no later token can see need not be kept: overwrite it.",
+        ),
+        Misconception(
+            "all tokens read, and most of them hidden", AllTokensRead,
+            "The outputs are right, but each token scores all that came before, and the work grows with the text. Only the tokens in the ring "
+            "can be seen: read no others.",
         ),
         Misconception(
             "full, and then nothing new stored", FullAndStopped,

@@ -285,7 +285,7 @@ def loop_over_the_queries(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
 multi_head_loop = Check(
     reference=multi_head.multi_head_loop,
     cases=[
-        loop_case("n = 5, m = 7, d = 6, 3 heads of width 2", n=5, m=7, d=6, h=3, d_h=2),
+        loop_case("n = 5, m = 7, d = 6, 3 heads of width 2", b=4, n=5, m=7, d=6, h=3, d_h=2),
         loop_case("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
         loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
