@@ -429,7 +429,7 @@ def bias_in_float64(n, h):
     steps = torch.ones(n, n, dtype=torch.float64).tril(-1)
     distance = steps.flip(-1).cumsum(-1).flip(-1)  # how many keys lie between, the own token left out
     hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
-    return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
+    return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf).float()
 
 
 def bias_by_running_product(n, h):
@@ -441,6 +441,6 @@ def bias_by_running_product(n, h):
 alibi_bias = {
     "three loops": bias_by_loops,
     "an outer product and a causal mask": bias_by_outer_product,
-    "logspace and cumsum, in float64": bias_in_float64,
+    "logspace and cumsum, in float64 on the way": bias_in_float64,
     "slopes by a running product": bias_by_running_product,
 }

@@ -82,7 +82,11 @@ select_one_value = {
     "random orthonormal keys": select_with_random_directions,
     "long keys, short queries": lambda n, d: (torch.eye(n, d), 80 * torch.eye(n, d), torch.eye(n, d)),
     "keys as values": lambda n, d: (60 * torch.eye(n, d), torch.eye(n, d), torch.eye(n, d)),
-    "values a hundredth apart": lambda n, d: (60 * torch.eye(n, d), torch.eye(n, d), torch.arange(n)[:, None].expand(n, d) / 100),
+    "values a hundredth apart": lambda n, d: (
+        60 * torch.eye(n, d),
+        torch.eye(n, d),
+        torch.arange(n)[:, None].expand(n, d) / 100,
+    ),
 }
 
 
