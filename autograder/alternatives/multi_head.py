@@ -441,6 +441,6 @@ def bias_by_running_product(n, h):
 alibi_bias = {
     "three loops": bias_by_loops,
     "an outer product and a causal mask": bias_by_outer_product,
-    "logspace and cumsum, in float64 on the way": bias_in_float64,
+    "logspace and cumsum, in float64": bias_in_float64,
     "slopes by a running product": bias_by_running_product,
 }
