@@ -429,7 +429,7 @@ def bias_in_float64(n, h):
     steps = torch.ones(n, n, dtype=torch.float64).tril(-1)
     distance = steps.flip(-1).cumsum(-1).flip(-1)  # how many keys lie between, the own token left out
     hidden = torch.ones(n, n, dtype=torch.bool).triu(1)
-    return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
+    return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf).float()
 
 
 def bias_by_running_product(n, h):

@@ -82,6 +82,11 @@ select_one_value = {
     "random orthonormal keys": select_with_random_directions,
     "long keys, short queries": lambda n, d: (torch.eye(n, d), 80 * torch.eye(n, d), torch.eye(n, d)),
     "keys as values": lambda n, d: (60 * torch.eye(n, d), torch.eye(n, d), torch.eye(n, d)),
+    "values a hundredth apart": lambda n, d: (
+        60 * torch.eye(n, d),
+        torch.eye(n, d),
+        torch.arange(n)[:, None].expand(n, d) / 100,
+    ),
 }
 
 
@@ -252,7 +257,19 @@ def other_weights_by_least_squares(weights, values):
     return (weights.double() + step * direction).to(weights.dtype)
 
 
+def other_weights_of_the_heaviest_keys(weights, values):
+    d = values.shape[1]
+    heaviest = weights.topk(d + 2).indices
+    rows = torch.cat([values[heaviest], torch.ones(d + 2, 1)], dim=1)
+    direction = torch.zeros_like(weights)
+    direction[heaviest] = torch.linalg.qr(rows, mode="complete")[0][:, -1]
+    falling = direction < -1e-6
+    longest = (weights[falling] / -direction[falling]).min()
+    return (weights + 0.9 * longest * direction).clamp(min=0)
+
+
 same_output_other_weights = {
+    "among the heaviest keys alone": other_weights_of_the_heaviest_keys,
     "a row of the projector": other_weights_by_projection,
     "a wish, projected": other_weights_by_least_squares,
 }

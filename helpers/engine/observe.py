@@ -35,7 +35,7 @@ from .own_process import Died, in_own_process, laid_out, nothing_left_over
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (
-    str(Path(__file__).parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
+    str(Path(__file__).parent.parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
     *([str(Path(TRITON.origin).parent)] if TRITON else []),
 )  # fmt: skip
 
@@ -321,6 +321,8 @@ def _modified(seen: Observation, inputs: tuple) -> tuple[int | str, ...]:
 
 
 def _same(old: Any, new: Any) -> bool:
+    if isinstance(old, list) and all(isinstance(entry, (int, float, str)) for entry in old):
+        return old == new
     if not isinstance(old, Tensor):
         return True
     return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().to(old.device).nan_to_num())

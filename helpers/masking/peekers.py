@@ -197,6 +197,10 @@ def _second(y: Tensor, x: Tensor) -> None:
     y[1:2] += x[2:3].sum(0)
 
 
+def _faint_all_over(y: Tensor, x: Tensor) -> None:
+    y[:-1] += 1e-4 * x[1:]
+
+
 def _faint_and_late(y: Tensor, x: Tensor) -> None:
     y[-2:-1] += 1e-4 * x[-1]
 
@@ -231,6 +235,7 @@ late_only = _plus_later(recurrent, _late)
 first_only = _plus_later(running_mean, _first)
 middle_only = _plus_later(recurrent, _middle)
 second_only = _plus_later(running_mean, _second)
+faint_all_over = _plus_later(running_mean, _faint_all_over)
 faint_and_late = _plus_later(running_mean, _faint_and_late)
 even_only = _plus_later(running_mean, _even)
 three_ahead = _plus_later(causal_attention, _far)

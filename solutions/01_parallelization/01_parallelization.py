@@ -22,7 +22,8 @@
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 2½ hours, and 20 points to earn.
 #
-# **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1.
+# **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1, and scores may
+# be in the hundreds.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -447,7 +448,7 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 # the other rows have no place in it.)
 #
 # **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk, in the given `order`, and put the results where they belong. `order` holds the
-# number of every chunk once; `order = [2, 0, 1]` means that chunk 2 is computed first. The last chunk may be short: its `stop` is $n$, not more. Workers finish when they like, so the
+# number of every chunk once; `order = [2, 0, 1]` means that chunk 2 is computed first. The last chunk may be short, and `size` may be more than $n$: its `stop` is $n$, not more. Workers finish when they like, so the
 # order must not change the result.
 
 # %% nbgrader={"grade": false, "grade_id": "chunked_attention", "locked": false, "schema_version": 3, "solution": true}

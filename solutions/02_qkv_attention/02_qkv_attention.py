@@ -822,7 +822,7 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020, section 3).
 #
-# Given weights $\alpha$ (all positive, some perhaps small) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
+# Given weights $\alpha$ (each at least 0.001) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
 # negative, sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$

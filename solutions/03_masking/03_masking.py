@@ -52,7 +52,7 @@ setup()
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
 #
-# The lengths may be anything, and every call makes a new tensor, because whoever gets a mask may write into it.
+# The lengths may be anything, as long as $n \le m$, and every call makes a new tensor, because whoever gets a mask may write into it.
 #
 # **Before you look at the picture:** how many cells of the 6×6 mask are allowed?
 
@@ -485,7 +485,7 @@ my_guess = ""  # for example "AEH"
 # Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak, and
 # some leaks are faint: $10^{-4}$, at one position.
 #
-# The check has some eighteen models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
+# The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
 # **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of 9 tokens into past and future?

@@ -743,11 +743,11 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
 #
 # One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head with a flat one sees far. The slopes are not trained. Later keys,
-# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once.
+# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor (in float32), added to the scores, is position and causal mask at once.
 #
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #
-# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still put more than half of the weight that it puts on its own token? The result is in float32.
+# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still put more than half of the weight that it puts on its own token?
 
 # %%
 guess_tokens_back = None  # a number

@@ -50,6 +50,8 @@ def test_inputs_are_copies_and_changes_are_seen():
     assert observe(in_place, inputs).modified == (0,)
     assert observe(in_place, inputs, gradient=True).error is None
     assert observe(attention, inputs).modified == ()
+    assert observe(lambda numbers: numbers.pop(), ([2, 0, 1],)).modified == (0,)
+    assert observe(lambda numbers: sorted(numbers), ([2, 0, 1],)).modified == ()
     assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 

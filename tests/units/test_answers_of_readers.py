@@ -1,4 +1,4 @@
-"""Wrong answers that readers of units 02 and 03 gave, and that have no name of their own: each loses points, and its card doesn't
+"""Wrong answers that readers of units 01 to 03 gave, and that have no name of their own: each loses points, and its card doesn't
 call it something that it is not. Cases that others could do without stand or fall with these."""
 
 import math
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from helpers import check
 from helpers.masking.masks import causal_mask
+from helpers.parallelization.parallel import attention_chunk
 from helpers.qkv_attention.scores import (
     additive_score,
     cosine_score,
@@ -19,6 +20,14 @@ from helpers.qkv_attention.scores import (
 )
 
 SCORES = [cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score]
+
+
+def order_emptied(task, n, size, order):
+    rows = {}
+    while order:
+        chunk = order.pop(0)
+        rows[chunk] = task(chunk * size, min(n, (chunk + 1) * size))
+    return torch.cat([rows[chunk] for chunk in sorted(rows)])
 
 
 def softmax_in_place(x, dim):
@@ -113,6 +122,7 @@ def x_overwritten(model, x):
 
 
 ANSWERS = {
+    "chunked_attention": [(attention_chunk, order_emptied)],
     "softmax": [softmax_in_place],
     "attend": [as_wide_as_the_query],
     "select_one_value": [as_wide_as_there_are_tokens],

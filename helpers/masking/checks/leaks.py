@@ -181,6 +181,7 @@ leaks_future = Check(
         planted("peeks: softmax over the wrong axis", peekers.softmax_over_queries),
         planted("peeks: reads from right to left", peekers.right_to_left),
         planted("peeks: very faintly", peekers.faint),
+        planted("peeks: more faintly still, at every position", peekers.faint_all_over),
         planted("peeks: at the last position but one", peekers.late_only),
         planted("peeks: at the first position", peekers.first_only),
         planted("peeks: at even positions", peekers.even_only),
@@ -228,6 +229,10 @@ leaks_future = Check(
         Misconception(
             "a tolerance that is too loose", loose_tolerance,
             "A leak can be faint, and training finds it all the same. Rounding stays below 10⁻⁵ here: everything above is a leak.",
+        ),
+        Misconception(
+            "a tolerance of 10⁻³", lambda model, x: _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=1e-3),
+            "A faint leak moves an output by 10⁻⁴, and training finds it all the same. Rounding stays below 10⁻⁵ here: everything above is a leak.",
         ),
         Misconception(
             "compared bit for bit", bit_for_bit,

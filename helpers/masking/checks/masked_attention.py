@@ -115,6 +115,11 @@ masked_softmax = Check(
             "That is low, until the allowed scores are lower still. Only −∞ is below every score.",
         ),
         Misconception(
+            "−10⁴ instead of −∞, empty rows apart",
+            lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0.0),
+            "Your empty rows are right. But −10⁴ is low only until the allowed scores are lower still: then hidden keys win. Only −∞ is below every score.",
+        ),
+        Misconception(
             "NaN left in the gradient",
             lambda scores, mask: (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0),
             "The NaN is wiped off the weights, but it was there, and the backward pass through the sum meets it again: 0 · NaN is NaN. Keep the row "

@@ -460,6 +460,11 @@ def _pairs_of_band(n, r):
     return sum(min(i + r, n - 1) - max(i - r, 0) + 1 for i in range(n))
 
 
+def _reach(n: int, r: int, g: int) -> int:
+    """How far one of the n − g other tokens can see another at most."""
+    return max(0, min(r, n - g - 1))
+
+
 global_tokens_mask = _zoo(
     masks.global_tokens_mask,
     [
@@ -500,6 +505,11 @@ global_tokens_mask = _zoo(
             "the right mask, a count for narrow bands only",
             lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], (n - g) * (2 * r + 1) - r * (r + 1) + 2 * g * n - g * g),
             "The formula holds while r is smaller than the number of other tokens, n − g. A wider band can't see more than all of them.",
+        ),
+        Misconception(
+            "the right mask, the ends of the band not cut",
+            lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], 2 * g * n - g * g + (n - g) * (2 * _reach(n, r, g) + 1)),
+            "Near either end of the text a token has fewer than r neighbours on that side: together r(r + 1) pairs less.",
         ),
         Misconception(
             "no global tokens", lambda n, r, g: (_band(n).abs() <= r, _pairs_of_band(n, r)),

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given
+from helpers.engine.cases import Drawn, given, normal
 from helpers.engine.check import Check, Misconception, Property
 
 from .. import targets
@@ -102,9 +102,11 @@ def ignored_inputs(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end).masked_fill(padding, -100), _ended(tokens, lengths, end).masked_fill(padding, -100)
 
 
-def cleaned_inputs(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+def cleaned_inputs(tokens, lengths, end, by=None) -> tuple[Tensor, Tensor]:
     padding = _place(tokens) > lengths[:, None]
-    return _inputs(tokens, end).masked_fill(padding, end), _ended(tokens, lengths, end).masked_fill(padding, -100)
+    return _inputs(tokens, end).masked_fill(padding, end if by is None else by), _ended(
+        tokens, lengths, end
+    ).masked_fill(padding, -100)
 
 
 shift_targets = Check(
@@ -187,6 +189,10 @@ shift_targets = Check(
             "In the inputs padding stays as it is. With the causal mask no real token attends to it.",
         ),
         Misconception(
+            "padding of the inputs set to 0", lambda tokens, lengths, end: cleaned_inputs(tokens, lengths, end, by=0),
+            "In the inputs padding stays as it is. With the causal mask no real token attends to it.",
+        ),
+        Misconception(
             "tokens that have become floats", lambda tokens, lengths, end: tuple(part.float() for part in targets.shift_targets(tokens, lengths, end)),
             "`torch.ones` and `torch.zeros` make floats, and `torch.cat` then makes floats of everything. An embedding can't be indexed with them.",
             lambda seen: any(part.is_floating_point() for part in seen.output),
@@ -221,9 +227,9 @@ def _loss_of_log_softmax(logits, targets, axis=-1) -> Tensor:
     return -_mean(_picked(logits.log_softmax(axis), targets), targets)
 
 
-def mean_of_means(logits, targets) -> Tensor:
+def mean_of_means(logits, targets, at_least=0) -> Tensor:
     kept, losses = targets != -100, -_picked(logits.log_softmax(-1), targets)
-    return ((losses * kept).sum(-1) / kept.sum(-1)).mean()
+    return ((losses * kept).sum(-1) / kept.sum(-1).clamp(min=at_least)).mean()
 
 
 def without_maximum(logits, targets) -> Tensor:
@@ -255,6 +261,7 @@ copy_without_mask = Check(
         given("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
         given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
         given("a sequence that is ignored altogether", random_logits(2, 3, 4), padded_targets((0, 3), 3, 4)),
+        given("logits near 200", normal(2, 3, 5, mean=200.0), padded_targets((3, 2), 3, 5)),
         given("token 0 among the targets", random_logits(1, 4, 6), torch.tensor([[0, 3, 0, -100]])),
         given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
@@ -276,6 +283,11 @@ copy_without_mask = Check(
         Misconception(
             "a mean of the sequences' means", mean_of_means,
             "That makes a token in a short sequence count more. Every position that isn't ignored has the same weight.",
+        ),
+        Misconception(
+            "a mean of the sequences' means, an empty one as 0", lambda logits, targets: mean_of_means(logits, targets, at_least=1),
+            "Each sequence counts as much as any other that way, and an empty one pulls the loss down. Every position that isn't ignored has the same weight: "
+            "one sum over all, divided once.",
         ),
         Misconception(
             "logits without a softmax", lambda logits, targets: -_mean(_picked(logits, targets), targets),
@@ -304,6 +316,11 @@ copy_without_mask = Check(
         Misconception(
             "the logarithm of a softmax", lambda logits, targets: -_mean_of_kept(torch.log(_picked(logits.softmax(-1), targets)), targets),
             "A very small probability is rounded to 0, and log 0 is −∞. `log_softmax` never makes the probability: it subtracts the logarithm of the sum.",
+        ),
+        Misconception(
+            "the logarithm of a softmax, and −∞ times 0", lambda logits, targets: -_mean(torch.log(_picked(logits.softmax(-1), targets)), targets),
+            "A very small probability is rounded to 0, and log 0 is −∞: at a position that should not count it is multiplied by 0, and −∞ · 0 is NaN. "
+            "`log_softmax` never makes the probability.",
         ),
         Misconception(
             "a small number inside the logarithm", lambda logits, targets: -_mean_of_kept(torch.log(_picked(logits.softmax(-1), targets) + 1e-9), targets),

@@ -3,7 +3,7 @@
 import torch
 
 from helpers.engine.cases import sized
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Behaviour, Check, Misconception
 
 from ..alibi_bias import alibi_bias as reference
 
@@ -88,6 +88,12 @@ def heads_in_one_memory(n, h):
 alibi_bias = Check(
     reference=reference,
     cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16), sized(n=4, h=6)],
+    behaviours=[
+        Behaviour(
+            "float32", lambda seen: seen.output.dtype == torch.float32 or seen.args[1] < 8,  # a dtype costs no more than these cases
+            "The numbers are right, but they are not in float32, and added to scores in float32 they would change the scores' dtype.",
+        )
+    ],
     misconceptions=[
         Misconception(
             "heads numbered from 0", heads_numbered_from_0,
@@ -126,6 +132,17 @@ alibi_bias = Check(
             "an exponent that is rounded down",
             lambda n, h: _bias([2.0 ** -(8 * k // h) for k in range(1, h + 1)], _distance(n), _later(n)),
             "`8 * k // h` is a whole number, and 8k/h need not be one: with 6 heads the first slope is 2^(−8/6). Divide with `/`.",
+        ),
+        Misconception(
+            "an exponent that is rounded away from 0",
+            lambda n, h: _bias([2.0 ** (-8 * k // h) for k in range(1, h + 1)], _distance(n), _later(n)),
+            "`//` rounds down, and below 0 that is away from 0: −8/6 becomes −2. With 6 heads the first slope is 2^(−8/6). Divide with `/`.",
+        ),
+        Misconception(
+            "float64", lambda n, h: _bias(_slopes(h), _distance(n), _later(n)).double(),
+            "The result is asked for in float32. Python's numbers leave a tensor's dtype as it is; `torch.tensor([…], dtype=torch.float64)` and `.double()` "
+            "don't.",
+            cost=lambda seen: seen.output.dtype == torch.float64,
         ),
         Misconception(
             "zero times infinity", zero_times_infinity,

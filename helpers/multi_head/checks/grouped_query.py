@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention
 
@@ -87,6 +87,14 @@ def causal(q, k, v) -> Tensor:
     return attention(q, k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1), mask=earlier)
 
 
+def powers(q, k, v, largest=torch.zeros_like) -> Tensor:
+    size = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    shares = torch.exp(scores - largest(scores))
+    return shares @ v / shares.sum(dim=-1, keepdim=True)
+
+
 def not_copied(q, k, v) -> Tensor:
     return attention(q, k, v)
 
@@ -94,6 +102,12 @@ def not_copied(q, k, v) -> Tensor:
 def queries_dealt_out(q, k, v) -> Tensor:
     grouped = q.unflatten(1, (-1, k.shape[1])).transpose(1, 2)  # (b, h_kv, size, n, d_h)
     return attention(grouped, k.unsqueeze(2), v.unsqueeze(2)).flatten(1, 2)
+
+
+def _rows_apart(*shape: int) -> Drawn:
+    """Queries with entries near 9 and near −9, in turn."""
+    signs = 1 - 2 * (torch.arange(shape[-2]) % 2)[:, None]
+    return Drawn(lambda generator: signs * (9 + torch.randn(shape, generator=generator)))
 
 
 grouped_query_attention = Check(
@@ -105,6 +119,7 @@ grouped_query_attention = Check(
         sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
         sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
         sized(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, label="float64, 4 key/value heads"),
+        given("scores near 160 and −160", _rows_apart(2, 4, 3, 4), normal(2, 2, 5, 4, mean=9.0), normal(2, 2, 5, 4)),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
@@ -173,6 +188,16 @@ grouped_query_attention = Check(
             "key/value heads as they are", not_copied,
             "h query heads can't meet h_kv key heads one by one. Each key/value head serves a run of h / h_kv query heads.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "exponentials of scores as they are", powers,
+            "Large scores overflow: e¹⁰⁰ is infinite in float32. Subtract the largest score of each row first, as in unit 02, or use "
+            "`torch.softmax`.",
+        ),
+        Misconception(
+            "one largest score for all rows", lambda q, k, v: powers(q, k, v, Tensor.max),
+            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
+            "score.",
         ),
         Misconception(
             "a causal mask that nobody asked for", causal,

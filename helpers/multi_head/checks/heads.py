@@ -157,6 +157,11 @@ def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float3
     return given(label, x, memory, into, into, into, out, visible_mask(n, m))
 
 
+_AS_THEY_ARE = (
+    torch.eye(8).unflatten(1, (2, 4)).transpose(0, 1)
+)  # (2, 8, 4): each of two heads gets four features as they are
+
+
 def _heads(x, memory, w_q, w_k, w_v, mask, scale) -> list[Tensor]:
     return [
         torch.softmax((x @ q @ (memory @ k).mT * scale).masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v)
@@ -274,6 +279,9 @@ def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
     return torch.cat(heads, dim=-1) @ w_o
 
 
+NOT_LOW_ENOUGH = "Visible scores may lie in the hundreds below 0 too, and then a hidden key with −100 wins. Only −∞ is below every score."
+
+
 def loop_over_the_queries(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     heads = []
     for q, k, v in zip(w_q, w_k, w_v):
@@ -290,6 +298,10 @@ multi_head_loop = Check(
         loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("float64, one sequence", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64),
+        given(
+            "scores near −160", normal(2, 3, 8, mean=9.0), normal(2, 5, 8, mean=-9.0), _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3),
+            normal(8, 8, scale=0.3), visible_mask(3, 5),
+        ),
     ],
     misconceptions=[
         Misconception(
@@ -349,6 +361,17 @@ multi_head_loop = Check(
             "A score of 0 is no small score: e⁰ = 1. Hidden keys get −∞ (1e-9 is a tiny number, −1e9 would be a very low one).",
         ),
         Misconception(
+            "hidden scores of −100",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, -100.0), NOT_LOW_ENOUGH,
+        ),
+        Misconception(
+            "a causal mask in place of the given one",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: torch.cat(
+                _heads(x, memory, w_q, w_k, w_v, torch.ones_like(mask).tril(), w_q.shape[-1] ** -0.5), dim=-1
+            ) @ w_o,
+            "Which keys are hidden says the mask that you are given, and nothing else. It need not be causal.",
+        ),
+        Misconception(
             "x overwritten inside the loop", loop_that_overwrites_x,
             "Every head reads the same tokens. Your second head reads what the first one left in `x`.",
         ),
@@ -391,13 +414,13 @@ def _run(
     layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None,
     earlier: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Build the layer, load the weights, call it with what there is; before that once with an `earlier` mask (n, n)."""
+    """Build the layer, load the weights, call it with what there is; before that once with an `earlier` mask (n, n) or memory (b, m, d)."""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:
         layer.double()
     layer.load_state_dict(weights)
     if earlier is not None:
-        layer(x, mask=earlier)
+        layer(x, **{"mask" if earlier.dtype == torch.bool else "memory": earlier})
     given_too = {name: value for name, value in (("memory", memory), ("mask", mask)) if value is not None}
     return layer(x, **given_too)
 
@@ -413,11 +436,19 @@ def _weights(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=False, dtype=torch.float32) -> Case:
+def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, dtype=torch.float32) -> Case:
     memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
     x = normal(b, n, d, scale=scale, dtype=dtype)
     inputs = (h, _weights(d), x, memory, visible_mask(*mask) if mask else None)
-    return given(label, *inputs, *([visible_mask(n, n)] if earlier else []))
+    return given(label, *inputs, *([] if earlier is None else [earlier]))
+
+
+def _weights_that_pass_on(d: int) -> Drawn:
+    """Queries and keys are the tokens themselves."""
+    same = {f"{name}.weight": torch.eye(d) for name in ("w_q", "w_k")} | {
+        f"{name}.bias": torch.zeros(d) for name in ("w_q", "w_k")
+    }
+    return Drawn(lambda generator: _weights(d).make(generator) | same)
 
 
 class _Layer(nn.Module):
@@ -615,6 +646,38 @@ class LayerThatKeepsTheMask(_Layer):
         return super().weights(scores, self.kept)
 
 
+class LayerThatKeepsTheMemory(_Layer):
+    kept = None
+
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        self.kept = self.kept if memory is None else memory
+        return super().forward(x, self.kept, mask)
+
+
+class LayerWithMemoryOrX(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return super().forward(x, memory or x, mask)
+
+
+class LayerWithoutBiasParameters(_Layer):
+    def __init__(self, d, h) -> None:
+        super().__init__(d, h)
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d, bias=False) for _ in range(4))
+
+
+LayerWithoutBiasParameters.__name__ = "MultiHeadAttention"  # PyTorch's message names the class
+
+
+class LayerWithHiddenScoresOf100(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return torch.softmax(scores if mask is None else scores.masked_fill(~mask.unsqueeze(-3), -100.0), dim=-1)
+
+
+class LayerWithTransposedValues(_Layer):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
+        return self.w_q(x), self.w_k(memory), memory @ self.w_v.weight + self.w_v.bias
+
+
 class LayerCutByTheQueriesLength(_Layer):
     def forward(self, x, memory=None, mask=None) -> Tensor:
         b, n, _ = x.shape
@@ -667,7 +730,11 @@ MultiHeadAttention = Check(
         layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
         layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
         layer_case("large scores", n=4, d=10, h=5, scale=5.5),
-        layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=True),
+        layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
+        layer_case("no memory, after a call with one", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
+        given(
+            "scores near −160", 2, _weights_that_pass_on(8), normal(2, 3, 8, mean=9.0), normal(2, 5, 8, mean=-9.0), visible_mask(3, 5)
+        ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
         layer_case("float64", n=3, m=5, d=6, h=2, dtype=torch.float64),
@@ -789,6 +856,26 @@ MultiHeadAttention = Check(
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,
             "A mask belongs to one call. Without one every key is visible, whatever was hidden before.",
+        ),
+        Misconception(
+            "the memory kept from an earlier call", LayerThatKeepsTheMemory,
+            "A memory belongs to one call. Without one, keys and values come from `x`, whatever came before.",
+        ),
+        Misconception(
+            "a tensor asked for its truth", LayerWithMemoryOrX,
+            "`memory or x` asks whether `memory` is true, and a tensor with many numbers is neither true nor false. Ask `memory is None`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "projections without a bias", LayerWithoutBiasParameters,
+            "Each of the four is an `nn.Linear(d, d)` with its bias, as it is without `bias=False`. The weights that are loaded have one.",
+            raises="RuntimeError",
+        ),
+        Misconception("hidden scores of −100", LayerWithHiddenScoresOf100, NOT_LOW_ENOUGH),
+        Misconception(
+            "the values' weight not transposed", LayerWithTransposedValues,
+            "`nn.Linear` stores its weight as (out, in) and multiplies by the transpose. Call the module, `self.w_v(memory)`, and you need not think of "
+            "it.",
         ),
         Misconception(
             "the memory cut with the queries' length", LayerCutByTheQueriesLength,
@@ -930,6 +1017,10 @@ head_flops = Check(
             "That is right when h·d_h = d. Here d_h is free: write h·d_h, and d only where the tokens' width is meant.",
         ),
         Misconception(
+            "d in place of h·d_h in the attention", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * d,
+            "Your projections are right. In scores and mixture all heads together are h·d_h wide, which need not be d.",
+        ),
+        Misconception(
             "one addition less in every dot product",
             lambda n, d, h, d_h: (
                 3 * n * h * d_h * (2 * d - 1) + h * n * n * (2 * d_h - 1) + h * n * d_h * (2 * n - 1) + n * d * (2 * h * d_h - 1)
@@ -960,6 +1051,11 @@ def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int, dtype: torc
 
 def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:
     parts = heads @ w_o.T.unflatten(0, (heads.shape[1], -1))
+    return parts, parts.sum(dim=1)
+
+
+def parts_of_the_transpose(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.T.reshape(heads.shape[1], heads.shape[-1], -1)
     return parts, parts.sum(dim=1)
 
 
@@ -1039,6 +1135,11 @@ heads_as_sum = Check(
             "W_O cut into columns", parts_by_columns,
             "In a row of heads times W_O, feature j of the row meets row j of W_O. So head i meets the i-th block of rows.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "W_O transposed before it is cut", parts_of_the_transpose,
+            "In a row of heads times W_O, feature j of the row meets row j of W_O. Cut W_O as it stands: after a transpose the blocks are columns, in other "
+            "pieces.",
         ),
         Misconception(
             "every h-th row of W_O", parts_by_every_hth_row,

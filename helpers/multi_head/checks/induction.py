@@ -151,6 +151,12 @@ def previous_that_writes_twice(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return *others, w_o + torch.eye(2 * v + n)[:v]
 
 
+def previous_without_the_start_token(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    w_q, w_k, w_v, w_o = _position_head(v, n, -1)
+    w_v[0] = 0.0
+    return w_q, w_k, w_v, w_o
+
+
 def previous_that_writes_nothing(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     w_q, w_k, w_v, w_o = _position_head(v, n, -1)
     return w_q, w_k, w_v, torch.zeros_like(w_o)
@@ -194,6 +200,11 @@ previous_token_head = Check(
         Misconception(
             "nothing written", previous_that_writes_nothing,
             "The attention is right, but w_v and w_o let nothing through.",
+        ),
+        Misconception(
+            "the start token not handed over", previous_without_the_start_token,
+            "The attention is right. But where the start token stood before, nothing is written: it is a token like any other, number 0 of the v. w_v "
+            "reads all of the first v columns.",
         ),
         Misconception(
             "the last position forgotten", previous_without_the_last,

@@ -77,6 +77,15 @@ def powers_that_overflow(q, k, v, i) -> Tensor:
     return powers @ v / powers.sum()
 
 
+def running_maximum(q, k, v, i) -> Tensor:
+    top, total, output = -math.inf, 0.0, torch.zeros_like(v[0])
+    for key, value in zip(k, v):
+        score = q[i] @ key / math.sqrt(q.shape[1])
+        top = max(top, score.item())
+        total, output = total + torch.exp(score - top), output + torch.exp(score - top) * value
+    return output / total
+
+
 one_token = Check(
     reference=parallel.attention_one_token,
     cases=[
@@ -134,6 +143,14 @@ one_token = Check(
             "as many keys as there are tokens", as_many_keys_as_queries,
             "There are m keys and values, and n queries: m may be smaller or larger than n. Loop over the keys.",
             raises="IndexError",
+        ),
+        Misconception(
+            "keys beyond the number of tokens left out", lambda q, k, v, i: _weights(q[i], k[: len(q)]) @ v[: len(q)],
+            "There are m keys and values, and m need not be n: your loop ends with the tokens. Loop over all the keys.",
+        ),
+        Misconception(
+            "a running maximum that leaves the old sums as they are", running_maximum,
+            "Each time the maximum rises, what has been added up so far belongs to the old one: multiply both sums by e^(old − new) first.",
         ),
         Misconception("clamped scores", lambda q, k, v, i: clamped(q[i : i + 1], k, v)[0], CLAMP_HINT),
         Misconception("scaled by the width of the values", lambda q, k, v, i: _weights(_scaled_by_values(q, v)[i], k) @ v, VALUES_HINT),

@@ -75,6 +75,15 @@ def one_buffer_for_all(x, w_x, w_h, bias) -> Tensor:
     return states[:, -1:].repeat(1, x.shape[1], 1)
 
 
+def _all_alike(seen: Observation) -> bool:
+    states = seen.output
+    return (
+        states.shape[1] > 1
+        and states.shape == seen.args[0].shape[:2] + seen.args[3].shape
+        and torch.equal(states, states[:, -1:].expand_as(states))
+    )
+
+
 def reshaped_for_swapped(x, w_x, w_h, bias) -> Tensor:
     return _states(x, len(bias), _step(w_x, w_h, bias)).transpose(0, 1).reshape(*x.shape[:2], -1)
 
@@ -187,6 +196,7 @@ rnn_encoder = Check(
             "the last state in every place", one_buffer_for_all,
             "One tensor stands in your list n times, and you change it in place: in the end all n are the last state. Make a new tensor in every "
             "step.",
+            _all_alike,
         ),
         Misconception(
             "reshaped where axes should be swapped", reshaped_for_swapped,
@@ -219,6 +229,11 @@ def _pair(a, b) -> Tensor:
 def _combined(first, second, axis) -> Tensor:
     (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
     return torch.stack([a1 * a2, a2 * b1 + b2], dim=axis)
+
+
+def columns_of_a_table(first, second) -> Tensor:
+    a, b = first[:, 0] * second[:, 0], second[:, 0] * first[:, 1] + second[:, 1]
+    return torch.stack([a, b], dim=1)
 
 
 def unbound_along_the_first_axis(first, second) -> Tensor:
@@ -278,6 +293,12 @@ combine = Check(
             raises="IndexError",
         ),
         Misconception(
+            "columns of a plain list of pairs", columns_of_a_table,
+            "`first[:, 0]` is the first entry along axis 1, which is the last axis of a plain list of pairs only. `first[..., 0]` is that of the last axis, "
+            "whatever stands before it.",
+            raises="IndexError",
+        ),
+        Misconception(
             "taken apart along the first axis", unbound_along_the_first_axis,
             "`unbind()` takes the first axis apart. The pair (a, b) is the last: `unbind(-1)`.",
             raises="ValueError",
@@ -293,7 +314,7 @@ def _counting(operator) -> Callable:
     def counted(first: Tensor, second: Tensor) -> Tensor:
         if first.shape != second.shape:
             raise ValueError(
-                f"the operator takes two tensors of one shape, and got {tuple(first.shape)} and {tuple(second.shape)}."
+                f"the operator takes two tensors of one shape, and got `{tuple(first.shape)}` and `{tuple(second.shape)}`."
             )
         depth = torch.maximum(first[..., -1:], second[..., -1:]) + 1
         return torch.cat([operator(first[..., :-1], second[..., :-1]), depth], dim=-1)
@@ -505,6 +526,11 @@ scan = Check(
         Misconception(
             "a reach that does not double", scan_with_steps_of_one,
             "After the first round each row covers two elements. If it now takes in its neighbour, they overlap. Reach twice as far back.",
+        ),
+        Misconception(
+            "a reach that grows by one", lambda operator, elements: _rounds(operator, elements, range(1, len(elements))),
+            "After the first round each row covers two elements, after the second up to four: the reach doubles. With 3 in place of 4 rows overlap, and "
+            "elements are combined twice.",
         ),
         Misconception(
             "scanned from the end", scan_from_the_end,

@@ -69,6 +69,8 @@ encoder_steps = Check(
                       "L layers have L − 1 arrows between them. Count the layers: each takes a step."),
         Misconception("one step for a single token", lambda n, layers: layers if n > 1 else 1,
                       "A single token goes up through all layers too, one after the other: L steps, whatever n is."),
+        Misconception("half of the tokens", lambda n, layers: (n + 1) // 2,
+                      "It gives 3 for n = 5, by chance. A Transformer that reads takes one step for each layer, however many tokens it reads."),
         Misconception("the shorter of the two sides", lambda n, layers: min(n, layers),
                       "A text shorter than the stack doesn't make the stack shorter: every token goes up through all L layers."),
     ],

@@ -47,6 +47,10 @@ matmul_gflops = Check(
             "Each of the m·n outputs is a sum of k products, and k need not be n.",
         ),
         Misconception(
+            "rounded down to whole numbers", lambda m, k, n, seconds: 2 * m * k * n / seconds // 1e9,
+            "`//` rounds down, and a slow product has less than 1 GFLOP/s. Divide with `/`.",
+        ),
+        Misconception(
             "2³⁰ for a giga", lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
             "Speeds are counted in powers of ten: 10⁹. Powers of two are for bytes of memory.",
         ),

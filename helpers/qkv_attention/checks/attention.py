@@ -525,6 +525,10 @@ parameter_counts = Check(
             "From *all* d·n inputs to *all* d·n outputs: every one of d·n outputs has d·n weights.",
         ),
         Misconception(
+            "a table of attention weights for each projection", lambda n, d: (3 * d**2, 3 * d, 3 * n**2, (n * d) ** 2, n * d),
+            "Queries and keys make one table together: an α for each pair of a query and a key. The values are what it mixes.",
+        ),
+        Misconception(
             "a bias for each token", lambda n, d: (3 * d**2, 3 * n * d, n**2, (n * d) ** 2, n * d),
             "All tokens share the same projections, biases included: 3d of them, however many tokens there are.",
         ),

@@ -29,6 +29,17 @@ def one_axis_dropped(q, k, w_q, w_k, v) -> Tensor:
     return scores.additive_score(q, k, w_q, w_k, v).squeeze()
 
 
+def _constant_beside_the_norms(seen) -> bool:
+    """Whether one positive number, added to the norms of q, of k, of both or to their product, explains every entry."""
+    q, k = seen.args[0].norm(dim=-1)[:, None].double(), seen.args[1].norm(dim=-1).double()
+    factor = scores.cosine_score(*seen.args).double() / seen.output.double()  # what the norms were multiplied by
+    both = (-(q + k) + ((q + k) ** 2 + 4 * q * k * (factor - 1)).sqrt()) / 2
+    constants = [q * (factor - 1), k * (factor - 1), q * k * (factor - 1), both]
+    return any(
+        bool(c.min() > 0 and c.max() < 0.1 and (c - c.median()).abs().max() < 0.1 * c.median()) for c in constants
+    )
+
+
 cosine_score = Check(
     reference=scores.cosine_score,
     cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002")),
@@ -56,6 +67,7 @@ cosine_score = Check(
         Misconception(
             "a constant added to the norms", lambda q, k: (q @ k.mT) / (q.norm(dim=-1)[:, None] * k.norm(dim=-1) + 1e-6),
             "For short vectors the constant is no longer small, and the cosine must not depend on length. No vector is zero here: leave it out.",
+            _constant_beside_the_norms,
         ),
         Misconception(
             "the result transposed", lambda q, k: scores.cosine_score(k, q),

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.slips import in_single_precision
 
 from .. import softmax as reference
 
@@ -82,6 +83,14 @@ def softmax_without_normalising(x, dim) -> Tensor:
     return torch.exp(x - x.amax(dim, keepdim=True))
 
 
+def _constant_in_the_sum(seen) -> bool:
+    """Whether every slice sums to less than 1 by what one positive number, added to the sum of its exponentials, takes away."""
+    x, dim = seen.args
+    powers = torch.exp(x.double() - x.double().amax(dim, keepdim=True)).sum(dim)
+    constant = powers * (1 / seen.output.double().sum(dim) - 1)
+    return bool(constant.min() > 1e-5 and (constant - constant.mean()).abs().max() < 0.1 * constant.mean())
+
+
 softmax = Check(
     reference=reference.softmax,
     cases=[
@@ -157,9 +166,20 @@ softmax = Check(
             "`logsumexp` adds a small logarithm to a large maximum, and near a million float32 rounds it away: the shares no longer sum to 1. "
             "Subtract the maximum from the scores first.",
         ),
+        Misconception(
+            "a constant in the denominator", lambda x, dim: softmax_without_normalising(x, dim) / (softmax_without_normalising(x, dim).sum(dim, keepdim=True) + 1e-3),
+            "The shares no longer sum to 1. After the maximum is subtracted the sum is at least e^0 = 1: no constant is needed against a division by 0.",
+            _constant_in_the_sum,
+        ),
+        in_single_precision(reference.softmax),
     ],
     forbids=["softmax"],
 )  # fmt: skip
+
+
+def jacobian_with_ones(z) -> Tensor:
+    y = torch.softmax(z, dim=0)
+    return torch.eye(len(z)).to(z) - torch.outer(y, y)
 
 
 def jacobian_without_cross_terms(z) -> Tensor:
@@ -230,6 +250,10 @@ softmax_jacobian = Check(
         Misconception(
             "the sign turned round", jacobian_with_the_sign_turned,
             "Raising z_i must raise y_i, so the diagonal is positive: diag(y) − y yᵀ.",
+        ),
+        Misconception(
+            "1 on the diagonal in place of y", jacobian_with_ones,
+            "y_i (δ_ij − y_j) is y_i δ_ij − y_i y_j: the factor y_i belongs to δ_ij as well. The diagonal holds y_i − y_i².",
         ),
         Misconception(
             "no diagonal term", jacobian_without_diagonal,
