@@ -148,12 +148,13 @@ def test_greedy_with_a_cache_is_greedy_without_and_nothing_is_computed_twice():
             following = model.decode(written, model.encode(source, real), real)[:, -1:].argmax(-1)
             written = torch.cat([written, following], dim=1)
     embedding = Counted(model.source_embedding)
+    encoder = [Counted(layer.self_attn.w_q) for layer in model.encoder]
     own = [Counted(layer.self_attn.w_q) for layer in model.decoder]
     memory = [Counted(layer.cross_attn.w_k) for layer in model.decoder]
     found = decoding.greedy_decode(*decoding.steps_of(model), source, 7)
     assert [part.tokens for part in memory] == [3 * 6] * 2  # each source token once
     assert torch.equal(found, written[:, 1:])
-    assert embedding.calls == 1
+    assert embedding.calls == 1 and [(part.calls, part.tokens) for part in encoder] == [(1, 3 * 6)] * 2
     assert [part.tokens for part in own] == [3 * 7] * 2  # each written token once
 
 
@@ -166,11 +167,11 @@ def test_next_log_probs_are_those_of_the_model_and_each_call_reads_one_token():
     ]
     with torch.no_grad():
         expected = [model(source.expand(len(p), -1), p)[:, -1].log_softmax(-1) for p in prefixes]
-    asked = Counted(model.decoder[0].self_attn.w_q)
+    asked, encoder = Counted(model.decoder[0].self_attn.w_q), Counted(model.encoder[0].self_attn.w_q)
     ask = decoding.next_log_probs_of(model, source[0])
     for prefix, wanted in zip(prefixes, expected):
         torch.testing.assert_close(ask(prefix), wanted)
-    assert asked.tokens == 1 + 2 + 2
+    assert asked.tokens == 1 + 2 + 2 and (encoder.calls, encoder.tokens) == (1, 5)  # the encoder once for all beams
 
 
 def table(seed, v=4, longest=4):
