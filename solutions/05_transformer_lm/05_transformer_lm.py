@@ -112,7 +112,7 @@ plots.clocks(sinusoidal_positions)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand stands at another place at every token. The last one has hardly moved.
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand points somewhere else at every token. The last one has hardly moved.
 # </details>
 #
 # ## 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
@@ -367,7 +367,7 @@ check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
 #
 # $$x_{l+1} = x_l + f_l(x_l)$$
 #
-# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight way past it, for the numbers and for the gradient.
+# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight path past it, for the numbers and for the gradient.
 #
 # **By hand.** $x_0 = 1$ and two layers that both double: $f(x) = 2x$. $x_1 = 1 + 2 = 3$, $x_2 = 3 + 6 = 9$.
 
@@ -395,7 +395,7 @@ check.residual(residual, points=1, cases=hidden.residual)
 #
 # $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
 #
-# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself is then never touched.
+# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself then stays untouched.
 
 # %%
 plots.two_blocks()
@@ -489,8 +489,7 @@ class MLP(nn.Module):
 #
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4).
 #
-# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return
-# logits for all positions, no probabilities. The model has no trained numbers but these. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
+# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
 # Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
 #
@@ -565,7 +564,7 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later.)
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later, in the README of their code.)
 #
 # ## 5.12 What is trained?  ●○○ · 3 min · 1 point
 #

@@ -20,8 +20,7 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about 4 hours, and
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact even where they are large: Python's integers can do that, float32 can't. $h$ divides $d$ throughout. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -44,7 +43,7 @@ setup()
 # A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. Dot products are made of multiply-adds, $s \leftarrow s + a\,b$, so
-# **one multiply-add is 2 FLOPs**. Makers of hardware count so, and so does PyTorch's counter (`torch.utils.flop_counter`).
+# **one multiply-add is 2 FLOPs**. Hardware makers count this way, and so does PyTorch's counter (`torch.utils.flop_counter`).
 #
 # **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three multiply-adds, 6 FLOPs. Together 48.
 #
@@ -182,7 +181,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
-# **Predict:** the softmax has 0 FLOPs. Which share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
 
 # %%
 guess_softmax_share = None  # a share, between 0 and 1
@@ -490,7 +489,7 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and the machine under your hands, whose two ceilings are measured now: a large product for the
+# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two ceilings are measured now: a large product for the
 # peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** how many of the three loads sit under the slope of an A100, so that its memory decides?
 
 # %%
@@ -511,11 +510,10 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two: whoever writes waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
+# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
 # </details>
 #
-# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A cache, or
-# reading that is faster than the copy which measured the bandwidth, can lift a point above the roof. Other programs that run meanwhile shift both.)
+# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time shift both.)
 
 # %%
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
@@ -523,7 +521,7 @@ plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 # %% [markdown]
 # ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
-# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** are that?
+# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** is that?
 #
 # **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes = 302 MB. That is more than its weights (124 million of 2 bytes each).
 
@@ -617,7 +615,7 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 # %% [markdown]
 # ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
-# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
+# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are at most two layers apart.
 #
 # There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
 # Return the FLOPs of scores and weighted sum.
@@ -827,7 +825,7 @@ plots.published_runs(training_run)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
 # </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
@@ -874,7 +872,7 @@ from helpers.measuring.guesses import guesses
 guesses({
     "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
     "7.3 All sizes double: intensity times": (guess_twice_the_size, lambda: round(arithmetic_intensity(512, 512, 512, torch.float32) / arithmetic_intensity(256, 256, 256, torch.float32), 2)),
-    "7.3 float16 in the place of float32: intensity times": (guess_half_the_bytes, 2),
+    "7.3 float16 instead of float32: intensity times": (guess_half_the_bytes, 2),
     "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
     "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
     "7.8 Loads that an A100's memory decides": (guess_bound_by_memory, 2),

@@ -10,7 +10,7 @@
 # # 08 · The key/value cache
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
-# reading has been done before. The remedy is the most used data structure of the field: keep the keys and values. It makes writing
+# reading has been done before. The remedy is the most widely used data structure of the field: keep the keys and values. It makes writing
 # cheap, and it makes memory the new limit. The second half of this unit is about that limit.
 #
 # **After this unit you can**
@@ -572,7 +572,7 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 plots.stored_per_token()
 
 # %% [markdown]
-# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, that is the very work that a cache should save. But look at a single score:
+# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, it does the very work that a cache should save. But look at a single score:
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
@@ -809,7 +809,7 @@ check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2,
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Keys with two loud channels, under a scale a channel and under a scale a token. On the right: how much of each channel is lost at most, under either scale. (Which two channels don't mind a scale a token?)
+# **See it.** Keys with two loud channels, stored with one scale per channel and with one per token. On the right: how much of each channel is lost at most, either way. (Which two channels don't mind one scale per token?)
 
 # %%
 torch.manual_seed(1)
@@ -927,7 +927,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # %% [markdown]
 # ## 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
-# A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
+# A batch is a rectangle, and prompts are not equally long. Pad the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
 # is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
 # things must not notice the padding:
 #
@@ -1001,8 +1001,7 @@ plots.tokens_per_second(KVCache)
 # <details><summary>What you should see</summary>
 #
 # With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
-# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
-# token costs.
+# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch. The size of the cache limits that batch, so it decides what a token costs.
 # </details>
 
 # %% [markdown]
