@@ -242,7 +242,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # |---|---|
 # | $n$, $m$ | the number of queries and of keys; in self-attention both are the number of tokens |
 # | $b$ | sequences in a batch |
-# | $d$ | the width of a token (papers: $d_{model}$); $d_k$, $d_v$: of a key and of a value; $d_{ff}$: of the hidden layer of an FFN |
+# | $d$ | the width of a token (papers: $d_\text{model}$); $d_k$, $d_v$: of a key and of a value; $d_\text{ff}$: of the hidden layer of an FFN |
 # | $h$, $h_{kv}$, $d_h$ | heads, key/value heads where they are fewer, and the width of one head, usually $d/h$ |
 # | $L$ | layers (and, in unit 09 alone, the logsumexp of a row) |
 # | $Q, K, V$; $S$, $P$, $O$ | queries, keys, values; scores, attention weights, output |

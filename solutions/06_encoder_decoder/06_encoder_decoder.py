@@ -340,9 +340,19 @@ guess_loss_without_shift = None  # "faster" or "more slowly"
 #
 # **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
 #
-# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba. The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides. One step of Adam, learning rate 0.01, with
-# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. The losses must fall: the first one above 1
-# (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least half of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it must not just repeat the letters that it is fed, and a letter that comes later must not change what it said before. All this builds on your 6.4: get that right first.
+# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
+#
+# - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
+# - One step of Adam, learning rate 0.01, with each batch in turn. The loss is cross-entropy that ignores PAD.
+# - Return the model and the list of losses.
+#
+# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. Three things must hold:
+#
+# - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
+# - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
+# - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
+#
+# All this builds on your 6.4: get that right first.
 
 # %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
 def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:

@@ -172,7 +172,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
 # | `weighted_sum` | attention weights times $V$, in every head |
 # | `output` | the heads side by side, times $W_O$ |
-# | `ffn` | $d \to d_{ff} \to d$. The activation works inside the first product and moves nothing of its own |
+# | `ffn` | $d \to d_\text{ff} \to d$. The activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
 # For each row return **(FLOPs, elements moved)**, in a new dict at each call. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
@@ -321,9 +321,9 @@ plots.cost_shares({
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
-# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
+# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$ (0 where there is no FFN).
 #
-# **Check by hand:** the first Transformer had $d = 512$ and $d_{ff} = 2048$. The two sides meet at 3072 tokens.
+# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
 def crossover(d: int, d_ff: int) -> float:
@@ -374,7 +374,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
 # **Only growth counts (Θ).** To move a number costs as much as one FLOP here (in `lsh` the sorting is moves). $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
-# and $r$ are sizes here, no constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
+# and $r$ are sizes here, not constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
 # So write formulas: a loop over $n$ tokens would never end.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
@@ -458,7 +458,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # half a percent.
 #
 # Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
-# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (The sizes there are powers of two or round numbers, so rounding flips nothing.)
+# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (There the checks use sizes so round that no rounding error can tip the answer.)
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -490,7 +490,7 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 
 # %% [markdown]
 # **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two ceilings are measured now: a large product for the
-# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** how many of the three loads sit under the slope of an A100, so that its memory decides?
+# peak, a large copy for the bandwidth. The workloads are those of a layer with $d = 4096$, from your tables. **Predict:** how many of the three sit under the slope of an A100, so that its memory decides?
 
 # %%
 guess_bound_by_memory = None  # 0, 1, 2 or 3
@@ -706,7 +706,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # %% [markdown]
 # ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
-# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_\text{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
 # embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
@@ -717,7 +717,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
 # saves nothing: the product is computed in full and half of it is hidden afterwards.
 #
-# **By hand.** One layer without vocabulary, $d = 2$, $d_{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
+# **By hand.** One layer without vocabulary, $d = 2$, $d_\text{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -836,7 +836,7 @@ plots.published_runs(training_run)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
@@ -875,7 +875,7 @@ guesses({
     "7.3 float16 instead of float32: intensity times": (guess_half_the_bytes, 2),
     "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
     "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
-    "7.8 Loads that an A100's memory decides": (guess_bound_by_memory, 2),
+    "7.8 Workloads that an A100's memory decides": (guess_bound_by_memory, 2),
     "7.10 Four times the memory: a text longer by the factor": (guess_longer_text, 2),
     "7.15 GPT-3 saw too little text by the factor": (guess_too_little_by, 20 * 175e9 / 300e9),
 })
@@ -886,7 +886,7 @@ guesses({
 # - A product $(n, m)(m, k)$ takes $2nmk$ FLOPs and moves $nm + mk + nk$ elements. Their ratio decides what it waits for.
 # - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
 # - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
-# - $4n^2d$ passes the rest at $n = 2d + d_{ff}$, which is $6d$ for the usual FFN.
+# - $4n^2d$ passes the rest at $n = 2d + d_\text{ff}$, which is $6d$ for the usual FFN.
 # - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with Adam; and about 20 tokens a parameter.
 #
 # **Read more**
