@@ -602,7 +602,7 @@ def qkv_projections(
     ### END SOLUTION
 
 # %% [markdown]
-# Queries and keys have the same width $d_k$, for they meet in a dot product. Values may have another, $d_v$.
+# Queries and keys have the same width $d_k$, because they meet in a dot product. Values may have another, $d_v$.
 #
 # <details><summary>Hint: which side?</summary>
 #

@@ -486,7 +486,7 @@ my_guess = ""  # for example "AEH"
 # The check has some eighteen models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
-# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of 9 tokens into past and future?
+# **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past and future?
 
 # %%
 guess_cuts = None  # a number

@@ -443,7 +443,7 @@ plots.norms_through_depth(transformer_block)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, for each block adds something of about the same size, and nothing ever takes the sum back. That is why a pre-norm model needs one more norm before its
+# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, because each block adds something of about the same size, and nothing ever takes it back. That is why a pre-norm model needs one more norm before its
 # head. Without norms each block adds in proportion to what it finds: the growth is exponential.
 # </details>
 #

@@ -152,7 +152,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written past the
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, because PyTorch doesn't always complain: one token written past the
 # end vanishes without an error.
 #
 # **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with those of 3.6.
@@ -515,7 +515,7 @@ plots.cache_over_context(cache_bytes)
 # Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
 # </details>
 #
-# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
+# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
 # needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
 # ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
@@ -576,8 +576,7 @@ plots.stored_per_token()
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick
-# works the other way round, for a mixture of products is a product of the mixture:
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick works the other way round, because a mixture of products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
 #
@@ -1049,7 +1048,7 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step
 # of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
 # </details>
 #

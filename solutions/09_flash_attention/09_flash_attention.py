@@ -52,8 +52,8 @@ from helpers.kernels import tl, triton
 # %% [markdown]
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
-# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units:
-# about 200 kB for each group of them. A number can be multiplied only there. So numbers travel.
+# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units: about 200 kB for each group of
+# them. Such a group is called a streaming multiprocessor (SM), and an H100 has 132 of them (NVIDIA, *H100 Tensor Core GPU Architecture*, 2022). A number can be multiplied only there. So numbers travel.
 #
 # Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It works in three
 # steps, and each step reads its inputs from the large memory and writes its result back:
@@ -350,7 +350,7 @@ plots.tiles_flow()
 # Inside a tile you need the *positions*, not the places in the tile. With $n = 8$, $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6.
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **What is checked.** The largest tensor that you make, of whatever kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
+# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
 # as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
 # (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
@@ -1139,7 +1139,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 # ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
-# programs. An H100 has 132 processors, and 100 of them stand idle while 32 walk through all the keys.
+# programs. An H100 has 132 multiprocessors, and 100 of them stand idle while 32 walk through all the keys.
 #
 # 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is flash decoding (Dao et al., 2023).
 
