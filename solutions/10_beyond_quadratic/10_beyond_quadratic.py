@@ -323,7 +323,7 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, for `F` is `torch.nn.functional` there.) No tensor of $n \times m$
+# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, because `F` is `torch.nn.functional` there.) No tensor of $n \times m$
 # elements may be made. PyTorch's own `F.scaled_dot_product_attention` may be used.
 #
 # **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2 and 15: two summaries of two keys
@@ -763,7 +763,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
+# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, because nothing tells it which one is newest. (A trained model tells it, by
 # positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
 # come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
 # </details>
@@ -892,9 +892,11 @@ plots.cost_of_all({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its 17 slots a token are fewer than the 32 rows of a state. In the second picture the linear ones, decay and delta rule can lie on one line: no
-# tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
-# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
+# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its 17 slots a token are fewer than the 32 rows of a state.
+#
+# In the second picture the linear ones, decay and delta rule can lie on one line: no tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
+#
+# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
 # </details>
