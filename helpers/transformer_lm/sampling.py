@@ -11,7 +11,7 @@ def next_token_probabilities(
     logits: Float[Tensor, "*batch v"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Float[Tensor, "*batch v"]:
     """softmax(logits / temperature), cut to the top_k likeliest tokens, then to the smallest set of likeliest tokens that holds at
-    least top_p of what is left (nucleus sampling: Holtzman et al., 2020), and made to sum to 1. Temperature 0: all for the likeliest."""
+    least top_p of what is left (nucleus sampling: Holtzman et al., 2020, section 3.1), and made to sum to 1. Temperature 0: all for the likeliest."""
     if temperature == 0:
         return torch.nn.functional.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
     sorted_logits, order = (logits / temperature).sort(dim=-1, descending=True)

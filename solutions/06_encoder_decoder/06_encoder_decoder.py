@@ -624,7 +624,7 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # <details><summary>What you should see</summary>
 #
 # The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt. Larger is not always better: with wide beams real translators get
-# *worse*, because they find short sentences that the model likes too much (the sixth of Koehn & Knowles's six challenges, 2017; Stahlberg & Byrne, 2019).
+# *worse*, because they find short sentences that the model likes too much (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
 # </details>
 #
 # ## 6.8 What it costs  ●●○ · 20 min · 2 points

@@ -104,7 +104,6 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
     ("04", "a loss of $\\ln 8$ on half of the answers, {:.2f} on average", (math.log(8) / 2,)),
     ("04", "head 1 gives {:.0f} % to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),
     ("04", "$256 \\ln 2 = {:.0f}$ tokens back", (256 * math.log(2),)),
-    ("05", "$\\ln 55 = {:.1f}$", (math.log(55),)),
     ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
     ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
     ("06", "the decoder alone costs {:.1f} times as much", (sum(decoder_alone_cost(128, 128, 512)) / cost_of_the_pair(128),)),
