@@ -53,7 +53,7 @@ from helpers.kernels import tl, triton
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
 # A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units: about 200 kB for each group of
-# them. Such a group is called a streaming multiprocessor (SM), and an H100 has 132 of them (NVIDIA, *H100 Tensor Core GPU Architecture*, 2022). A number can be multiplied only there. So numbers travel.
+# them. A number can be multiplied only there. So numbers travel. (Such a group is called a streaming multiprocessor. An H100 has 132 of them: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022.)
 #
 # Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It works in three
 # steps, and each step reads its inputs from the large memory and writes its result back:

@@ -60,7 +60,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
 #
 # Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$.
-# $w$ is any number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
+# $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
 # has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
@@ -144,7 +144,7 @@ plots.window_film()
 
 # %% [markdown]
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
-# too. It is one key, and gets one share. $g$ is any number from 0 (a window alone) to $n$ (full attention).
+# too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention).
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
