@@ -631,9 +631,9 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 # %% [markdown]
 # ## 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
-# At the start all gradients are large and mean little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+# At the start gradients are large and say little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
-# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
+# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\ \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
 # **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0, and it may be $S$: then there is no decay.
 
@@ -834,7 +834,7 @@ def generate(
 #
 # A token stays if the tokens *before* it hold less than p. `cumsum` counts the token itself too.
 # </details>
-# <details><summary>Hint 3: the last `context` tokens</summary>
+# <details><summary>Hint 3: the last <code>context</code> tokens</summary>
 #
 # `tokens[:, -context:]` is all of them while there are fewer.
 # </details>
@@ -868,9 +868,9 @@ plots.trained_heads()
 # ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
 # A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
-# masked? When the model is used, there is no mask token. And a model that may be asked about any word has to know something about every word.
+# masked? When the model is used, there is no mask token. And a model that may be asked about any word must keep something about every word.
 #
-# Chance comes as an argument, one number in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+# The random numbers come as an argument, one in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22, 5, targets −100, 8, 9, 5.
 
