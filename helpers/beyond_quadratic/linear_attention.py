@@ -44,7 +44,7 @@ def recurrent_linear_attention(
 def chunked_linear_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], c: int
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The causal form in chunks of c: a c × c triangle inside a chunk, the state between chunks (Hua et al., 2022, section 3.2)."""
+    """The causal form in chunks of c: a c × c triangle inside a chunk, the state between chunks (Hua et al., 2022)."""
     q, k = feature_map(q), feature_map(k)
     state, total, outputs = *_empty(k, v), []
     for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):

@@ -47,7 +47,7 @@ def _window_scores(q: Tensor, k: Tensor, w: int, first: int = 0) -> Tensor:
 def strided_keys(n: int) -> list[list[int]]:
     """The keys that each of n tokens reads: a window of ⌈√n⌉ − 1 to both sides, and every ⌈√n⌉-th token, its own column.
 
-    Child et al. (2019), section 4.2, without the causal mask. Two layers connect every pair.
+    Child et al. (2019), section 4.3, without the causal mask. Two layers connect every pair.
     """
     stride = math.isqrt(n - 1) + 1  # ⌈√n⌉
     return [[j for j in range(n) if abs(i - j) < stride or (i - j) % stride == 0] for i in range(n)]

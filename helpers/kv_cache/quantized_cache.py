@@ -1,5 +1,5 @@
 """Keys and values as whole numbers of one byte: a scale a channel for keys, whose channels differ in size, a scale a token for
-values (KIVI: Liu et al., 2024, section 3)."""
+values (KIVI: Liu et al., 2024)."""
 
 import torch
 from jaxtyping import Float, Int8

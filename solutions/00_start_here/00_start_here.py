@@ -18,7 +18,7 @@
 # - multiply matrices row by row, average rows with weights, and read an einsum.
 #
 # **If you are on Colab**, do this first: *File → Save a copy in Drive*. What you write is then kept when you close the tab. The copy
-# is called *Copy of 00_start_here.ipynb*: click on the name and take *Copy of* away. The free runtime without a GPU is enough until unit 09.
+# is called *Copy of 00_start_here.ipynb*: click on the name and remove *Copy of*. The free runtime without a GPU is enough until unit 09.
 #
 # **Now run the cell below.** Click into it and press Shift + Enter. On Colab it fetches the course's helpers, which takes a minute. Then it says what
 # it found. You have about half an hour, and 4 points to earn.
@@ -100,8 +100,8 @@ check.row_means(row_means, points=1)
 #
 # **By hand.** `a` has the rows $(1, 0)$ and $(1, 2)$; `b` has the row $(3, 4)$. The dot products are $3$ and $3 + 8 = 11$. The table has 2 rows and 1 column.
 #
-# Replace `raise NotImplementedError` with your answer. Run the cell (nothing happens yet), then run the check below it. Before you write anything, run the check
-# once: a grey card says that nothing was attempted.
+# Before you write anything, run the check once: a grey card says that nothing was attempted. Then replace `raise NotImplementedError` with your answer, run the cell (nothing happens yet), and run
+# the check below it.
 
 # %%
 plots.row_pairs(n=3, m=4, d=2, row=1, column=2)
@@ -216,7 +216,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # **Written questions** are read by a person. Double-click the cell, replace *Your answer here*, and keep to two or three sentences unless it says otherwise. Formulas in
 # dollar signs are welcome: `$QK^\top$`.
 #
-# **Guesses** are not graded. Before a measurement a unit often asks what will come out, with a cell such as `guess_factor = None  # a number`. Replace `None` by your guess, run the cell, and measure. The answer is folded away below the measurement, and the end of
+# **Guesses** are not graded. Before a measurement a unit often asks what will come out, with a cell such as `guess_factor = None  # a number`. Replace `None` with your guess, run the cell, and measure. The answer is folded away below the measurement, and the end of
 # the unit shows your guesses beside what came out. A guess that you leave out stops nothing.
 #
 # **What to leave as it is.** The cells with stubs and checks carry an invisible name by which the grader finds them.
@@ -242,11 +242,12 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # |---|---|
 # | $n$, $m$ | the number of queries and of keys; in self-attention both are the number of tokens |
 # | $b$ | sequences in a batch |
-# | $d$ | the width of a token (papers: $d_{model}$); $d_k$, $d_v$: of a key and of a value; $d_{ff}$: of the hidden layer of an FFN |
+# | $d$ | the width of a token (papers: $d_\text{model}$); $d_k$, $d_v$: of a key and of a value; $d_\text{ff}$: of the hidden layer of an FFN |
 # | $h$, $h_{kv}$, $d_h$ | heads, key/value heads where they are fewer, and the width of one head, usually $d/h$ |
 # | $L$ | layers (and, in unit 09 alone, the logsumexp of a row) |
 # | $Q, K, V$; $S$, $P$, $O$ | queries, keys, values; scores, attention weights, output |
-# | $w$, $g$, $r$ | the size of a window, the number of global tokens, the reach to one side |
+# | $w$, $g$ | the size of a window, the number of global tokens |
+# | $r$ | in unit 03 the reach to one side; in 07 and 10 the number of rows to which keys and values are shortened |
 #
 # - **Shapes.** Tokens are rows: $Q$ is $(n, d)$. Axes for batch and heads stand in front: $(b, h, n, d_h)$. Scores are $(n, m)$: rows are queries, columns are keys. Everything is counted from 0.
 # - **Masks.** True means: may attend. (PyTorch's `scaled_dot_product_attention` agrees, its `nn.MultiheadAttention` means the opposite.)

@@ -85,7 +85,7 @@ def rnn_encoder(
 # </details>
 # <details><summary>Hint 2: collecting the states</summary>
 #
-# Append each new state to a list and put the list together at the end. `torch.stack(states, dim=1)` makes a new axis at place 1.
+# Append each new state to a list and put the list together at the end. `torch.stack(states, dim=1)` makes a new axis at position 1.
 # </details>
 # <details><summary>If you see "expected all tensors to be … same dtype"</summary>
 #
@@ -131,9 +131,9 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
 # then times $V$.
 #
-# The check of (b) counts your tensor operations, that is your calls of PyTorch. Their number must not grow with $n$.
+# The check of (b) counts your tensor operations, that is your calls to PyTorch. Their number must not grow with $n$.
 #
-# **Predict:** for 64 tokens and 48 keys: how many times as many PyTorch calls as (b) does a loop over the tokens make that does the same for one token at a time?
+# **Predict:** a loop over 64 tokens does what (b) does, for one token at a time. There are 48 keys. How many times as many PyTorch calls does it make as (b)?
 
 # %%
 guess_times_as_many_calls = None  # a number
@@ -305,7 +305,7 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3. Layer 2 needs layer 1 at the same token and itself at the token before:
 # steps 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.
 #
-# **Predict:** at most how many cells of a stacked RNN with 4 layers can run together, if the text is long?
+# **Predict:** what is the largest number of cells that can run together in a stacked RNN with 4 layers, if the text is long?
 
 # %%
 guess_side_by_side = None  # a number
@@ -588,7 +588,7 @@ plots.pipeline_film(devices=4, batches=4)
 plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
 
 # %% [markdown]
-# The same with numbers, for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work the next round out by hand before you press.
+# The same with numbers, for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work out the next round by hand before you press.
 
 # %%
 plots.scan_film()
@@ -697,7 +697,7 @@ check.matmul_gflops(matmul_gflops, points=1, cases=hidden.matmul_gflops)
 # %% [markdown]
 # **Measure it.** A product of two matrices, from a loop in Python up to the fastest that this machine has. ($1024 \times 1024$; Python gets $64 \times 64$, or you would wait for a minute.)
 #
-# **Predict first:** by which factor does PyTorch on a single thread beat pure Python: about 10, about 100, or 1000 and more?
+# **Predict first:** by what factor does PyTorch on a single thread beat pure Python: about 10, about 100, or 1000 and more?
 
 # %%
 guess_factor = None  # 10, 100 or 1000

@@ -9,8 +9,7 @@
 # %% [markdown]
 # # 02 · Queries, keys and values
 #
-# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in
-# the proportion of the answers. Everything else in this course is built from that one step.
+# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in proportion to the answers. Everything else in this course is built from that one step.
 #
 # **After this unit you can**
 # - write a softmax that never overflows, and say what it does to scores;
@@ -191,7 +190,7 @@ check.attend(attend, points=1, cases=hidden.attend)
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
 # within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in some entry.
 #
-# The number of tokens $n$ is at least 4 and at most the width $d$, and may be 100. Your scores must be finite numbers in float32.
+# The number of tokens $n$ is at least 4 and at most the width $d$; it may be 100. Your scores must be finite numbers in float32.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$. (And with ninety-nine others?)
 # If it scores 1, it gets $e/(e + 3) = 0.48$.
@@ -432,7 +431,7 @@ plots.score_maps({
 # - Each term has mean 0.
 # - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is it?
 # - Variances of independent terms add up.
-# - A random number that is divided by $c$ has a variance that is divided by $c^2$.
+# - Dividing a random number by $c$ divides its variance by $c^2$.
 #
 # Return three numbers as formulas in $d$ and $\sigma$ (nothing measured): the mean of $q \cdot k$, its variance, and the variance of $q \cdot k / \sqrt d$.
 #
@@ -460,8 +459,7 @@ check.score_variance(score_variance, points=1, cases=hidden.score_variance)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** Draw 200 queries and 64 keys at each width and look at the spread of the scores and at the entropy of the
-# softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
+# **Measure it.** Draw 200 queries and 64 keys at each width. Look at the spread of the scores, and at the entropy of the softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
 #
 # **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
 
@@ -604,7 +602,7 @@ def qkv_projections(
     ### END SOLUTION
 
 # %% [markdown]
-# Queries and keys have the same width $d_k$, for they meet in a dot product. Values may have another, $d_v$.
+# Queries and keys have the same width $d_k$, because they meet in a dot product. Values may have another, $d_v$.
 #
 # <details><summary>Hint: which side?</summary>
 #
@@ -635,7 +633,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
 # output is 0.73 of the first value and 0.27 of the second.
 #
-# There may be any number of batch axes, none too, and any floating-point dtype: compute in the precision that comes in, or in a higher one. Rows of scores may lie far apart. Leave the inputs as they are.
+# There may be any number of batch axes (or none), and any floating-point dtype: compute in the precision that comes in, or in a higher one. Rows of scores may lie far apart. Leave the inputs as they are.
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
@@ -796,8 +794,7 @@ plots.permutation_gaps(permutation_gap, {
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
-# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in turn: 3 biases, not 6. The dense layer takes both tokens
-# at once: how many outputs has it?
+# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in turn: 3 biases, not 6. The dense layer takes both tokens at once: how many outputs does it have?
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
@@ -819,8 +816,8 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 #
 # ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
-# Attention maps make pretty pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
-# yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020, section 3).
+# Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
+# yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
 # Given weights $\alpha$ (each at least 0.001) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
 # negative, sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001.

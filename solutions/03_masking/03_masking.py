@@ -145,7 +145,7 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # Three things go wrong in practice, and your function must survive all of them.
 #
 # - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
-#   have weights 0. The gradients must be finite too. Best of all no NaN occurs on the way: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
+#   have weights 0. The gradients must be finite too. It is best if no NaN occurs on the way at all: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
 #   it is wiped off afterwards. (`masked_fill` stops it: its backward pass writes 0 there. PyTorch's anomaly mode complains in both cases.)
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
@@ -220,7 +220,7 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
-# Show it by code, and in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
+# Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
 # in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
 # share, the attention that went to hidden keys and was taken away.
 #
@@ -343,8 +343,7 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # %% [markdown]
 # ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
-# Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It means nothing,
-# and nobody may look at it.
+# Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It means nothing, and no token may look at it.
 #
 # Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns* are hidden, in every row. The rows of padded
 # queries stay as they are: nobody reads their output.
@@ -377,8 +376,7 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # %% [markdown]
 # ## 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
-# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. Take any number
-# of boolean masks, one at least, whose shapes broadcast against each other. Leave them as they are.
+# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are.
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
@@ -448,7 +446,7 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 # position $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in code, and nothing crashes: the loss is
 # merely better than it has any right to be.
 #
-# The pictures show three models from outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is changed. Colour above the
+# The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is changed. Colour above the
 # orange line is a leak. Which of the three is sound?
 
 # %%
@@ -488,7 +486,7 @@ my_guess = ""  # for example "AEH"
 # The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
-# **Before you write:** a leak may sit at one position only. How many places are there at which to cut a text of 9 tokens into past and future?
+# **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past and future?
 
 # %%
 guess_cuts = None  # a number

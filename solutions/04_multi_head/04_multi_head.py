@@ -135,7 +135,7 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is $\sqrt{64} = 8$ (section 2.7). What would dividing by
 # $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead of 1, and all heads would look everywhere.
 #
-# A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is advice.) Write the attention itself out, without
+# A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is only a suggestion.) Write the attention itself out, without
 # `F.scaled_dot_product_attention`.
 #
 # **Watch it.** The four words of 2.11 again. Head 0 is what you know; head 1 reads other features of the same words.
@@ -194,8 +194,7 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
 # $(b, h, n, m)$.
 #
-# **Before you write:** shapes are lined up from the right. With which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing?
-# And when would you get an error, when silence?
+# **Before you write:** shapes are lined up from the right. Which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing? And when do you get an error, when silence?
 #
 # **Names.** Call the four layers `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear(d, d)` with a bias. The check loads weights under these names. It also means that
 # your layer can take the weights of PyTorch's own `nn.MultiheadAttention`, which packs the first three into one.
@@ -270,7 +269,7 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 #
 # ## 4.5 Why more than one head?  ●○○ · 10 min
 #
-# A small task decides it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer must name **two** of them: the first of all, and
+# A small task settles it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer must name **two** of them: the first of all, and
 # the one just before. What a head looks at depends on *places* alone: queries and keys are made from positions, values from tokens. The width is 32 in every run. Only the
 # number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of parameters.
 #

@@ -112,7 +112,7 @@ plots.clocks(sinusoidal_positions)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand stands at another place at every token. The last one has hardly moved.
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand points somewhere else at every token. The last one has hardly moved.
 # </details>
 #
 # ## 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
@@ -367,7 +367,7 @@ check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
 #
 # $$x_{l+1} = x_l + f_l(x_l)$$
 #
-# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight way past it, for the numbers and for the gradient.
+# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight path past it, for the numbers and for the gradient.
 #
 # **By hand.** $x_0 = 1$ and two layers that both double: $f(x) = 2x$. $x_1 = 1 + 2 = 3$, $x_2 = 3 + 6 = 9$.
 
@@ -395,7 +395,7 @@ check.residual(residual, points=1, cases=hidden.residual)
 #
 # $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
 #
-# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself is then never touched.
+# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself then stays untouched.
 
 # %%
 plots.two_blocks()
@@ -443,7 +443,7 @@ plots.norms_through_depth(transformer_block)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, for each block adds something of about the same size, and nothing ever takes the sum back. That is why a pre-norm model needs one more norm before its
+# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, because each block adds something of about the same size, and nothing ever takes it back. That is why a pre-norm model needs one more norm before its
 # head. Without norms each block adds in proportion to what it finds: the growth is exponential.
 # </details>
 #
@@ -489,8 +489,7 @@ class MLP(nn.Module):
 #
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4).
 #
-# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return
-# logits for all positions, no probabilities. The model has no trained numbers but these. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
+# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
 # Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
 #
@@ -565,7 +564,7 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later.)
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later, in the README of their code.)
 #
 # ## 5.12 What is trained?  ●○○ · 3 min · 1 point
 #
@@ -632,9 +631,9 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 # %% [markdown]
 # ## 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
-# At the start all gradients are large and mean little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+# At the start gradients are large and say little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
-# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\[2ex] \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
+# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\ \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
 # **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0, and it may be $S$: then there is no decay.
 
@@ -835,7 +834,7 @@ def generate(
 #
 # A token stays if the tokens *before* it hold less than p. `cumsum` counts the token itself too.
 # </details>
-# <details><summary>Hint 3: the last `context` tokens</summary>
+# <details><summary>Hint 3: the last <code>context</code> tokens</summary>
 #
 # `tokens[:, -context:]` is all of them while there are fewer.
 # </details>
@@ -869,9 +868,9 @@ plots.trained_heads()
 # ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
 # A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
-# masked? When the model is used, there is no mask token. And a model that may be asked about any word has to know something about every word.
+# masked? When the model is used, there is no mask token. And a model that may be asked about any word must keep something about every word.
 #
-# Chance comes as an argument, one number in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+# The random numbers come as an argument, one in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22, 5, targets −100, 8, 9, 5.
 

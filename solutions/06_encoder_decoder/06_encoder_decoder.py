@@ -9,7 +9,7 @@
 # %% [markdown]
 # # 06 · Encoder and decoder
 #
-# A language model goes on with a text. A translator has to do something harder: it reads one sequence and writes *another*, whose words stand in another order and
+# A language model continues a text. A translator has to do something harder: it reads one sequence and writes *another*, whose words stand in another order and
 # whose length is not known beforehand. The Transformer was invented for this (Vaswani et al., 2017). One stack of layers reads, a second one writes, and between them
 # stands the one kind of attention that a language model doesn't have: cross-attention.
 #
@@ -225,7 +225,7 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences of any length may come, one after the other.
+# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences may have any length, and one call may differ from the next.
 #
 # The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
 #
@@ -340,10 +340,19 @@ guess_loss_without_shift = None  # "faster" or "more slowly"
 #
 # **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
 #
-# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to turn strings round: abcd → dcba. The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides. One step of Adam, learning rate 0.01, with
-# each batch in turn. The loss is cross-entropy that ignores PAD. Return the model and the list of losses. The check trains with 2 batches first, of which nothing may be left, and then with 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. The losses must fall: the first one above 1
-# (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4. At least half of the strings, those of the training as well as others that were never shown, must come out backwards, END included. And the trained decoder must go by the source: it
-# must not just repeat letters that it is fed, and a later letter must not change what it said before it. All this builds on your 6.4: get that right first.
+# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
+#
+# - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
+# - One step of Adam, learning rate 0.01, with each batch in turn. The loss is cross-entropy that ignores PAD.
+# - Return the model and the list of losses.
+#
+# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. Three things must hold:
+#
+# - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
+# - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
+# - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
+#
+# All this builds on your 6.4: get that right first.
 
 # %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
 def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:
@@ -615,7 +624,7 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # <details><summary>What you should see</summary>
 #
 # The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt. Larger is not always better: with wide beams real translators get
-# *worse*, because they find short sentences that the model likes too much (Koehn & Knowles, 2017, section 3.6; Stahlberg & Byrne, 2019).
+# *worse*, because they find short sentences that the model likes too much (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
 # </details>
 #
 # ## 6.8 What it costs  ●●○ · 20 min · 2 points
@@ -710,7 +719,7 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.7 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
+# At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.8 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
 # $28d^2$. (The T5 paper makes the same comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
 # </details>
 

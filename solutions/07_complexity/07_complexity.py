@@ -20,8 +20,7 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about 4 hours, and
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact even where they are large: Python's integers can do that, float32 can't. $h$ divides $d$ throughout. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -44,7 +43,7 @@ setup()
 # A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
 #
 # A **FLOP** is one floating-point operation: an addition or a multiplication. Dot products are made of multiply-adds, $s \leftarrow s + a\,b$, so
-# **one multiply-add is 2 FLOPs**. Makers of hardware count so, and so does PyTorch's counter (`torch.utils.flop_counter`).
+# **one multiply-add is 2 FLOPs**. Hardware makers count this way, and so does PyTorch's counter (`torch.utils.flop_counter`).
 #
 # **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three multiply-adds, 6 FLOPs. Together 48.
 #
@@ -173,7 +172,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
 # | `weighted_sum` | attention weights times $V$, in every head |
 # | `output` | the heads side by side, times $W_O$ |
-# | `ffn` | $d \to d_{ff} \to d$. The activation works inside the first product and moves nothing of its own |
+# | `ffn` | $d \to d_\text{ff} \to d$. The activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
 # For each row return **(FLOPs, elements moved)**, in a new dict at each call. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
@@ -182,7 +181,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
-# **Predict:** the softmax has 0 FLOPs. Which share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
 
 # %%
 guess_softmax_share = None  # a share, between 0 and 1
@@ -322,9 +321,9 @@ plots.cost_shares({
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
-# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_{ff}$ (0 where there is no FFN).
+# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$ (0 where there is no FFN).
 #
-# **Check by hand:** the first Transformer had $d = 512$ and $d_{ff} = 2048$. The two sides meet at 3072 tokens.
+# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
 def crossover(d: int, d_ff: int) -> float:
@@ -375,7 +374,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
 # **Only growth counts (Θ).** To move a number costs as much as one FLOP here (in `lsh` the sorting is moves). $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
-# and $r$ are sizes here, no constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
+# and $r$ are sizes here, not constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
 # So write formulas: a loop over $n$ tokens would never end.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
@@ -459,7 +458,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # half a percent.
 #
 # Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
-# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (The sizes there are powers of two or round numbers, so rounding flips nothing.)
+# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (There the checks use sizes so round that no rounding error can tip the answer.)
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -490,8 +489,8 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and the machine under your hands, whose two ceilings are measured now: a large product for the
-# peak, a large copy for the bandwidth. The loads are a layer with $d = 4096$, from your tables. **Predict:** how many of the three loads sit under the slope of an A100, so that its memory decides?
+# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two ceilings are measured now: a large product for the
+# peak, a large copy for the bandwidth. The workloads are those of a layer with $d = 4096$, from your tables. **Predict:** how many of the three sit under the slope of an A100, so that its memory decides?
 
 # %%
 guess_bound_by_memory = None  # 0, 1, 2 or 3
@@ -511,11 +510,10 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two: whoever writes waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
+# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
 # </details>
 #
-# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A cache, or
-# reading that is faster than the copy which measured the bandwidth, can lift a point above the roof. Other programs that run meanwhile shift both.)
+# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time shift both.)
 
 # %%
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
@@ -523,7 +521,7 @@ plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 # %% [markdown]
 # ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
-# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** are that?
+# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** is that?
 #
 # **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes = 302 MB. That is more than its weights (124 million of 2 bytes each).
 
@@ -617,7 +615,7 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 # %% [markdown]
 # ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
-# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are two layers apart.
+# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are at most two layers apart.
 #
 # There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
 # Return the FLOPs of scores and weighted sum.
@@ -708,7 +706,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # %% [markdown]
 # ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
-# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_\text{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
 # embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
@@ -719,7 +717,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
 # saves nothing: the product is computed in full and half of it is hidden afterwards.
 #
-# **By hand.** One layer without vocabulary, $d = 2$, $d_{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
+# **By hand.** One layer without vocabulary, $d = 2$, $d_\text{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -827,7 +825,7 @@ plots.published_runs(training_run)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: whoever *uses* a model often would rather train a smaller one for longer.
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
 # </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
@@ -838,7 +836,7 @@ plots.published_runs(training_run)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
@@ -874,10 +872,10 @@ from helpers.measuring.guesses import guesses
 guesses({
     "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
     "7.3 All sizes double: intensity times": (guess_twice_the_size, lambda: round(arithmetic_intensity(512, 512, 512, torch.float32) / arithmetic_intensity(256, 256, 256, torch.float32), 2)),
-    "7.3 float16 in the place of float32: intensity times": (guess_half_the_bytes, 2),
+    "7.3 float16 instead of float32: intensity times": (guess_half_the_bytes, 2),
     "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
     "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
-    "7.8 Loads that an A100's memory decides": (guess_bound_by_memory, 2),
+    "7.8 Workloads that an A100's memory decides": (guess_bound_by_memory, 2),
     "7.10 Four times the memory: a text longer by the factor": (guess_longer_text, 2),
     "7.15 GPT-3 saw too little text by the factor": (guess_too_little_by, 20 * 175e9 / 300e9),
 })
@@ -888,7 +886,7 @@ guesses({
 # - A product $(n, m)(m, k)$ takes $2nmk$ FLOPs and moves $nm + mk + nk$ elements. Their ratio decides what it waits for.
 # - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
 # - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
-# - $4n^2d$ passes the rest at $n = 2d + d_{ff}$, which is $6d$ for the usual FFN.
+# - $4n^2d$ passes the rest at $n = 2d + d_\text{ff}$, which is $6d$ for the usual FFN.
 # - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with Adam; and about 20 tokens a parameter.
 #
 # **Read more**

@@ -10,7 +10,7 @@
 # # 08 · The key/value cache
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
-# reading has been done before. The remedy is the most used data structure of the field: keep the keys and values. It makes writing
+# reading has been done before. The remedy is the most widely used data structure of the field: keep the keys and values. It makes writing
 # cheap, and it makes memory the new limit. The second half of this unit is about that limit.
 #
 # **After this unit you can**
@@ -152,7 +152,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, for PyTorch doesn't always complain: one token written past the
+# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, because PyTorch doesn't always complain: one token written past the
 # end vanishes without an error.
 #
 # **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with those of 3.6.
@@ -515,7 +515,7 @@ plots.cache_over_context(cache_bytes)
 # Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
 # </details>
 #
-# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, for its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
+# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
 # needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
 #
 # ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
@@ -572,12 +572,11 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 plots.stored_per_token()
 
 # %% [markdown]
-# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, that is the very work that a cache should save. But look at a single score:
+# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, it does the very work that a cache should save. But look at a single score:
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick
-# works the other way round, for a mixture of products is a product of the mixture:
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick works the other way round, because a mixture of products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
 #
@@ -809,7 +808,7 @@ check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2,
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Keys with two loud channels, under a scale a channel and under a scale a token. On the right: how much of each channel is lost at most, under either scale. (Which two channels don't mind a scale a token?)
+# **See it.** Keys with two loud channels, stored with one scale per channel and with one per token. On the right: how much of each channel is lost at most, either way. (Which two channels don't mind one scale per token?)
 
 # %%
 torch.manual_seed(1)
@@ -927,7 +926,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # %% [markdown]
 # ## 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
-# A batch is a rectangle, and prompts are not equally long. Fill up the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
+# A batch is a rectangle, and prompts are not equally long. Pad the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
 # is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
 # things must not notice the padding:
 #
@@ -1001,8 +1000,7 @@ plots.tokens_per_second(KVCache)
 # <details><summary>What you should see</summary>
 #
 # With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
-# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch, and why the size of the cache, which limits that batch, decides what a
-# token costs.
+# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch. The size of the cache limits that batch, so it decides what a token costs.
 # </details>
 
 # %% [markdown]
@@ -1050,7 +1048,7 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, for this model is tiny: a step
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step
 # of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
 # </details>
 #

@@ -52,8 +52,8 @@ from helpers.kernels import tl, triton
 # %% [markdown]
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
-# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units:
-# about 200 kB for each group of them. A number can be multiplied only there. So numbers travel.
+# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units: about 200 kB for each group of
+# them. A number can be multiplied only there. So numbers travel. (Such a group is called a streaming multiprocessor. An H100 has 132 of them: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022.)
 #
 # Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It works in three
 # steps, and each step reads its inputs from the large memory and writes its result back:
@@ -151,7 +151,7 @@ plots.attention_on_roofline()
 #
 # To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need the full row, and the second needs the
 # first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to
-# **that** maximum. When a block brings a larger maximum, the old sum was measured against the wrong one. One factor mends it:
+# **that** maximum. When a block brings a larger maximum, the old sum was measured against the wrong one. One factor puts it right:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
 # \ell_i^{\text{new}} = e^{m_i - m_i^{\text{new}}}\,\ell_i + \sum_{j \in \text{block}} e^{x_j - m_i^{\text{new}}}$$
@@ -246,8 +246,7 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 #
 # ## 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
-# Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output. Can the output for all keys be had
-# from the two, without looking at a key again? Yes, if each adds one number: the **logsumexp**
+# Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output. Can you get the output for all keys from these two, without looking at a key again? Yes, if each adds one number: the **logsumexp**
 #
 # $$L_i = \log \sum_j e^{S_{ij}} = m_i + \log \ell_i$$
 #
@@ -351,11 +350,11 @@ plots.tiles_flow()
 # Inside a tile you need the *positions*, not the places in the tile. With $n = 8$, $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6.
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **What is checked.** The largest tensor that you make, of whatever kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
+# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
 # as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
 # (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
-# **Predict:** how many numbers has the largest tensor that you make, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+# **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
 
 # %%
 guess_largest_tensor = None  # a number
@@ -568,7 +567,7 @@ plots.backward_flow()
 # `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
 # `forward`, `None` for `causal`.
 #
-# **Before you write:** the forward pass has 2 matrix products per tile. How many has the backward pass?
+# **Before you write:** the forward pass has 2 matrix products per tile. How many does the backward pass have?
 
 # %%
 guess_products = None  # a number
@@ -968,11 +967,11 @@ plots.kernel_speed(triton_forward)
 #
 # ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# This one is a stretch. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
+# This one is a stretch: much work for few points, so do it last, or leave it out. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
 # one tile after the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other has written, and
 # a sum is lost.
 #
-# One way out: no two programs write the same tile. Then there are two kernels with a walk each, and both make the scores. That is seven products of tiles for each pair, where five would do. (The other way is FlashAttention-2's: one kernel, in which the programs add
+# One way out: no two programs write the same tile. Then there are two kernels, each with a walk of its own, and both compute the scores. That makes seven products for each pair of tiles, where five would do. (The other way is FlashAttention-2's: one kernel, in which the programs add
 # to $dQ$ by *atomic* additions, one at a time; Dao, 2023, section 3.2. It saves the two products, and the last digits of $dQ$ differ from run to run.) We take the two kernels:
 
 # %%
@@ -982,7 +981,7 @@ plots.backward_walks()
 # - `keys_kernel`: a program owns a tile of keys. It walks *down* the queries and collects $dK$ and $dV$ on the chip.
 # - `queries_kernel`: a program owns a tile of queries. It walks *along* the keys and collects $dQ$.
 #
-# Each makes $P$ again for itself. Together that is 7 products per pair of tiles instead of 5: more arithmetic, no waiting.
+# Each makes $P$ again for itself: more arithmetic, but no program waits for another.
 #
 # The launcher makes everything contiguous, so there are no strides, and computes $D$. `load_tile` loads rows of a head with zeros beyond the edges.
 # Fill **three holes**: $P$ of a tile (used by both kernels), and the two inner loops. Shapes: `q`, `grad` (`BLOCK`, `BLOCK_D`) are tiles of queries
@@ -1140,7 +1139,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 # ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
-# programs. An H100 has 132 processors, and 100 of them stand idle while 32 walk through all the keys.
+# programs. An H100 has 132 multiprocessors, and 100 of them stand idle while 32 walk through all the keys.
 #
 # 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is flash decoding (Dao et al., 2023).
 
@@ -1222,7 +1221,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 #
 # $$(qR)(kR)^\top = q\,R R^\top k^\top = q\,k^\top,$$
 #
-# and an outlier is shared out over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of $\pm 1$ with orthogonal
+# and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of $\pm 1$ with orthogonal
 # rows, built by doubling. (Any matrix of that kind is right here: with its rows in another order, or with the minus in another of the four blocks.)
 #
 # $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$

@@ -60,7 +60,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
 #
 # Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$.
-# Any $w \ge 0$ may come: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
+# $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
 # has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
@@ -144,7 +144,7 @@ plots.window_film()
 
 # %% [markdown]
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
-# too. It is one key, and gets one share. Any $g$ from 0 (a window alone) to $n$ (full attention) may come.
+# too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention).
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
@@ -210,7 +210,7 @@ plots.hops(global_local_attention, n=64, w=4)
 # $d$. The next section spreads that load.
 #
 # **BigBird** (Zaheer et al., 2020, section 2) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
-# two tokens are many steps apart, so news travels by many ways and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
+# two tokens are many steps apart, so news travels along many paths, and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
 # pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
 # a standard assumption on complexity).
 #
@@ -218,7 +218,7 @@ plots.hops(global_local_attention, n=64, w=4)
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
 # of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
-# connects all tokens with about $3n$ pairs, but it reads $n$ keys itself.) The strided pattern of Sparse Transformers (Child et al., 2019, section 4.2; causal there) stays below three times
+# connects all tokens with about $3n$ pairs, but it reads $n$ keys itself.) The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) stays below three times
 # that cap. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
@@ -323,7 +323,7 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, for `F` is `torch.nn.functional` there.) No tensor of $n \times m$
+# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, because `F` is `torch.nn.functional` there.) No tensor of $n \times m$
 # elements may be made. PyTorch's own `F.scaled_dot_product_attention` may be used.
 #
 # **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2 and 15: two summaries of two keys
@@ -415,7 +415,7 @@ plots.brackets(n=10, d=3)
 # This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
 # Cumulative sums over the tokens count too, if the work stays $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
 #
-# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022, section 3.2). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
+# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
 # the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts your calls
 # of PyTorch: about $n/c$ steps, not $n$. Fewer are fine, such as all chunks at once. $c$ may be larger than $n$.
 
@@ -559,7 +559,7 @@ plots.blurred_weights(n=12, d=16)
 #
 # $$S_t = \gamma_t\,S_{t-1} + k_t^\top v_t, \qquad \text{out}_t = q_t\,S_t$$
 #
-# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, another one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In **Mamba-2** (Dao & Gu, 2024,
+# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, a different one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In **Mamba-2** (Dao & Gu, 2024,
 # section 5) the token chooses it, through a gate: "from here on it is another topic, forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state.
 # You write the form in the middle: one factor for each head and token.
 #
@@ -763,7 +763,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, for nothing tells it which one is newest. (A trained model tells it, by
+# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, because nothing tells it which one is newest. (A trained model tells it, by
 # positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
 # come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
 # </details>
@@ -775,7 +775,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and
 # corrections, and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it, and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how
-# DeltaNet is trained (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, equation 10): the gate forgets a topic, the delta rule a fact.
+# DeltaNet is trained (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, section 3.1): the gate forgets a topic, the delta rule a fact.
 #
 # ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
@@ -892,9 +892,11 @@ plots.cost_of_all({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). In the second picture the linear ones, decay and delta rule can lie on one line: no
-# tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it? On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
-# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
+# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its 17 slots a token are fewer than the 32 rows of a state.
+#
+# In the second picture the linear ones, decay and delta rule can lie on one line: no tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
+#
+# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
 # </details>
@@ -923,8 +925,8 @@ plots.cost_of_all({
 # **Contracts:** a window with a global token at the front. Clauses need their neighbourhood, and the verdict is formed in the global token, which reads all. With $w = 256$ and
 # $g = 1$ that is about $50{,}000 \cdot 514 + 50{,}000 = 26$ million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
 #
-# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, for ever. A cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$
-# million numbers a head after one hour, and every new token would cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 530 MB. The blurred memory is acceptable, as the gist is enough.
+# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, forever. A cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$
+# million numbers a head after one hour, and every new token would cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 531 MB. The blurred memory is acceptable, as the gist is enough.
 #
 # **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to
 # save, and exact weights to lose.

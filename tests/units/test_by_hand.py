@@ -1,10 +1,16 @@
-"""The numbers that the notebooks work out by hand, computed: a fragment of the text, with the numbers left open, and what belongs there."""
+"""The numbers that the notebooks work out by hand, or say that a cell shows, computed: a fragment of the text, with the numbers left open,
+and what belongs there."""
 
 import math
 
 import pytest
 import torch
 from conftest import ROOT
+
+from helpers.beyond_quadratic.variant_costs import linear_flops, local_flops
+from helpers.encoder_decoder.cost import decoder_alone_cost, enc_dec_cost
+from helpers.measuring.devices import DATASHEETS
+from helpers.qkv_attention import scores
 
 TEXTS = {path.stem[:2]: " ".join(path.read_text(encoding="utf-8").replace("\n# ", "\n").split())
          for path in (ROOT / "solutions").glob("*/*.py")}  # fmt: skip
@@ -65,6 +71,76 @@ def layer_norm(*x):
     ("10", "$(31/32)^{{22}}$ is {:.3f}", ((31 / 32) ** 22,)),
 ])  # fmt: skip
 def test_the_numbers_of_the_text_are_computed(unit, fragment, numbers):
-    assert fragment.format(*numbers).replace("-", "−").replace("$", "") in TEXTS[unit].replace("-", "−").replace(
-        "$", ""
-    )
+    assert _plain(fragment.format(*numbers)) in _plain(TEXTS[unit])
+
+
+def _plain(text: str) -> str:
+    return text.replace("-", "−").replace("$", "")
+
+
+def smallest(dtype: torch.dtype) -> float:
+    """The logarithm of the smallest positive number of this dtype, subnormal ones included."""
+    return math.log(torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
+
+
+def cost_of_the_pair(n: int) -> int:
+    return sum(map(sum, enc_dec_cost(n, n, 512).values()))
+
+
+t4, a100, h100 = DATASHEETS
+activations = 34 * 2048 * 12288 + 5 * 96 * 2048**2
+assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
+
+
+@pytest.mark.parametrize(("unit", "fragment", "numbers"), [
+    ("01", "One micro-batch on 16 devices: {:.0f} % idle", (100 * 15 / 16,)),
+    ("02", "weights {:.2f} and {:.2f}. The sum prefers", torch.tensor([4.0, 1.0]).softmax(0).tolist()),
+    ("02", "would need ${:.1f} \\cdot 10^{{11}}$ weights", ((1000 * 512) ** 2 / 1e11,)),
+    ("02", "The projections need {:,}", (3 * 512**2,)),
+    ("03", "$1 + 2 + \\dots + 6 = {}$ of {}", (sum(range(7)), 6 * 6)),
+    ("03", "the smallest positive float16 is about $6 \\cdot 10^{{-8}} = e^{{{:.1f}}}$", (smallest(torch.float16),)),
+    ("03", "until about $e^{{{:.0f}}}$ and $e^{{{:.0f}}}$", (smallest(torch.bfloat16), smallest(torch.float32))),
+    ("04", "The spread would be {:.2f} instead of 1", (8 / math.sqrt(512),)),
+    ("04", "a loss of $\\ln 8$ on half of the answers, {:.2f} on average", (math.log(8) / 2,)),
+    ("04", "head 1 gives {:.0f} % to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),
+    ("04", "$256 \\ln 2 = {:.0f}$ tokens back", (256 * math.log(2),)),
+    ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
+    ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
+    ("06", "the decoder alone costs {:.1f} times as much", (sum(decoder_alone_cost(128, 128, 512)) / cost_of_the_pair(128),)),
+    ("07", "Its ridge is at 65,000/320 ≈ {:.0f} FLOPs per byte", (t4.ridge,)),
+    ("07", "The A100's ridge is at {:.0f} FLOPs per byte", (a100.ridge,)),
+    ("07", "{:.1f} GB a layer, and {:.0f} GB for all 96", (activations / 1e9, 96 * activations / 1e9)),
+    ("07", "For GPT-2 small that is {:.0f} against {:.0f} million", (12 * 12 * 768**2 / 1e6, 124_439_808 / 1e6)),
+    ("08", "For a text of 1000 tokens that is {:,} a layer", (sum(range(1000)),)),
+    ("08", "as many as {} groups", (576 / (2 * 128),)),
+    ("08", "these are {:.0f} times fewer (32,768 / 576)", (2 * 128 * 128 / 576,)),
+    ("08", "ten times as many as Llama 2 7B, and needs {:.0f} kB", (2 * 80 * 8 * 128 * 2 / 1e3,)),
+    ("09", "While an H100 moves one byte it could do {:.0f} FLOPs", (h100.ridge,)),
+    ("09", "numbers, against {:.1f} million scores", (4096**2 / 1e6,)),
+    ("09", "({:.0f} times for $B = 192$)", (2 * 192 / 64,)),
+    ("09", "$30/\\sqrt{{64}} = {:.2f}$ in every feature", (30 / math.sqrt(64),)),
+    ("10", "$4096/257$: about {:.0f} times fewer", (4096 / 257,)),
+    ("10", "After {} tokens: the state has", (next(n for n in range(100) if 2 * 64 * n > 64 * 64 + 64),)),
+    ("10", "$7 + {:.2f} \\cdot 6 + {:.2f} \\cdot 2 = {:.1f}$", (0.8**2, 0.8**4, 7 + 0.8**2 * 6 + 0.8**4 * 2)),
+    ("10", "its {} slots a token are fewer than the {} rows of a state", (2 * 8 + 1, 32)),
+    ("10", "$50{{,}}000 \\cdot 514 + 50{{,}}000 = {:.0f}$ million pairs", ((50_000 * 514 + 50_000) / 1e6,)),
+    ("10", "in float32 that is {:.1f} MB against {:.0f} MB", (12 * 8 * (64**2 + 64) * 4 / 1e6, 12 * 8 * 2 * 64 * 10_800 * 4 / 1e6)),
+])  # fmt: skip
+def test_what_you_should_see_is_computed(unit, fragment, numbers):
+    assert _plain(fragment.format(*numbers)) in _plain(TEXTS[unit])
+
+
+def test_the_spreads_of_the_six_scores_are_those_that_2_6_names():
+    torch.manual_seed(0)  # the cell's own
+    q, k, w = torch.randn(6, 32), torch.randn(8, 32), torch.randn(32, 32) / math.sqrt(32)
+    spread = {
+        "cosine": scores.cosine_score(q, k),
+        "additive": scores.additive_score(q, k, w, w, torch.ones(32)),
+        "location": scores.location_score(q, w[:, :8]),
+        "general": scores.general_score(q, w, k),
+        "dot": scores.dot_score(q, k),
+        "scaled": scores.scaled_dot_score(q, k),
+    }
+    assert round(spread["cosine"].std().item(), 1) == 0.2
+    assert {round(spread[name].std().item()) for name in ("additive", "general", "dot")} <= {4, 5, 6}
+    assert {round(spread[name].std().item()) for name in ("scaled", "location")} == {1}

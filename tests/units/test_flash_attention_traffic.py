@@ -80,13 +80,13 @@ def test_rounding_to_fp8_is_within_half_a_step():
 
 
 def test_rotation_lowers_the_error_of_fp8_with_outliers():
-    """As published for FlashAttention-3: from 2.4e-2 to 9.1e-3 in its setting."""
+    """As published for FlashAttention-3: from 2.4e-2 to 9.1e-3 in its setting. To less than half, the text says."""
     generator = Generator().manual_seed(0)
     q, k, v = (rotation.with_outliers(2048, 128, generator=generator) for _ in range(3))
     exact = scaled_dot_product_attention(q, k, v)
     pairs = (q, k), rotation.rotate(q, k, rotation.random_signs(128, generator))
     plain, turned = (float((rotation.fp8_attention(*pair, v) - exact).square().mean().sqrt()) for pair in pairs)
-    assert 0.01 < plain < 0.03 and turned < 0.6 * plain
+    assert 0.01 < plain < 0.03 and turned < 0.5 * plain
 
 
 PICTURES = [

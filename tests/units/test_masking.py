@@ -90,8 +90,9 @@ def test_rounding_noise_stays_far_below_what_counts_as_a_leak():
 
 
 def test_the_model_with_a_mask_learns_the_grammar_and_the_one_without_learns_to_copy():
-    honest, copier = copying.train(causal=True, steps=150), copying.train(causal=False, steps=150)
-    assert copying.entropy_per_token() * 0.95 < honest.losses[-1] < 1.5 and copier.losses[-1] < 0.1
+    honest, copier = copying.train(causal=True), copying.train(causal=False)
+    assert copying.entropy_per_token() * 0.95 < honest.losses[-1] < 1.5
+    assert honest.losses[-1] > 200 * copier.losses[-1]  # the text says: hundreds of times smaller
     right = [
         sum(copying.is_sentence(copying.generate(run.model, seed)) for seed in range(40)) for run in (honest, copier)
     ]
