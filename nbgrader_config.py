@@ -51,6 +51,7 @@ c.Autograde.autograde_preprocessors = [
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
     "autograder.grading.kept_marks.KeptMarks",
+    "autograder.grading.for_markers.ForMarkers",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
@@ -60,6 +61,7 @@ c.Exporter.optimistic_validation = (
 c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
 c.KeptMarks.answers = str(classroom / "answers")
 c.KeptMarks.log_file = str(classroom / "regrades.csv")
+c.ForMarkers.solutions = str(root / "solutions")
 c.JudgedExecute.results = str(classroom / "results")
 c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
 c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission
