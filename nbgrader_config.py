@@ -37,6 +37,11 @@ if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, a
     from autograder.grading.door import install as install_door
 
     install_door()
+    scripts = str(
+        Path(sys.executable).parent
+    )  # nbgrader starts `alembic` by name for a new gradebook, also where no environment is active
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH"))))
     c.GenerateFeedback.preprocessors = PREPROCESSORS
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",

@@ -34,10 +34,10 @@ class ForMarkers(NbGraderPreprocessor):
 
 def _text(points: float, model: str, partly: dict | None) -> str:
     """Two folded examples; blank lines, so that what stands between the tags is read as Markdown."""
-    shown = [_folded(f"For the marker: worth {points:g}", model)]
+    shown = [_folded(f"▸ For the marker: worth {points:g}", model)]
     if partly:
         shown.append(
-            _folded(f"For the marker: worth {partly['points']:g}", f"“{partly['answer']}”\n\n*{partly['why']}*")
+            _folded(f"▸ For the marker: worth {partly['points']:g}", f"“{partly['answer']}”\n\n*{partly['why']}*")
         )
     return "\n\n".join(shown)
 
