@@ -37,6 +37,11 @@ if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, a
     from autograder.grading.door import install as install_door
 
     install_door()
+    scripts = str(
+        Path(sys.executable).parent
+    )  # nbgrader starts `alembic` by name for a new gradebook, also where no environment is active
+    if scripts not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH"))))
     c.GenerateFeedback.preprocessors = PREPROCESSORS
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",
@@ -51,6 +56,7 @@ c.Autograde.autograde_preprocessors = [
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
     "autograder.grading.kept_marks.KeptMarks",
+    "autograder.grading.for_markers.ForMarkers",
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
@@ -60,6 +66,7 @@ c.Exporter.optimistic_validation = (
 c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
 c.KeptMarks.answers = str(classroom / "answers")
 c.KeptMarks.log_file = str(classroom / "regrades.csv")
+c.ForMarkers.solutions = str(root / "solutions")
 c.JudgedExecute.results = str(classroom / "results")
 c.Execute.timeout = 60  # seconds a cell; also for `nbgrader validate`, which runs nbgrader's own Execute
 c.JudgedExecute.notebook_timeout = 600  # seconds for all cells of one submission

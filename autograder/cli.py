@@ -358,6 +358,12 @@ def report(
     into: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Default: autograder/class/report.html.")
     ] = None,
+    site: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Where the pages of `attn site` are: what to revise links there. Default: site/."
+        ),
+    ] = "",
 ) -> None:
     """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are alike.
 
@@ -367,7 +373,7 @@ def report(
     from autograder.term.report import report as run
 
     course = find_course()
-    path, found = run(course, course.chosen(units) if units else units_with_grades(course), into)
+    path, found = run(course, course.chosen(units) if units else units_with_grades(course), into, site)
     size = path.stat().st_size / 1e6
     out.print(
         f"{len(found)} unit{'s' * (len(found) > 1)}, {size:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False

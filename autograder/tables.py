@@ -62,7 +62,7 @@ def summary(outcome: Outcome) -> str:
     """What this run did, in a sentence or two."""
     graded = len(outcome.results)
     stored = graded - outcome.recorded
-    if not outcome.judged and not outcome.recorded:
+    if graded and not outcome.judged and not outcome.recorded:
         first = f"Nothing new: all {graded} submissions were graded before; none was judged again."
     else:
         first = (

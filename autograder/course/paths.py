@@ -17,6 +17,7 @@ PACKAGES = Path(__file__).resolve().parents[2]
 
 CONFIG = "nbgrader_config.py"
 SYLLABUS = "syllabus.toml"
+CALIBRATED = "calibrated.toml"
 STAGED = "autograder/class/staged"
 
 
@@ -142,13 +143,20 @@ def temporary_course(course: Course, units: Iterable[str], within: Path | None =
     to make it in; default: the system's for temporary files."""
     with tempfile.TemporaryDirectory(prefix=".attn-" if within else "attn-", dir=within) as folder:
         copy = Course(Path(folder).resolve())
-        copy.solutions.mkdir()
-        copy.classroom.mkdir(parents=True)
-        shutil.copy(course.root / CONFIG, copy.root)
-        shutil.copy(course.solutions / SYLLABUS, copy.solutions)
-        for unit in units:
-            shutil.copytree(course.solutions / unit, copy.solutions / unit, ignore=LITTER)
+        copy_course(course, copy, units)
         yield copy
+
+
+def copy_course(course: Course, copy: Course, units: Iterable[str]) -> None:
+    """Settings, syllabus and sources of the units into the folder of another course, which is empty; its class is empty too."""
+    copy.solutions.mkdir()
+    copy.classroom.mkdir(parents=True)
+    shutil.copy(course.root / CONFIG, copy.root)
+    shutil.copy(course.solutions / SYLLABUS, copy.solutions)
+    if (course.solutions / CALIBRATED).is_file():
+        shutil.copy(course.solutions / CALIBRATED, copy.solutions)
+    for unit in units:
+        shutil.copytree(course.solutions / unit, copy.solutions / unit, ignore=LITTER)
 
 
 LITTER = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__", "*.pyc", ".*")

@@ -27,8 +27,8 @@ MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
 _SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0, "open": []}
 """What a page says above the notebook."""
-EARLIER = "earlier_answer"
-"""The tag of a cell that is there for the marker alone (see kept_marks.py)."""
+EARLIER, FOR_MARKERS = "earlier_answer", "for_markers"
+"""The tags of cells that are there for the marker alone (see kept_marks.py and for_markers.py)."""
 _PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 
 
@@ -36,7 +36,9 @@ class FeedbackExporter(HTMLExporter):
     """nbconvert's HTML exporter; every page says what it may do. Markdown and code that were rendered before are not again."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **more) -> tuple[str, dict]:
-        nb = NotebookNode(nb, cells=[cell for cell in nb.cells if EARLIER not in cell.metadata.get("tags", [])])
+        nb = NotebookNode(
+            nb, cells=[cell for cell in nb.cells if not {EARLIER, FOR_MARKERS} & set(cell.metadata.get("tags", []))]
+        )
         with patch.object(html, "BeautifulSoup", _Page):
             page, resources = super().from_notebook_node(nb, resources, **more)
         waiting = resources.get("nbgrader", {}).get("open", [])

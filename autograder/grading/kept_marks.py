@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from traitlets import Unicode
 from autograder import notebooks
 from autograder.grading import regrades
 from autograder.grading.feedback import EARLIER
+from autograder.grading.open_gradebook import OPEN
 from autograder.grading.store import write_whole
 
 
@@ -44,8 +46,11 @@ class KeptMarks(SaveAutoGrades):
         self.changes: list[regrades.Change] = []
         nb, resources = super().preprocess(nb, resources)
         _show_earlier(nb, self.now.marked)
-        regrades.add(Path(self.log_file), self.changes)
-        write_whole(path, json.dumps(vars(self.now), ensure_ascii=False))
+        write = partial(_write, Path(self.log_file), self.changes, path, self.now)
+        if OPEN:
+            OPEN[-1].when_kept(write)
+        else:  # nbgrader's own command has committed every cell by now
+            write()
         return nb, resources
 
     def _add_score(self, cell: NotebookNode, resources: dict) -> None:
@@ -94,6 +99,12 @@ class KeptMarks(SaveAutoGrades):
     def _note(self, exercise: str, old: float, new: float | None, why: str) -> None:
         time = datetime.now(UTC)
         self.changes.append(regrades.Change(time, self.assignment_id, self.student_id, exercise, old, new, why))
+
+
+def _write(log: Path, changes: list[regrades.Change], path: Path, now: Answers) -> None:
+    """The log first: where this is broken off, an answer may wait for its marker once more, and no change goes unsaid."""
+    regrades.add(log, changes)
+    write_whole(path, json.dumps(vars(now), ensure_ascii=False))
 
 
 def _points(grade: Grade) -> float | None:

@@ -6,7 +6,7 @@ submission reaches the file at once: a grader that is killed leaves the whole of
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
@@ -37,18 +37,26 @@ class OpenGradebook(Gradebook):
         super().__init__(address, course_id)
         self.db.commit = self.db.flush
         self.cells: dict[tuple, Any] = {}
+        self.waiting: list[Callable[[], None]] = []
 
     def close(self) -> None:
         """Nothing a step has loaded is taken for granted by the next."""
         self.db.flush()
         self.db.expire_all()
 
+    def when_kept(self, write: Callable[[], None]) -> None:
+        """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are not there."""
+        self.waiting.append(write)
+
     def keep(self) -> None:
         self.db().commit()
+        while self.waiting:
+            self.waiting.pop(0)()
 
     def drop(self) -> None:
         """As if what came since `keep` had not happened."""
         self.db.rollback()
+        self.waiting.clear()
 
     def end(self) -> None:
         super().close()

@@ -13,7 +13,7 @@ from autograder import notebooks
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room
 from autograder.grading.grade import NO_MISTAKE
-from autograder.term import grades, similar
+from autograder.term import beyond, grades, similar
 from autograder.term.book import gradebook
 from autograder.term.grades import MISSING, Grade
 from autograder.term.similar import Pair
@@ -61,6 +61,10 @@ class Insight:
     codes: dict[str, str] = field(default_factory=dict)
     lost: dict[str, list[str]] = field(default_factory=dict)
     """Student → the exercises that did not earn all points."""
+    repairs: list[tuple[str, list[str]]] = field(default_factory=list)
+    """What was mended in hand-ins before they were graded, and whose."""
+    beyond: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Student → lines that reach for more than an exercise needs (see beyond.py)."""
 
     @property
     def scores(self) -> list[float]:
@@ -90,6 +94,8 @@ def insight(course: Course, unit: str) -> Insight:
         pairs,
         {name: codes[name] for pair in pairs for name in (pair.first, pair.second)},
         {student: [name for name in most if one.get(name, 0.0) < most[name]] for student, one in points.items()},
+        _repairs(answers),
+        _beyond(answers, released, solved),
     )
 
 
@@ -148,9 +154,10 @@ class _Answers:
 
     def __init__(self, course: Course, student: str, unit: str) -> None:
         try:
-            cells = json.loads(course.graded(student, unit).read_text(encoding="utf-8"))["cells"]
+            notebook = json.loads(course.graded(student, unit).read_text(encoding="utf-8"))
+            cells, self.repairs = notebook["cells"], notebook["metadata"].get(notebooks.STAMP, {}).get("repairs", [])
         except (OSError, ValueError, KeyError):
-            cells = []
+            cells, self.repairs = [], []
         marked = [(cell.get("metadata", {}).get("nbgrader", {}), cell) for cell in cells]
         self.texts = {
             marks["grade_id"]: _source(cell) for marks, cell in marked if marks.get("solution") and "grade_id" in marks
@@ -160,6 +167,10 @@ class _Answers:
         }
         self.written = {name: text for name, text in self.texts.items() if name in written}
         self.code = similar.BETWEEN.join(text for name, text in self.texts.items() if name not in written)
+        given = [
+            marks for marks, _ in marked if marks.get("locked") or (marks.get("grade") and not marks.get("solution"))
+        ]
+        self.own = [_source(cell) for marks, cell in marked if cell["cell_type"] == "code" and marks not in given]
         self.said = {
             marks["grade_id"].removesuffix("_test"): _said(cell)
             for marks, cell in marked
@@ -209,6 +220,27 @@ def _unnamed(answers: dict[str, _Answers]) -> list[Alike]:
 
 def _example(answers: _Answers, exercise: str) -> str:
     return answers.texts.get(exercise, "")
+
+
+def _repairs(answers: dict[str, _Answers]) -> list[tuple[str, list[str]]]:
+    """The most frequent first; a student in whose notebook one thing was mended twice stands there once."""
+    found = defaultdict(list)
+    for student, one in sorted(answers.items()):
+        for line in dict.fromkeys(one.repairs):
+            found[line].append(student)
+    return sorted(found.items(), key=lambda row: (-len(row[1]), row[0]))
+
+
+def _beyond(answers: dict[str, _Answers], released: NotebookNode, solved: NotebookNode) -> list[tuple[str, list[str]]]:
+    known = [line for notebook in (released, solved) for cell in notebook.cells for line in cell.source.splitlines()]
+    seen: dict[str, list[str]] = {}
+    found = {}
+    for student, one in sorted(answers.items()):
+        for code in one.own:
+            if code not in seen:
+                seen[code] = beyond.lines(code, known)
+        found[student] = [line for code in one.own for line in seen[code]]
+    return [(student, lines) for student, lines in found.items() if lines]
 
 
 def _equal(answers: dict[str, _Answers], released, solved) -> list[tuple[str, list[str], str]]:

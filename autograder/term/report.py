@@ -1,7 +1,9 @@
 """`attn report`: how a class did, as one HTML page that needs no server, no network and no script. What students wrote is escaped."""
 
 import json
+import re
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,39 +13,59 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from autograder.course import origin, sections
 from autograder.course.paths import Course
-from autograder.errors import CourseError
+from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading.store import write_whole
 from autograder.printable import printable
 from autograder.term import similar
 from autograder.term.grades import REJECTED
 from autograder.term.insight import Insight, Item, insight
 from autograder.term.similar import Pair
+from autograder.term.together import MOST_GROUPS, Group, together
 
 BARS = 12
 MOST_UNNAMED = 60
 
 
-def report(course: Course, units: Iterable[str], into: Path | None = None) -> tuple[Path, list[Insight]]:
-    """Writes the page. Raises CourseError."""
+def report(
+    course: Course, units: Iterable[str], into: Path | None = None, site: str = ""
+) -> tuple[Path, list[Insight]]:
+    """Writes the page. site: where the pages of `attn site` stand, an address or a folder; links go there. Raises CourseError."""
     found = [insight(course, unit) for unit in units]
     path = into or course.classroom / "report.html"
     try:
-        write_whole(path, page(course, found))
+        write_whole(path, page(course, found, _pages(course, site)))
     except OSError as error:
         raise CourseError(f"{path} can't be written ({error.strerror}).") from None
     return path, found
 
 
-def page(course: Course, found: list[Insight]) -> str:
-    """The HTML of some units."""
+def _pages(course: Course, site: str) -> str:
+    """The address below which units have their pages; "" where there is none."""
+    if re.match(r"https?://", site):
+        return site.rstrip("/")
+    folder = Path(site).resolve() if site else course.root / "site"
+    if (folder / "index.html").is_file():
+        return folder.as_uri()
+    if site:
+        raise CourseError(
+            f"{site} has no index.html: make the pages with `attn site {site}`, or give an address.", BAD_INPUT
+        )
+    return ""
+
+
+def page(course: Course, found: list[Insight], pages: str = "") -> str:
+    """The HTML of some units. pages: the address of `attn site`'s pages."""
     index = _index(course)
     folder = FileSystemLoader(Path(__file__).parent)
     template = Environment(loader=folder, autoescape=True, undefined=StrictUndefined).get_template("report.html.j2")
     return template.render(
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         gram=similar.GRAM,
+        pages=pages,
+        most_groups=MOST_GROUPS,
         units=[_unit(course, one, index) for one in found],
-        students=list(_students(found, index)),
+        groups=[_group(one, index) for one in together(_held(found))],
+        students=list(_students(found, index, pages)),
     )
 
 
@@ -73,7 +95,24 @@ def _unit(course: Course, one: Insight, index: dict[str, list[str]]) -> dict[str
         "more_unnamed": len(one.unnamed[MOST_UNNAMED:]),
         "equal": one.equal,
         "pairs": [_sides(pair, one.codes) for pair in one.pairs],
+        "repairs": one.repairs,
+        "beyond": one.beyond,
     }
+
+
+def _held(found: list[Insight]) -> dict[str, frozenset[tuple[str, str]]]:
+    """Student → (exercise, misconception), of all units."""
+    held: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for one in found:
+        for exercise, name, who in one.misconceptions:
+            for student in who:
+                held[student].add((exercise, name))
+    return {student: frozenset(items) for student, items in held.items()}
+
+
+def _group(one: Group, index: dict[str, list[str]]) -> dict[str, Any]:
+    rows = [(exercise, *index.get(exercise, ["", ""]), name) for exercise, name in one.shared]
+    return {"students": one.students, "share": one.share, "shared": rows}
 
 
 def _bars(scores: list[float], most: float) -> list[dict[str, Any]]:
@@ -110,14 +149,14 @@ def _marked(lines: list[str], others: list[str]) -> Iterator[tuple[bool, str]]:
         yield len(plain) > 8 and plain in there, line[:300]
 
 
-def _students(found: list[Insight], index: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
+def _students(found: list[Insight], index: dict[str, list[str]], pages: str) -> Iterator[dict[str, Any]]:
     """A row for everybody: for each unit the score, and the sections where points were lost."""
     people = {grade.student.student_id: grade.student for one in found for grade in one.grades}
     scores = [{grade.student.student_id: grade.score for grade in one.grades} for one in found]
     for name, student in people.items():
         full = " ".join(filter(None, (student.first_name, student.last_name)))
         cells = [
-            {"score": f"{of[name]:g}", "lost": _lost(one.lost.get(name, ()), index)}
+            {"score": f"{of[name]:g}", "lost": _lost(one.unit, one.lost.get(name, ()), index, pages)}
             if of.get(name) is not None
             else None
             for one, of in zip(found, scores, strict=True)
@@ -125,7 +164,13 @@ def _students(found: list[Insight], index: dict[str, list[str]]) -> Iterator[dic
         yield {"name": printable(f"{name} · {full}" if full else name), "cells": cells}
 
 
-def _lost(names: Iterable[str], index: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """One link for each section."""
+def _lost(unit: str, names: Iterable[str], index: dict[str, list[str]], pages: str) -> list[tuple[str, str]]:
+    """Where to read and what it is called: one link for each section."""
     by_section = {index.get(name, [name])[0] or name: name for name in reversed(list(names))}
-    return [(name, number) for number, name in reversed(by_section.items())]
+    return [(_place(unit, name, number, pages), number) for number, name in reversed(by_section.items())]
+
+
+def _place(unit: str, exercise: str, number: str, pages: str) -> str:
+    """A section in the unit's page; where there are no pages, the exercise's row in the report."""
+    numbered = pages and number != exercise
+    return f"{pages}/{unit}/index.html#s{number.replace('.', '-')}" if numbered else f"#e-{exercise}"

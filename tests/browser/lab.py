@@ -27,11 +27,12 @@ class Lab:
 
     folder: empty; what is opened is written there.
     browser: Playwright's, in which pages are opened.
+    work: the folder that it shows; default: one that is empty.
     """
 
-    def __init__(self, folder: Path, browser: Any) -> None:
-        self.work, self.home, self.browser = folder / "work", folder / "home", browser
-        self.work.mkdir(parents=True), self.home.mkdir()
+    def __init__(self, folder: Path, browser: Any, work: Path | None = None) -> None:
+        self.work, self.home, self.browser = work or folder / "work", folder / "home", browser
+        self.work.mkdir(parents=True, exist_ok=True), self.home.mkdir()
         self.numbers, self.contexts = itertools.count(1), []
 
     def __enter__(self) -> "Lab":
@@ -50,7 +51,7 @@ class Lab:
         for context in self.contexts:
             context.close()
         self.server.terminate()  # with its kernels
-        self.server.wait(30)
+        self.server.wait(PATIENCE)
         self.log.close()
 
     def open(self, notebook: NotebookNode, theme: str = "light", *, trusted: bool = True, **settings: Any) -> Any:
@@ -66,15 +67,19 @@ class Lab:
         self._set("apputils-extension/themes", {"theme": THEMES[theme]})
         self._set("apputils-extension/notification", NO_NEWS)
         self._set("notebook-extension/tracker", EVERY_CELL)
-        context = self.browser.new_context(**{"viewport": {"width": 1200, "height": 3000}} | settings)
-        self.contexts.append(context)
-        context.set_default_timeout(1000 * PATIENCE)
-        page = context.new_page()
+        page = self.new_page(**settings)
         page.goto(f"{self.address}/lab/workspaces/w{path.stem}/tree/{path.name}?reset")
         page.locator(f".jp-Cell >> nth={len(notebook.cells) - 1}").wait_for()
         page.locator(f"body[data-jp-theme-name='{THEMES[theme]}']").wait_for(state="attached")
         page.evaluate("window.jupyterapp.commands.execute('filebrowser:hide-main').catch(() => null)")
         return page
+
+    def new_page(self, **settings: Any) -> Any:
+        """An empty page with nothing of other pages' in it. settings: of Playwright's `new_context`."""
+        context = self.browser.new_context(**{"viewport": {"width": 1200, "height": 3000}} | settings)
+        self.contexts.append(context)
+        context.set_default_timeout(1000 * PATIENCE)
+        return context.new_page()
 
     def run_all(self, page: Any, timeout: float = PATIENCE) -> None:
         """Run all cells, and wait until they have run (seconds)."""

@@ -13,6 +13,7 @@ from autograder.course import stock
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.grading import feedback, grade, record, regrades, store, tasks
+from autograder.grading.open_gradebook import OpenGradebook
 from autograder.grading.preview import preview
 from autograder.term.override import override
 from helpers.engine.mime import MIME
@@ -167,6 +168,42 @@ def test_a_change_elsewhere_in_the_notebook_is_not_called_the_graders(graded, ju
     )
     _, changes = _preview(graded)
     assert [one.line() for one in changes] == ["bea 02 softmax: 0.5 → 1 (other cells of the notebook were changed)"]
+
+
+@pytest.mark.parametrize("answer", [None, "I don't know."])
+def test_a_run_that_dies_before_the_gradebook_is_written_leaves_no_line_and_takes_no_answer_for_seen(
+    graded, judge, monkeypatch, answer
+):
+    if answer:
+        hand_in(graded, "bea", right_answers(graded) | {"softmax": WRONG, WRITTEN: answer})
+    judge.mend(0.5)
+    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
+        broken.setattr(OpenGradebook, "keep", _dies)
+        _grade(graded)
+    assert regrades.read(graded.regrades) == []
+    _grade(graded)
+    lines = [one.line() for one in regrades.read(graded.regrades)]
+    assert sum("softmax: 0.5 → 1" in line for line in lines) == 1 and len(lines) == len(set(lines)) == 1 + bool(answer)
+    assert _cell(graded, "bea")[2] == bool(answer)
+
+
+def _dies(*_):
+    raise KeyboardInterrupt
+
+
+def test_what_nbgrader_takes_back_is_not_logged(graded, judge, monkeypatch):
+    """A step after ours fails: the rows are dropped, and so are the lines about them."""
+    judge.mend(0.5)
+    with monkeypatch.context() as broken:
+        broken.setattr("nbgrader.preprocessors.latesubmissions.AssignLatePenalties.preprocess", _fails)
+        assert len(_grade(graded).failed) == 2
+    assert regrades.read(graded.regrades) == [] and _cell(graded, "bea", "softmax_test")[0] == 0.5
+    _grade(graded)
+    assert len(regrades.read(graded.regrades)) == 1
+
+
+def _fails(*_):
+    raise RuntimeError("no")
 
 
 def test_an_earlier_answer_is_text_and_no_page(graded, judge):

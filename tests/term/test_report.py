@@ -12,9 +12,12 @@ from downloads import put
 from autograder import notebooks
 from autograder.course import stock
 from autograder.course.paths import Course
+from autograder.errors import CourseError
 from autograder.grading import record
-from autograder.term import insight, report, similar
+from autograder.site import words
+from autograder.term import beyond, insight, report, similar
 from autograder.term import roster as rosters
+from autograder.term.together import together
 from helpers.engine.mime import MIME
 
 EVIL = "</pre><script>alert(1)</script>"
@@ -35,7 +38,7 @@ RENAMED = (
 CLASS = {  # points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
     "ada": ((2, 3, 1, 3), None, None, "The score is a dot product. " * 5),
     "bea": ((0.5, 3, 1, 2), "no maximum", "def softmax(x, dim):\n    return x.exp()", "one"),
-    "cem": ((0.5, 0, 1, 1), "no maximum", "def softmax(x, dim):\n    return x.exp() / 1", "two"),
+    "cem": ((0.5, 0, 1, 1), "no maximum", "def softmax(x, dim):\n    return inspect.getsource(x)", "two"),
     "dan": ((0, 3, 0, 0), None, OWN, EVIL * 3),
     "eve": ((0, 0, 0, 0), None, RENAMED, EVIL * 3),
     EVIL[6:]: ((0, 0, 1, 1), None, f"# {EVIL}\ndef softmax(x, dim): return x", "three"),
@@ -76,6 +79,8 @@ def _put(course, student, points, diagnosis, source, written):
             said = {"score": float(named[name]), "points": notebooks.points(cell), "diagnosis": diagnosis if name == "softmax_test" else None,
                     "message": "your answer is 7", "failed": ["rows sum to 1"]}  # fmt: skip
             cell.outputs = [notebooks.nbformat.v4.new_output("execute_result", data={MIME: said})]
+    if diagnosis:
+        notebook.metadata[notebooks.STAMP] = {"repairs": ["cell attend_test was missing and has been put back"] * 2}
     notebooks.write(notebook, course.graded(student, UNIT))
 
 
@@ -125,6 +130,50 @@ def test_the_page_shows_it_and_runs_nothing(graded, found):
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", text) and "default-src 'none'" in text
     assert "dan and eve" in text and "no proof" in text and "point-biserial" in text
     assert "<b>Nothing handed in (1):</b> zoe" in text
+
+
+def test_who_shares_misconceptions_is_taught_together():
+    held = {"ada": "abc", "bea": "abd", "cem": "ab", "dan": "cd", "eve": "cd", "fay": "e", "gus": ""}
+    groups = together({name: frozenset(items) for name, items in held.items()})
+    assert [(one.students, one.shared) for one in groups] == [
+        (("ada", "bea", "cem"), ("a", "b")),
+        (("dan", "eve"), ("c", "d")),
+    ]
+    assert groups[1].share == 1.0 and groups[0].share == pytest.approx((2 / 4 + 2 / 3 + 2 / 3) / 3)
+    assert together({}) == [] and together({"ada": frozenset("ab")}) == []
+
+
+def test_code_that_reaches_for_more_is_listed_and_what_everybody_was_given_is_not():
+    code = "import inspect, torch\nimport helpers\ny = check.softmax(f, points=2)  # inspect\ncheck.softmax = print\n'eval'\n"
+    code += (
+        "setattr(\n    helpers.check, 'softmax', print)\nsetattr(self, 'weight', 1)\nmodel.eval()\neval('1')\nwhile ((("
+    )
+    told = ["import inspect, torch", "check.softmax = print", "setattr(", "eval('1')"]
+    assert beyond.lines(code) == told
+    assert beyond.lines(code, ["import  inspect, torch"]) == told[1:]
+
+
+def test_repairs_and_reaching_code_stand_on_the_page(graded, found):
+    assert found.repairs == [("cell attend_test was missing and has been put back", ["bea", "cem"])]
+    assert found.beyond == [("cem", ["return inspect.getsource(x)"])]
+    text = report.page(graded, [found])
+    assert "attend_test was missing" in text and "inspect.getsource" in text and "No two students share" in text
+
+
+def test_what_to_revise_leads_into_the_pages_of_the_site(graded, found, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "_index", lambda _: {"softmax": ["2.1", "Softmax"], "attend": ["2.3", "Mixing"]})
+    text = report.page(graded, [found], "https://example.org/course")
+    assert f'<a href="https://example.org/course/{UNIT}/index.html#s2-1">2.1</a>' in text
+    assert 'href="#e-softmax">2.1</a>' in report.page(graded, [found])
+    with pytest.raises(CourseError, match="has no index.html"):
+        report.report(graded, [UNIT], tmp_path / "r.html", str(tmp_path))
+    (tmp_path / "index.html").write_text("")
+    report.report(graded, [UNIT], tmp_path / "r.html", str(tmp_path))
+    assert f"{tmp_path.as_uri()}/{UNIT}/index.html#s2-1" in (tmp_path / "r.html").read_text()
+
+
+def test_the_names_of_sections_are_those_of_the_site():
+    assert words.html("## 2.4 Make attention choose  ●●○ · 15 min · 3 points")[1][0].name == "s2-4"
 
 
 def test_the_command(graded, attn, tmp_path):
