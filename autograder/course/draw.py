@@ -24,7 +24,7 @@ from autograder.errors import CourseError
 SHARP = 1.5
 """Pixels of a picture to one of the page: as in films (helpers/film.py)."""
 FINENESS = f"import matplotlib.pyplot\n\nmatplotlib.pyplot.rcParams['figure.dpi'] = {100 * SHARP / 2:g}  # notebooks draw twice as fine"
-COLOURS = 64
+COLOURS = 128
 STILL = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
 SECONDS = 300
 
@@ -93,7 +93,7 @@ def _about(picture: Image.Image, alt: str, width: int) -> dict[str, Any]:
 
 def _png(picture: Image.Image) -> bytes:
     file = io.BytesIO()
-    few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(file, "PNG", optimize=True)
     return file.getvalue()
 
