@@ -20,7 +20,14 @@ c.CourseDirectory.submitted_directory = "autograder/class/submitted"
 c.CourseDirectory.autograded_directory = "autograder/class/autograded"
 c.CourseDirectory.feedback_directory = "autograder/class/feedback"
 c.CourseDirectory.db_url = f"sqlite:///{classroom / 'gradebook.db'}"
-c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback", "[0-9][0-9]_*.py"]
+c.CourseDirectory.ignore = [
+    ".ipynb_checkpoints",
+    "*.pyc",
+    "__pycache__",
+    "feedback",
+    "[0-9][0-9]_*.py",
+    "pictures",
+]  # pictures: shown.py puts them in
 
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 c.ClearSolutions.text_stub = "*Your answer here.*"
@@ -33,16 +40,16 @@ c.ClearMarkScheme.enforce_metadata = False
 # Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
 # this nbgrader has no setting: see door.py); then nbgrader's own steps, with ours in the place of its Execute.
 if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, and needs no nbgrader
-    from autograder.course.waiting import PREPROCESSORS
+    from autograder.course import shown, waiting
     from autograder.grading.door import install as install_door
 
     install_door()
-    scripts = str(
-        Path(sys.executable).parent
-    )  # nbgrader starts `alembic` by name for a new gradebook, also where no environment is active
+    # nbgrader starts `alembic` by name for a new gradebook, also where no environment is active.
+    scripts = str(Path(sys.executable).parent)
     if scripts not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH"))))
-    c.GenerateFeedback.preprocessors = PREPROCESSORS
+    c.GenerateAssignment.preprocessors = shown.PREPROCESSORS
+    c.GenerateFeedback.preprocessors = waiting.PREPROCESSORS
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",
@@ -60,9 +67,8 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-c.Exporter.optimistic_validation = (
-    True  # against nbformat's schema at a step's end, not after each of its preprocessors
-)
+# Against nbformat's schema at a step's end, not after each of its preprocessors.
+c.Exporter.optimistic_validation = True
 c.GenerateFeedback.exporter_class = "autograder.grading.feedback.FeedbackExporter"
 c.KeptMarks.answers = str(classroom / "answers")
 c.KeptMarks.log_file = str(classroom / "regrades.csv")

@@ -66,12 +66,22 @@ def build(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 and name each file that a build would change.")
     ] = False,
+    pictures: Annotated[
+        bool,
+        typer.Option(
+            "--pictures", help="First draw anew what notebooks show before they are run, where what draws it changed."
+        ),
+    ] = False,
 ) -> None:
     """Make the solution notebooks and the students' notebooks from their sources."""
     from autograder.course import build as builder
 
     course = find_course()
     chosen = course.chosen(units or [])
+    if check and pictures:
+        raise CourseError("--check writes nothing, and --pictures does: choose one.", BAD_INPUT)
+    if pictures:
+        _draw(course, chosen)
     if check:
         lines = builder.drift(course, chosen)
         _problems(lines, "run `attn build` and commit what it writes")
@@ -82,6 +92,17 @@ def build(
         out.print(f"wrote {path}" if (course.root / path).exists() else f"removed {path}", highlight=False)
     if not changed:
         out.print(f"{', '.join(chosen)}: up to date.")
+
+
+def _draw(course, chosen: list[str]) -> None:
+    """Draws the pictures of released notebooks that are older than what draws them, and names the files."""
+    from autograder.course import build as builder
+    from autograder.course import draw
+
+    for unit in chosen:
+        for path in draw.draw(course, unit, builder.solution_notebook(course.source(unit))):
+            gone = "" if path.exists() else "removed "
+            out.print(f"{gone or 'drew '}{path.relative_to(course.root)}", highlight=False)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 rooms that needs, and all that belongs to no room. A change of anything else can't change the unit's scores."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,16 @@ from autograder.course.paths import PACKAGES
 
 PICTURES = "plots"
 """Folders of rooms that no score depends on: while a unit is graded their functions do nothing (see reach.py)."""
+
+SHARED_BY_PICTURES = (
+    "board.py",
+    "environment.py",
+    "film.py",
+    "labels.py",
+    "palette.py",
+    "style.py",
+    "worked_example.py",
+)
 
 
 @cache
@@ -37,6 +48,22 @@ def needed(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, .
     own = [path for unit in units for path in sorted((reach.HELPERS / reach.room(unit)).rglob("*.py"))]
     found = _reached([*_of_no_room(), *own, *imported])
     return tuple(path for path in found if path.is_relative_to(reach.HELPERS))
+
+
+def named_pictures(source: str) -> list[str]:
+    """The pictures that a cell calls: the names behind `plots.`, once each."""
+    return list(dict.fromkeys(re.findall(r"\bplots\.(\w+)", source)))
+
+
+def drawing(names: Iterable[str]) -> tuple[Path, ...]:
+    """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures share. The
+    references are not among them: their numbers are held by tests, and stay."""
+    from helpers import rooms  # here, for `helpers` imports torch
+
+    known = rooms.offered(PICTURES)
+    starts = [PACKAGES / (known[name].replace(".", "/") + ".py") for name in names if name in known]
+    shared = [reach.HELPERS / name for name in SHARED_BY_PICTURES]
+    return tuple(path for path in _reached(starts) if path in shared or path.parent.name == PICTURES)
 
 
 def imported(tree: ast.AST, path: Path | None = None) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, contents, exercises, headers, sections
+from autograder.course import build, contents, exercises, headers, kept_pictures, leans, sections
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room, room_files, syllabus_ids
 from autograder.errors import CourseError
@@ -73,6 +73,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
     yield from contents.problems(notebook)
+    yield from kept_pictures.problems(notebook, course.source(unit).parent, unit[:2])
     yield from _cross_references(course, notebook, read)
 
 
@@ -103,7 +104,7 @@ def _pictures(cell: NotebookNode) -> Iterator[str]:
     from helpers import rooms
 
     known = rooms.offered("plots")
-    for name in dict.fromkeys(re.findall(r"\bplots\.(\w+)", cell.source)):
+    for name in leans.named_pictures(cell.source):
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"is it {near[0]}?" if near else "write it, and name it in its module's __all__"

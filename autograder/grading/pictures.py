@@ -4,11 +4,9 @@ Such a cell stands in the notebook as it was released, has no mark of nbgrader's
 does run reads. A student's own cells, and released ones that a student changed, always run.
 """
 
-import symtable
-from collections.abc import Iterator
-
 from nbformat import NotebookNode
 
+from autograder.course.names import binds, reads
 from autograder.judge.exam import SPARE
 
 
@@ -28,31 +26,12 @@ def note_pictures(notebook: NotebookNode, original: NotebookNode) -> None:
 
 def _spare(drawing: list[NotebookNode], running: list[NotebookNode]) -> list[NotebookNode]:
     """The cells of `drawing` on which no running cell depends, directly or through another."""
-    wanted = set().union(*(_reads(cell.source) for cell in running))
-    while needed := [cell for cell in drawing if _binds(cell.source) & wanted]:
+    wanted = set().union(*(reads(cell.source) for cell in running))
+    while needed := [cell for cell in drawing if binds(cell.source) & wanted]:
         drawing = [cell for cell in drawing if not any(cell is one for one in needed)]
-        wanted = wanted.union(*(_reads(cell.source) for cell in needed))
+        wanted = wanted.union(*(reads(cell.source) for cell in needed))
     return drawing
 
 
 def _is_plain(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and "nbgrader" not in cell.metadata
-
-
-def _reads(source: str) -> set[str]:
-    """The global names that a cell reads, in functions too."""
-    top = symtable.symtable(source, "cell", "exec")
-    return {symbol.get_name() for scope in _scopes(top) for symbol in scope.get_symbols()
-            if symbol.is_referenced() and (scope is top or symbol.is_global())}  # fmt: skip
-
-
-def _binds(source: str) -> set[str]:
-    """The global names that a cell gives a value."""
-    top = symtable.symtable(source, "cell", "exec")
-    return {symbol.get_name() for symbol in top.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-
-
-def _scopes(scope: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield scope
-    for child in scope.get_children():
-        yield from _scopes(child)

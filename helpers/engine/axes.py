@@ -10,7 +10,9 @@ from torch import Tensor
 
 WORDS = {"b": "sequences", "h": "heads", "h_kv": "heads", "d": "features", "d_v": "features", "d_k": "features", "d_h": "features",
          "d_c": "features", "w": "features", "v": "words", "layers": "layers", "c": "queries", "L+1": "layers"}  # fmt: skip
-PAIRS = {"n": "queries", "m": "keys"}  # where both are there
+PAIRS = {"n": "queries", "m": "keys"}  # where both are there, in a function that attends
+ATTENDS = {"q", "k", "query", "queries", "keys", "x", "memory", "scores", "mask", "n", "m", "lengths", "real", "source"}
+"""What such a function takes. (Unit 00 has products of matrices with n and m rows, before anybody has heard of a query.)"""
 
 
 def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
@@ -21,6 +23,8 @@ def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
         return ()
     names = shapes.pop().split()
     letters = {axis for hint in _all_hints(reference) for axis in hint.dim_str.split()}
+    if not ATTENDS & set(inspect.signature(reference).parameters):
+        letters -= PAIRS.keys()
     words = [_word(name, letters) for name in names if not name.startswith(("*", "..."))]
     if names[-2:] == [
         "n",
@@ -31,10 +35,10 @@ def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
 
 
 def _word(axis: str, letters: set[str]) -> str:
-    """n and m are queries and keys where both are there; otherwise n counts tokens."""
+    """n and m are queries and keys where both are there; otherwise n counts tokens, where it is among the letters."""
     if axis in PAIRS and letters >= PAIRS.keys():
         return PAIRS[axis]
-    return "tokens" if axis == "n" else WORDS.get(axis, "positions" if "+" in axis else axis)
+    return "tokens" if axis == "n" and axis in letters else WORDS.get(axis, "positions" if "+" in axis else axis)
 
 
 def _all_hints(reference: Callable) -> Iterator[Any]:

@@ -52,6 +52,10 @@ class Panel:
     off: list[list[bool]]
     first: tuple[int, int] | None
 
+    @property
+    def title(self) -> str:
+        return f"{self.name} {self.size}".rstrip()
+
 
 def html(picture: Picture) -> str:
     """The tables side by side, under a line that says what they show."""
@@ -70,7 +74,7 @@ def text(picture: Picture) -> list[str]:
             for row in zip(panel.cells, panel.off, strict=True)
         ]
         width = max((len(word) for row in words for word in row), default=0)
-        lines += [f"{panel.name} {panel.size}", *("  " + " ".join(word.rjust(width) for word in row) for row in words)]
+        lines += [panel.title, *("  " + " ".join(word.rjust(width) for word in row) for row in words)]
     return lines
 
 
@@ -78,10 +82,12 @@ def caption(picture: Picture) -> str:
     """The case, what rows and columns are, which matrix of several is shown, and what a0 means."""
     which = _place(picture)[0]
     words = [picture.label]
-    if len(picture.axes) > 1 and picture.expected.dim() > 1:
-        words.append(f"rows are {picture.axes[-2]}, columns {picture.axes[-1]}")
-    elif picture.axes and picture.expected.dim() == 1:
-        words.append(f"columns are {picture.axes[-1]}")
+    rows, columns = ("", "", *picture.axes)[-2:]
+    named = [f"{what} are {axis}" for what, axis in (("rows", rows), ("columns", columns)) if len(axis) > 1]
+    if named and picture.expected.dim() > 1:
+        words.append(", ".join(named).replace(", columns are", ", columns"))
+    elif len(columns) > 1 and picture.expected.dim() == 1:
+        words.append(f"columns are {columns}")
     if picture.expected.dim() > 2 and picture.expected.shape == picture.got.shape:
         words.append(
             "shown: " + ", ".join(f"{_singular(axis)} {i}" for axis, i in zip(_leading(picture), which, strict=True))
@@ -97,6 +103,7 @@ def panels(picture: Picture) -> list[Panel]:
     first = None if expected.numel() == got.numel() == 1 else _place(picture)[1:] if comparable else (0, 0)
     off = _off(expected, got, picture.within) if comparable else None
     names = _names(picture.source) if picture.source is not None else None
+    same_shape = picture.expected.shape == picture.got.shape
     write, largest = _writer(expected, got, off), max(_largest(expected), _largest(got))
 
     def panel(
@@ -104,7 +111,7 @@ def panels(picture: Picture) -> list[Panel]:
     ) -> Panel:
         rows = matrix.tolist()
         wrong = marked.tolist() if marked is not None else [[False] * len(row) for row in rows]
-        return Panel(name, "×".join(map(str, size)) or "number", [[word(x) for x in row] for row in rows],
+        return Panel(name, _size(size) or "()" * (not same_shape), [[word(x) for x in row] for row in rows],
                      [[ground(x) for x in row] for row in rows], wrong, first)  # fmt: skip
 
     scaled = picture.expected.is_floating_point() and got.dtype != torch.bool
@@ -113,7 +120,7 @@ def panels(picture: Picture) -> list[Panel]:
     if names:
         return [panel(*one, lambda x: names.get(x) or write(x), lambda _: PAPER) for one in both]
     drawn = [panel(*one, *((_truth, _fill) if one[1].dtype == torch.bool else (write, shade))) for one in both]
-    if comparable and scaled:
+    if comparable and scaled and same_shape:
         gap = (got - expected).where(off, torch.tensor(0.0, dtype=torch.float64))
         drawn.append(
             panel("difference", gap, picture.got.shape, None, _gap_writer(write), lambda x: _ground(x, largest))
@@ -122,6 +129,11 @@ def panels(picture: Picture) -> list[Panel]:
 
 
 # ------------------------------------------------------------------------------------------------------- what is looked at
+
+
+def _size(size: torch.Size) -> str:
+    """2×3 of a matrix, (3,) of a vector, as PyTorch writes it, for a 3 alone looks like a number; nothing of a single number."""
+    return "×".join(map(str, size)) if len(size) > 1 else str(tuple(size)) if size else ""
 
 
 def _matrices(tensor: Tensor) -> Tensor:
@@ -267,7 +279,7 @@ def _ground(x: float, largest: float) -> str:
 
 
 def _table(panel: Panel) -> str:
-    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{panel.name} {panel.size}</div>"
+    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{panel.title}</div>"
     look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
     body = "".join(_row(panel, i, "".join(map(_cell, *line)))
                    for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip

@@ -513,6 +513,20 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
 # </details>
 #
+# **Move it.** More texts at once, `b`, then the same in 8 bits, for texts of three lengths. Which dot gets past the ridge? Put in sizes and dtypes of your own.
+
+# %%
+plots.roofline_film(
+    roofline, lambda b, n: decode_table(b=b, n=n, **sizes)["total"], DATASHEETS[1],
+    b=[1, 8, 64, 512], n=[64, 2048, 16384], dtypes=[torch.bfloat16, torch.int8],
+)
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Only the short texts. All texts share the weights, so these are paid once; every text has a cache of its own, and reading it is paid for each. Half the bytes give twice the intensity to all.
+# </details>
+#
 # **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time shift both.)
 
 # %%

@@ -134,6 +134,17 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # Both grow like $n^2$: four times the traffic for twice the tokens. Twice the chip halves the traffic of the tiles.
 # </details>
 #
+# **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: with how many rows do tiles cost as much as the standard way?
+
+# %%
+plots.tile_size_film(standard_traffic, tiled_traffic)
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# With 32 rows, $d/2$: smaller tiles move more bytes than no tiles at all. The largest tiles that fit decide, so a GPU with more memory on the chip moves less.
+# </details>
+#
 # Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
 # (2022, theorem 2). Now place both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
 

@@ -9,9 +9,14 @@ import torch.nn.functional as F
 from helpers.beyond_quadratic.plots import window_film
 from helpers.beyond_quadratic.sparse import band_with_globals
 from helpers.board import number
+from helpers.complexity.costs import decode_table
+from helpers.complexity.plots import roofline_film
+from helpers.complexity.roofline import roofline
 from helpers.film import LIMIT
-from helpers.flash_attention.plots import backward_film
+from helpers.flash_attention import traffic
+from helpers.flash_attention.plots import backward_film, tile_size_film
 from helpers.kv_cache.plots import chunk_film, page_film
+from helpers.measuring.devices import A100
 from helpers.parallelization.plots import pipeline_film, scan_film
 from helpers.parallelization.schedules import pipeline_steps
 from helpers.qkv_attention.plots import saturation
@@ -26,9 +31,18 @@ def closed():
     plt.close("all")
 
 
+def _tile_sizes() -> str:
+    return tile_size_film._film(traffic.standard_traffic, traffic.tiled_traffic, n=8192, d=64)
+
+
+def _under_the_roof() -> str:
+    load = lambda b, n: decode_table(b=b, n=n, d=4096, h=32, d_ff=16384)["total"]
+    return roofline_film._film(roofline, load, A100, b=[1, 512], n=[64, 16384], dtypes=[torch.bfloat16, torch.int8])
+
+
 @pytest.mark.parametrize("make", [
     scan_film._film, lambda: pipeline_film._film(3, 2), chunk_film._film, page_film._film, backward_film._film, window_film._film,
-    lambda: saturation._film(torch.tensor([2.0, 1.0])),
+    lambda: saturation._film(torch.tensor([2.0, 1.0])), lambda: _tile_sizes(), lambda: _under_the_roof(),
 ])  # fmt: skip
 def test_films_are_small_and_every_frame_has_a_sentence(make):
     html = make()
@@ -78,3 +92,21 @@ def test_backward_flow_ends_with_the_gradients_of_autograd():
 @pytest.mark.parametrize("w, g, layers", [(1, 0, 15), (4, 0, 4), (15, 0, 1), (1, 1, 2), (2, 4, 2)])
 def test_news_travels_w_tokens_a_layer_and_by_way_of_a_global_token_in_two(w, g, layers):
     assert len(window_film.heard(band_with_globals(16, w, g))) == layers
+
+
+def test_tiles_of_half_the_width_cost_what_standard_attention_costs_and_larger_ones_must_fit():
+    html = _tile_sizes()
+    assert (
+        "Tiles of 32 rows take 16 kB and fit on all three. Keys and values travel 256 times: 539 MB, as many as the standard way."
+        in html
+    )
+    assert "Tiles of 456 rows take 228 kB and fit on H100." in html and "384 kB and fit on none of the three" in html
+
+
+def test_more_texts_help_short_ones_past_the_ridge_and_half_the_bytes_double_the_intensity():
+    html = _under_the_roof()
+    assert (
+        "512 texts at once, 16 bits. n = 64: 200 FLOPs per byte; n = 16,384: 2.45 FLOPs per byte. With n = 16,384 it is memory"
+        in html
+    )
+    assert "512 texts at once, 8 bits. n = 64: 401 FLOPs per byte; n = 16,384: 4.91" in html

@@ -4,9 +4,24 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
 
-from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
+from helpers.style import (
+    EDGE,
+    HALF_WEIGHT,
+    KEY,
+    MASKED,
+    MAY_ATTEND,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    WEIGHT,
+    heatmap,
+    ink,
+    show,
+    waits_for,
+)
 
 __all__ = ["global_pattern", "patch_windows", "patches_or_channels", "sparse_costs"]
 
@@ -36,11 +51,17 @@ def global_pattern(n: int, w: int, g: int) -> None:
     place = torch.arange(n)
     start = (place - w // 2).clamp(0, n - w)[:, None]
     band = ((place >= start) & (place < start + w)).float()  # moved in at the ends, so that there are w keys everywhere
-    pattern = torch.full((n + g, n + g), 0.45)
+    pattern = torch.full((n + g, n + g), 0.5)
     pattern[g:, g:] = band
     figure, axis = plt.subplots(figsize=(3.9, 3.6))
     words = {"rows": "query (global ones first)", "columns": "key (global ones first)"}
-    heatmap(axis, pattern, f"n = {n}, window {w}, {g} global tokens", **words, vmin=0, vmax=1)
+    colours = ListedColormap([MASKED, HALF_WEIGHT, MAY_ATTEND])
+    heatmap(axis, pattern, f"n = {n}, window {w}, {g} global tokens", **words, cmap=colours, vmin=0, vmax=1)
+    lines = torch.arange(0.5, n + g - 1)
+    axis.hlines(lines, -0.5, n + g - 0.5, color="white", lw=0.6)
+    axis.vlines(lines, -0.5, n + g - 0.5, color="white", lw=0.6)
+    axis.text((n + g) / 2, (g - 1) / 2, "global tokens", ha="center", va="center", fontsize=8, color=ink(HALF_WEIGHT))
+    axis.text(0.7 * n, 0.25 * n, "not computed", ha="center", va="center", fontsize=8, color=OUTPUT)
     show()
 
 

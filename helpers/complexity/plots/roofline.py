@@ -16,7 +16,7 @@ COLOURS = (VALUE, KEY, WEIGHT, QUERY)
 INTENSITIES = [2 ** (power / 4) for power in range(-8, 65)]
 
 
-def _roof(roofline: Callable, machine: Device) -> tuple[list[float], list[float]]:
+def roof_of(roofline: Callable, machine: Device) -> tuple[list[float], list[float]]:
     """Intensities, that of the ridge among them, and the attainable FLOP/s at each."""
     places, size = sorted([*INTENSITIES, machine.ridge]), machine.dtype.itemsize
     return places, [roofline(place * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for place in places]
@@ -29,7 +29,7 @@ def rooflines(
     """The roof of every device; each load (FLOPs, elements) as a dotted line, with a dot under each roof."""
     figure, axis = plt.subplots(figsize=(9, 5))
     for machine, colour in zip(devices, COLOURS):
-        places, roof = _roof(roofline, machine)
+        places, roof = roof_of(roofline, machine)
         axis.loglog(places, roof, color=colour, lw=2)
         axis.text(
             places[-1],
@@ -78,7 +78,7 @@ def measured_products(roofline: Callable, intensity: Callable, machine: Device, 
     speeds = [2 * n * width**2 / seconds(lambda x=x: x @ weight) for n, x in zip(rows, inputs)]
     places = [intensity(n, width, width, machine.dtype) for n in rows]
     figure, axis = plt.subplots(figsize=(7.5, 3.6))
-    axis.loglog(*_roof(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings")
+    axis.loglog(*roof_of(roofline, machine), color=QUERY, lw=2, label="the roof: your function, measured ceilings")
     size = machine.dtype.itemsize
     roofs = [roofline(x * size, 1, machine.dtype, machine.peak, machine.bandwidth)[0] for x in places]
     above = [n for n, speed, roof in zip(rows, speeds, roofs) if speed > 1.05 * roof]

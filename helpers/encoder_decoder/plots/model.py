@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import FancyBboxPatch
 
-from helpers.style import EDGE, HALF_WEIGHT, KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, heatmap, show, waits_for
+from helpers.style import EDGE, HALF_WEIGHT, KEY, MASK, OUTPUT, QUERY, SKY, VALUE, WEIGHT, heatmap, show, waits_for
 
 from ..cost import decoder_alone_cost
 from ..layers import causal_mask
@@ -61,7 +61,10 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
              "cross-attention": (real.expand(n, m), target, source)}  # fmt: skip
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
     for axis, (title, (mask, rows, columns)) in zip(axes, masks.items(), strict=True):
-        heatmap(axis, mask.float(), title, rows="query" if axis is axes[0] else "", columns="key", vmin=0, vmax=1.4)
+        look = {"rows": "query" if axis is axes[0] else "", "columns": "key", "cmap": MASK, "vmin": 0, "vmax": 1}
+        heatmap(axis, mask.float(), title, **look)
+        axis.hlines(torch.arange(0.5, len(rows) - 1), -0.5, len(columns) - 0.5, color="white", lw=1.5)
+        axis.vlines(torch.arange(0.5, len(columns) - 1), -0.5, len(rows) - 0.5, color="white", lw=1.5)
         axis.set_xticks(range(len(columns)), columns, rotation=60, fontsize=8)
         axis.set_yticks(range(len(rows)), rows, fontsize=8)
     show()

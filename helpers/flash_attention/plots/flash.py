@@ -57,7 +57,6 @@ __all__ = [
     "time_and_memory",
 ]
 
-PALE = MASKED
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -237,7 +236,7 @@ def _traffic(axis, walk: Walk, steps: int, label: str) -> None:
         axis.barh(0, numbers / 1e6, left=left, color=colour, height=0.62)
         left += numbers / 1e6
     axis.text(left, 0, f"  {left:.2f}", va="center", fontsize=9)
-    axis.barh(1, walk.standard / 1e6, color=PALE, height=0.62)
+    axis.barh(1, walk.standard / 1e6, color=MASKED, height=0.62)
     axis.text(walk.standard / 1e6, 1, f"{walk.standard / 1e6:.2f} ", va="center", ha="right", fontsize=9, color=OUTPUT)
     axis.set(xlim=(0, walk.standard / 1e6), ylim=(1.5, -0.5))
     axis.set_yticks([0, 1], [label, "standard"], fontsize=9)
@@ -272,7 +271,7 @@ def online_softmax_steps(scores: Sequence[float], block: int) -> None:
 
 
 def _scores_so_far(axis, x: Tensor, start: int, end: int, m: float) -> None:
-    colours = [KEY if start <= i < end else HALF_KEY if i < start else PALE for i in range(len(x))]
+    colours = [KEY if start <= i < end else HALF_KEY if i < start else MASKED for i in range(len(x))]
     axis.bar(range(len(x)), x.clamp_min(0.06), color=colours)
     axis.axhline(m, color=WEIGHT, ls="--", lw=1.4)
     axis.text(-0.45, m + 0.12, f"m = {m:g}", color=WEIGHT, fontsize=10, va="bottom")
@@ -584,7 +583,7 @@ def causal_saving(
         label="½ (1 + 1/T): triangle of tiles",
     )
     axis.plot(sides, shares, "o", color=WEIGHT, label="yours, counted")
-    axis.axhline(0.5, color=PALE, zorder=0)
+    axis.axhline(0.5, color=MASKED, zorder=0)
     axis.set(
         title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1]
     )
@@ -603,7 +602,7 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
     figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.1))
     for axis, name, want, have, colour in zip(axes, ("dQ", "dK", "dV"), expected, got, (QUERY, KEY, VALUE)):
         reach = want.abs().max().item() * 1.1
-        axis.plot([-reach, reach], [-reach, reach], color=PALE, lw=4, zorder=0)
+        axis.plot([-reach, reach], [-reach, reach], color=MASKED, lw=4, zorder=0)
         axis.plot(want.flatten(), have.flatten(), ".", color=colour, ms=4)
         axis.set_title(f"{name}: differs by at most {(want - have).abs().max():.0e}", fontsize=10)
         axis.set(

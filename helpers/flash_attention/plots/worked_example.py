@@ -26,7 +26,7 @@ def _film() -> str:
         f"“{' '.join(WORDS)}” through attention in tiles of {BLOCK} by {BLOCK}: each tile of scores is made and forgotten; maximum, sum and output of "
         "its two rows are corrected and carried on; the last frame compares with the softmax of whole rows."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.states) + 1), described)
+    return film(flow.board.figure, flow.frame, range(len(flow.states) + 1), described, still=3)
 
 
 class State:

@@ -49,8 +49,8 @@ def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -
 def decoding_step(m: int, d: int) -> None:
     """One step with a cache: the new row of each matrix in full colour, what lies in the cache in pale."""
     figure, axis = plt.subplots(figsize=(9.5, 2.9))
-    blocks = [("q", 1, d, QUERY, 0), ("Kᵀ", d, m + 1, KEY, "column"), ("scores", 1, m + 1, OUTPUT, 0), ("weights", 1, m + 1, WEIGHT, 0),
-              ("V", m + 1, d, VALUE, "row"), ("output", 1, d, QUERY, 0)]  # fmt: skip
+    blocks = [("q", 1, d, QUERY, 0), ("Kᵀ", d, m + 1, KEY, "column"), ("scores", 1, m + 1, WEIGHT, 0), ("weights", 1, m + 1, WEIGHT, 0),
+              ("V", m + 1, d, VALUE, "row"), ("output", 1, d, OUTPUT, 0)]  # fmt: skip
     x = 0.0
     for (name, rows, columns, colour, old), sign in zip(blocks, ("×", "/√d =", "→", "×", "=", "")):
         for row in range(rows):

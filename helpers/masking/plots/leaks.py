@@ -22,7 +22,9 @@ def influences(models: dict[str, Callable[[Tensor], Tensor]], n: int = 9, d: int
     figure, axes = plt.subplots(1, len(models), figsize=(2.5 * len(models) + 0.6, 2.9))
     for axis, (name, model) in zip(axes, models.items(), strict=True):
         _influence(axis, influence(model, x), name)
+        axis.set(xlabel="token j")
     axes[0].set(ylabel="output i")
+    axes[0].text(n - 0.7, -0.3, "above the line:\nthe future", ha="right", va="top", fontsize=8.5, color=as_text(KEY))
     show()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, ink, show
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, as_text, ink, show
 
 __all__ = ["cache_per_token", "shared_heads"]
 
@@ -26,7 +26,7 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
         axis.set(xlim=(-0.8, h - 0.2), ylim=(-0.5, 1.4), title=name)
         axis.axis("off")
     axes[0].text(-0.6, 1.3, "query heads", color=QUERY, fontsize=9)
-    axes[0].text(-0.6, -0.48, "key/value heads", fontsize=9)
+    axes[0].text(-0.6, -0.48, "key/value heads", color=as_text(KEY), fontsize=9)
     show()
 
 

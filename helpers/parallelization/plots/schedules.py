@@ -126,7 +126,7 @@ def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str
     described = (
         "Four models as grids of tokens and layers: which cells run in which step, and which models are done first."
     )
-    return film(figure, frame, range(1, last + 1), described, milliseconds=900)
+    return film(figure, frame, range(1, last + 1), described, milliseconds=900, still=2)
 
 
 def _said(now: int, grids: list, steps: list[dict[Cell, int]]) -> str:
