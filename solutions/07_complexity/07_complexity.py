@@ -21,7 +21,7 @@
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact, also where they are large: Python's
-# integers are, float32 is not. $h$ divides $d$ in the whole unit. You have about 4 hours, and
+# integers are. (A Python float has 16 digits, and that will do. float32 has 7, and won't.) $h$ divides $d$ in the whole unit. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
