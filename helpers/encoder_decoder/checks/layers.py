@@ -272,12 +272,6 @@ class EncoderDropsTheFirstSum(_Encoder):
         return self.norm2(x + self.feed(x))
 
 
-class EncoderDropsTheSecondSum(_Encoder):
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.attend(x, mask))
-        return self.norm2(self.drop(x + self.linear2(self.linear1(x).relu())))
-
-
 class EncoderDropsTheHiddenLayer(_Encoder):
     def feed(self, x):
         return self.linear2(self.drop(self.linear1(x).relu()))
@@ -430,10 +424,6 @@ EncoderLayer = Check(
         Misconception(
             "dropout on the first sum", EncoderDropsTheFirstSum,
             "Around the attention dropout acts on what the attention gives, *before* it is added. The stream itself is never dropped.",
-        ),
-        Misconception(
-            "dropout on the second sum", EncoderDropsTheSecondSum,
-            "Around the feed-forward network dropout acts on what `linear2` gives, *before* it is added. The stream itself is never dropped.",
         ),
         Misconception(
             "dropout between the two linear layers, none after them", EncoderDropsTheHiddenLayer,
