@@ -18,6 +18,7 @@ matmul_flops = {
     "counted while it runs": flops_counted,
     "multiplications plus additions": lambda n, m, k: n * m * k + n * k * m,
     "as a float": lambda n, m, k: 2.0 * n * (m * k),
+    "a float, and back to an integer": lambda n, m, k: int(2.0 * n * m * k),
 }
 
 

@@ -152,13 +152,21 @@ def rotary_in_single_precision(x, positions, base):
     angles = positions[..., None] * (1.0 / base ** (torch.arange(0, x.shape[-1], 2).float() / x.shape[-1]))
     cos, sin = torch.cos(angles), torch.sin(angles)
     first, second = x[..., ::2], x[..., 1::2]
-    return torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1).reshape(x.shape)
+    return torch.stack((first * cos - second * sin, first * sin + second * cos), dim=-1).reshape(x.shape).to(x.dtype)
+
+
+def rotary_by_wide_complex(x, positions, base):
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    pair = torch.arange(x.shape[-1] // 2, dtype=torch.float64)
+    angle = positions.double().unsqueeze(-1) / base ** (2 * pair / x.shape[-1])
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).reshape(x.shape).to(x.dtype)
 
 
 rotary_embedding = {
     "a matrix for each pair, einsum": rotary_by_matrices,
     "angles in float32": rotary_in_single_precision,
     "complex numbers (Llama)": rotary_by_complex,
+    "complex numbers in float64, brought back to the dtype of x": rotary_by_wide_complex,
     "a rotated copy (Hugging Face)": rotary_by_rotated_copy,
     "a loop over pairs": rotary_by_assignment,
 }

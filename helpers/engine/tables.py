@@ -109,3 +109,18 @@ def in_rows(function: Callable, *rows: str) -> Callable[[Observation], bool]:
         return all(agree(_entries(seen.output[row]), _entries(wrong[row]), (1e-9, 0.0)) for row in rows)
 
     return same
+
+
+def in_some_row(function: Callable, reference: Callable, *rows: str) -> Callable[[Observation], bool]:
+    """For `recognise`: one of the student's rows of these names is that of `function`, where that isn't the right one."""
+
+    def same(seen: Observation) -> bool:
+        wrong, right = function(*seen.args), reference(*seen.args)
+        return any(
+            row in seen.output
+            and agree(_entries(seen.output[row]), _entries(wrong[row]), (1e-9, 0.0))
+            and not agree(_entries(wrong[row]), _entries(right[row]), (1e-9, 0.0))
+            for row in rows
+        )
+
+    return same

@@ -789,7 +789,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1 for the likeliest. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
 # (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, $k \ge 1$ and $0 < p \le 1$.)
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, $1 \le k \le v$, and $0 < p \le 1$.)
 #
 # **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only; $n \ge 1$.
 

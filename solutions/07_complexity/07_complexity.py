@@ -20,7 +20,8 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact even where they are large: Python's integers can do that, float32 can't. $h$ divides $d$ throughout. You have about 4 hours, and
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact even where they are large: Python's
+# integers can do that. (A Python float has 16 digits, and that will do. float32 has 7, and won't.) $h$ divides $d$ throughout. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}

@@ -5,7 +5,7 @@ import torch
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import EXACT
-from helpers.engine.tables import Table, column_sums, in_rows
+from helpers.engine.tables import Table, column_sums, in_rows, in_some_row
 
 from .. import costs
 
@@ -295,6 +295,16 @@ def _hidden_layer_once(b, n, d, h, d_ff):
     return _with(rows, ffn=(rows["ffn"][0], 2 * b * n * d + 2 * d * d_ff + b * n * d_ff))
 
 
+def _activation_apart(b, n, d, h, d_ff):
+    rows = _training(b, n, d, h, d_ff)
+    return _with(rows, ffn=(rows["ffn"][0], rows["ffn"][1] + 2 * b * n * d_ff))
+
+
+def _visible_pairs(b, n, d, h, d_ff):
+    rows, mix = _training(b, n, d, h, d_ff), b * n * (n + 1) * d
+    return _with(rows, scores=(mix, rows["scores"][1]), weighted_sum=(mix, rows["weighted_sum"][1]))
+
+
 def _heads_copied(b, n, d, h, d_ff):
     rows = _training(b, n, d, h, d_ff)
     return _with(rows, output=(rows["output"][0], rows["output"][1] + 2 * b * n * d))
@@ -388,7 +398,7 @@ training_table = Table(
             "weights read once for each sequence", _weights_for_each_sequence,
             "All b·n tokens stand below each other as one tall matrix, and go through the weight together. It is read "
             "once: that is what a batch is good for.",
-            in_rows(_weights_for_each_sequence, "output"),
+            in_some_row(_weights_for_each_sequence, costs.training_table, "qkv", "output", "ffn"),
         ),
         Misconception(
             "weights that come for free", _no_weights,
@@ -421,7 +431,7 @@ training_table = Table(
         ),
         Misconception(
             "the backward pass counted too", _with_backward,
-            "This table is the forward pass. Backward comes in the last exercise, with twice as much.",
+            "This table is the forward pass. Backward comes in 7.14, with twice as much.",
             in_rows(_with_backward, "qkv"),
         ),
         Misconception(
@@ -450,6 +460,16 @@ training_table = Table(
             "a hidden layer that moves once", _hidden_layer_once,
             "The hidden layer of the FFN is written by the first product and read by the second: it moves twice.",
             in_rows(_hidden_layer_once, "ffn"),
+        ),
+        Misconception(
+            "an activation that moves the hidden layer again", _activation_apart,
+            "The activation works on what the first product is about to write. Between the two products nothing moves a third time.",
+            in_rows(_activation_apart, "ffn"),
+        ),
+        Misconception(
+            "visible pairs only", _visible_pairs,
+            "n(n + 1)/2 pairs are visible under a causal mask, and the product is made of all n² all the same.",
+            in_rows(_visible_pairs, "scores"),
         ),
         Misconception(
             "heads copied side by side first", _heads_copied,
@@ -662,7 +682,7 @@ decode_table = Table(
         Misconception(
             "weights read once for each sequence", _weights_for_each_token,
             "The b new tokens stand below each other as one (b, d) matrix. The weight is read once for all of them.",
-            in_rows(_weights_for_each_token, "output"),
+            in_some_row(_weights_for_each_token, costs.decode_table, "qkv", "output", "ffn"),
         ),
         Misconception(
             "n·m·k without the 2", _decode_without_two,
@@ -795,6 +815,11 @@ model_flops = Check(
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, tables=0),
             "After the last layer, every token is multiplied with the (d, vocabulary) output head. In small models that is "
             "most of the work.",
+        ),
+        Misconception(
+            "an output head in every layer",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, tables=layers),
+            "The output head stands once, after the last layer. Its weights are not multiplied by the number of layers.",
         ),
         Misconception(
             "all parameters, the norms too",

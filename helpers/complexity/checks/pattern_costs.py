@@ -68,6 +68,11 @@ vit_windows = Check(
             "The window is given in patches already: it holds window² of them.",
         ),
         Misconception(
+            "windows of pixels, rounded down to nothing",
+            lambda side, patch, window, d: _windows(side, patch, (window // patch) ** 2, d),
+            "The window is given in patches already: it holds window² of them.",
+        ),
+        Misconception(
             "the windows of one row",
             lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // patch // window) * window**4 * d),
             "An image has as many rows of windows as it has windows in a row: (side / patch / window)² in all.",
@@ -95,9 +100,9 @@ vit_windows = Check(
 )  # fmt: skip
 
 
-def _cut_window(n, w, g, d):
+def _cut_window(n, w, g, d, low=None):
     """The windows of the tokens at both ends hold fewer than w."""
-    low, high = (w - 1) // 2, w // 2
+    low, high = (w - 1) // 2 if low is None else low, w // 2
     pairs = sum(min(n - 1, i + high) - max(0, i - low) + 1 for i in range(n))
     return 4 * d * (pairs + n * g + g * (n + g))
 
@@ -142,6 +147,10 @@ global_tokens_cost = Check(
         Misconception(
             "windows cut at the ends", _cut_window,
             "Every ordinary token attends to exactly w ordinary ones. At the ends the window is moved inwards, not cut.",
+        ),
+        Misconception(
+            "windows of w // 2 to each side, cut at the ends", lambda n, w, g, d: _cut_window(n, w, g, d, low=w // 2),
+            "Every ordinary token attends to exactly w ordinary ones, also where w is even. At the ends the window is moved inwards, not cut.",
         ),
         Misconception(
             "the own token beside the window", lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),

@@ -70,6 +70,11 @@ score_memory = Check(
             raises="TypeError",
         ),
         Misconception(
+            "a count that is rounded by float32",
+            lambda b, n, h, layers, dtype: int(torch.tensor([b, n, n, h, layers, dtype.itemsize]).float().prod()),
+            "float32 keeps 24 bits, about 7 digits. A number of bytes has more: multiply Python's own integers.",
+        ),
+        Misconception(
             "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
             "A token meets the tokens of its own sequence alone: b matrices of n × n, not one of bn × bn.",
         ),

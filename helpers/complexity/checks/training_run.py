@@ -46,6 +46,26 @@ def _rounded(parameters, tokens, *machine):
     return {**rows, "days": rows["days"] // 1}
 
 
+def _of_each_device(parameters, tokens, devices, *machine):
+    rows = _bill(parameters, tokens, devices, *machine)
+    return {**rows, "bytes": rows["bytes"] / devices}
+
+
+def _copied_to_each_device(parameters, tokens, devices, *machine):
+    rows = _bill(parameters, tokens, devices, *machine)
+    return {**rows, "bytes": rows["bytes"] * devices}
+
+
+def _flops_times_mfu(*run):
+    rows = _bill(*run)
+    return {**rows, "flops": rows["flops"] * run[-1]}
+
+
+def _flops_by_mfu(*run):
+    rows = _bill(*run)
+    return {**rows, "flops": rows["flops"] / run[-1]}
+
+
 def _own_days(rows, parameters, tokens, devices, peak, mfu):
     """The days that follow from the FLOPs in the same table."""
     return rows["flops"] / (devices * peak * mfu * DAY)
@@ -69,6 +89,10 @@ training_run = Table(
         _slip("one of the two passes missing", lambda *run: _bill(*run, each=4), "Forward takes 2 FLOPs for each parameter and token, backward 4: together 6.", "flops"),
         _slip("recomputation counted", lambda *run: _bill(*run, each=8),
               "8 is with the forward pass made twice, as when activations are thrown away and computed again. That is the machine's affair: the model needs 6.", "flops"),
+        _slip("FLOPs times the utilisation", _flops_times_mfu,
+              "The model needs all of its FLOPs, however well its devices are used: the utilisation changes the days alone.", "flops"),
+        _slip("FLOPs divided by the utilisation", _flops_by_mfu,
+              "That is what the devices could have done meanwhile. The model needs 6 for each parameter and token, however well they are used.", "flops"),
         _slip("every device at its peak", lambda parameters, tokens, devices, peak, mfu: _bill(parameters, tokens, devices, peak, mfu, rate=devices * peak),
               "No run keeps its devices busy all the time. Only the share `mfu` of the peak is used, so it takes 1/mfu times as long.", "days"),
         _slip("times the utilisation, not divided by it", lambda parameters, tokens, devices, peak, mfu: _bill(parameters, tokens, devices, peak, mfu, rate=devices * peak / mfu),
@@ -78,6 +102,10 @@ training_run = Table(
         _slip("seconds", lambda *run: _bill(*run, seconds=1), "FLOPs divided by FLOP/s are seconds. A day has 86,400 of them.", "days"),
         _slip("minutes", lambda *run: _bill(*run, seconds=60), "That is minutes: a day has 1,440 of them, 86,400 seconds.", "days"),
         _slip("whole days", _rounded, "A run may end at noon: don't round.", "days"),
+        _slip("the bytes of one device", _of_each_device,
+              "The bytes of all devices together are asked for. Each parameter's five numbers are kept once, however many devices share them.", "bytes"),
+        _slip("a copy on every device", _copied_to_each_device,
+              "Each parameter's five numbers are counted once for the whole run, not once on every device.", "bytes"),
         _slip("weights alone, in 16 bits", lambda *run: _bill(*run, state=2),
               "Each weight also has a gradient, a copy in float32, and Adam's two averages: 2 + 2 + 4 + 4 + 4 bytes.", "bytes"),
         _slip("weights and gradients alone", lambda *run: _bill(*run, state=4), "Adam keeps two averages for each parameter, and a copy of the weight in float32.", "bytes"),

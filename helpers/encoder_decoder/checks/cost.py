@@ -63,6 +63,14 @@ enc_dec_cost = Table(
             "The queries and the output belong to the n target tokens. Only keys and values are made of the memory.",
         ),
         Misconception(
+            "one projection of the memory, three of the target", _changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 6 * n * d * d + 2 * m * d * d)}),
+            "Keys *and* values are made of the memory's m tokens: two projections of the memory, two of the target (W_Q, W_O).",
+        ),
+        Misconception(
+            "cross-attention without the projections of the memory", _changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 4 * n * d * d)}),
+            "The encoder gives the memory. Its keys and values are made by cross-attention's own W_K and W_V, of all m tokens.",
+        ),
+        Misconception(
             "cross-attention without projections", _changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 0)}),
             "Cross-attention has four projections like any other attention.",
         ),

@@ -70,7 +70,7 @@ def sentence(b: int, m: int) -> Drawn:
 
 def _greedy(
     encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False,
-    remember=True, late=False, ends=(END,), shun=0,
+    remember=True, late=False, ends=(END,), shun=0, filler=PAD,
 ):  # fmt: skip
     """Greedy search with one thing changed."""
     memory, cache, written = encode(source) if memory is None else memory, None, []
@@ -79,7 +79,7 @@ def _greedy(
         logits, new = step(tokens, memory, cache)
         cache = None if forget else new
         tokens = logits[:, shun:].argmax(dim=-1, keepdim=True) + shun
-        tokens = tokens.masked_fill(ended, PAD) if pad else tokens
+        tokens = tokens.masked_fill(ended, filler) if pad else tokens
         before, now = ended, torch.isin(tokens, torch.tensor(ends))
         ended = ended | now if remember else now
         written.append(tokens)
@@ -155,6 +155,12 @@ def starts_with_the_source(encode, step, source, longest):
 
 def one_step_too_few(encode, step, source, longest):
     return _greedy(encode, step, source, longest - 1)
+
+
+def one_step_too_many_thrown_away(encode, step, source, longest):
+    written = _greedy(encode, step, source, longest, late=True)
+    goes_on = ((written == END).cumsum(dim=1) == 0).any(dim=0)  # after this column some row still has words to come
+    return written[:, : int(goes_on.sum()) + 1]
 
 
 def one_buffer(encode, step, source, longest):
@@ -245,6 +251,15 @@ greedy_decode = Check(
             "You look whether all rows have ended before the newest tokens are counted, so the decoder is asked once more, for a column of PAD.",
         ),
         Misconception(
+            "one step too many, its column thrown away", one_step_too_many_thrown_away,
+            "The tokens are right. But the decoder is asked once more when all rows have ended, and what it says is thrown away: look whether all have ended *after* "
+            "the newest tokens are counted.",
+        ),
+        Misconception(
+            "END again and again", lambda *inputs: _greedy(*inputs, filler=END),
+            "END is written once. A row that has ended writes PAD until the others are done.",
+        ),
+        Misconception(
             "PAD taken for an end", lambda *inputs: _greedy(*inputs, ends=(END, PAD)),
             "Only END ends a row. A model may find PAD likeliest before that: write it, and go on.",
         ),
@@ -325,7 +340,7 @@ def _manner(rows: list[int], k: int, longest: int) -> str:
 def _beam(
     next_log_probs, k, longest, alpha, *, add=lambda total, new: total + new, keep=True, wide=False, narrow=True,
     penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False, patient=False, eager=False,
-    twice=False, free_end=False, by_sum=False, score=lambda total: total,
+    twice=False, free_end=False, by_sum=False, score=lambda total: total, one_each=False,
 ):  # fmt: skip
     """Beam search with one thing changed."""
     penalty = penalty or (lambda length: ((5 + length) / 6) ** alpha)
@@ -337,7 +352,9 @@ def _beam(
             for (total, tokens), row in zip(live, log_p, strict=True)
         ]
         room = k - len(finished) if narrow and not twice else k
-        if wide:  # each hypothesis keeps its own best continuation
+        if one_each and len(live) > 1:
+            best = sorted((max(row) for row in every), key=lambda one: -one[0])[:room]
+        elif wide:  # each hypothesis keeps its own best continuation
             best = [max(row) for row in every] if len(every) >= k else sorted(sum(every, []), reverse=True)[:k]
         else:
             best = sorted(sum(every, []), key=lambda one: -one[0])[:room]
@@ -366,6 +383,10 @@ def greedily(next_log_probs, k, longest, alpha):
 
 def k_greedy_searches(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, wide=True)
+
+
+def one_continuation_each(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, one_each=True)
 
 
 def without_length_care(next_log_probs, k, longest, alpha):
@@ -551,6 +572,10 @@ beam_search = Check(
     misconceptions=[
         Misconception(
             "greedy search", greedily, "Keep k hypotheses alive, not one: the best first word is not always the best beginning.",
+        ),
+        Misconception(
+            "one continuation for each hypothesis", one_continuation_each,
+            "From START you take the k best, and then each hypothesis keeps its own best continuation. Compare *all* continuations of all live hypotheses with each other.",
         ),
         Misconception(
             "k searches side by side", k_greedy_searches,

@@ -266,6 +266,27 @@ class EncoderDropsTheSum(_Encoder):
         return self.norm2(self.drop(x + self.linear2(self.linear1(x).relu())))
 
 
+class EncoderDropsTheFirstSum(_Encoder):
+    def forward(self, x, mask=None):
+        x = self.norm1(self.drop(x + self.self_attn(x, mask=mask)))
+        return self.norm2(x + self.feed(x))
+
+
+class EncoderDropsTheHiddenLayer(_Encoder):
+    def feed(self, x):
+        return self.linear2(self.drop(self.linear1(x).relu()))
+
+
+class EncoderAttentionAlwaysDrops(_Encoder):
+    def attend(self, x, mask):
+        return F.dropout(self.self_attn(x, mask=mask), self.p)
+
+
+class EncoderFeedForwardAlwaysDrops(_Encoder):
+    def feed(self, x):
+        return F.dropout(self.linear2(self.linear1(x).relu()), self.p)
+
+
 class EncoderDropsTheInput(_Encoder):
     def attend(self, x, mask):
         return self.self_attn(self.drop(x), mask=mask)
@@ -401,6 +422,22 @@ EncoderLayer = Check(
             "Dropout acts on what the sublayer gives, *before* it is added: norm(x + dropout(sublayer(x))). The stream itself is never dropped.",
         ),
         Misconception(
+            "dropout on the first sum", EncoderDropsTheFirstSum,
+            "Around the attention dropout acts on what the attention gives, *before* it is added. The stream itself is never dropped.",
+        ),
+        Misconception(
+            "dropout between the two linear layers, none after them", EncoderDropsTheHiddenLayer,
+            "Dropout acts on what the sublayer gives, after `linear2`. Between the layers it leaves the bias of `linear2`, even at rate 1.",
+        ),
+        Misconception(
+            "dropout after the attention that never stops", EncoderAttentionAlwaysDrops,
+            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+        ),
+        Misconception(
+            "dropout after the feed-forward network that never stops", EncoderFeedForwardAlwaysDrops,
+            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+        ),
+        Misconception(
             "dropout on what the sublayer reads", EncoderDropsTheInput, "Dropout acts on what the sublayer *gives*: norm(x + dropout(sublayer(x))).",
         ),
         Misconception(
@@ -526,6 +563,12 @@ class DecoderOneAttentionForBoth(_Decoder):
         return self.drop(self.self_attn(x, memory, memory_mask))
 
 
+class DecoderWithAnAttentionOfTwoNames(_Decoder):
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__(d, h, d_ff, dropout)
+        self.cross_attn = self.self_attn
+
+
 class DecoderAttentionsSwapped(_Decoder):
     def own(self, x, mask):
         return self.drop(self.cross_attn(x, mask=mask))
@@ -649,6 +692,11 @@ class DecoderDropsTheSum(_Decoder):
         return self.norm3(self.drop(x + self.linear2(self.linear1(x).relu())))
 
 
+class DecoderDropsTheHiddenLayer(_Decoder):
+    def feed(self, x):
+        return self.linear2(self.drop(self.linear1(x).relu()))
+
+
 class DecoderWithARateOfItsOwn(_Decoder):
     def __init__(self, d, h, d_ff, dropout=0.1):
         super().__init__(d, h, d_ff, 0.1)
@@ -745,6 +793,14 @@ DecoderLayer = Check(
         Misconception(
             "the memory in both attentions", DecoderReadsMemoryInBoth,
             "The first attention is self-attention, among the target's own tokens, with `mask`.",
+        ),
+        Misconception(
+            "one attention under two names", DecoderWithAnAttentionOfTwoNames,
+            "`self_attn` and `cross_attn` are one module: weights that are loaded into one are those of the other. Make two.",
+        ),
+        Misconception(
+            "dropout between the two linear layers, none after them", DecoderDropsTheHiddenLayer,
+            "Dropout acts on what the sublayer gives, after `linear2`. Between the layers it leaves the bias of `linear2`, even at rate 1.",
         ),
         Misconception(
             "one attention for both", DecoderOneAttentionForBoth,

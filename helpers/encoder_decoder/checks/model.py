@@ -348,6 +348,25 @@ class KeepsItsMask(_Model):
         return self.kept
 
 
+class KeepsItsPositions(_Model):
+    def positions(self, x):
+        if not hasattr(self, "kept"):
+            self.kept = super().positions(x)
+        return self.kept[: x.shape[1]]
+
+
+class TargetPositionsFromOne(_Model):
+    def embed_target(self, tokens):
+        x = self.target_embedding(tokens) * math.sqrt(self.d)
+        return self.dropout(x + sinusoidal_positions(x.shape[1] + 1, self.d)[1:].to(x))
+
+
+class TiedHead(_Model):
+    def __init__(self, source_words, target_words, *sizes):
+        super().__init__(source_words, target_words, *sizes)
+        self.head.weight = self.target_embedding.weight
+
+
 class OneEmbeddingForEqualVocabularies(_Model):
     def __init__(self, source_words, target_words, *sizes):
         super().__init__(source_words, target_words, *sizes)
@@ -546,6 +565,19 @@ EncoderDecoder = Check(
             "a causal mask kept from the first call", KeepsItsMask,
             "The mask of the first target is used for all later ones, and doesn't fit one of another length. Make it anew in every call.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "positions kept from the first call", KeepsItsPositions,
+            "The table is made once, as long as the first sequence, and a longer one comes later. Make it for each sequence, or longer when it has to be.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "positions of the target counted from 1", TargetPositionsFromOne,
+            "Both sequences count from 0: START is no word, but it stands at position 0 of what the decoder reads.",
+        ),
+        Misconception(
+            "a head that is the target's embedding", TiedHead,
+            "`head` is a linear layer of its own here. Tied, weights that are loaded into one are those of the other.",
         ),
         Misconception(
             "one embedding where both vocabularies are equally large", OneEmbeddingForEqualVocabularies,

@@ -224,6 +224,21 @@ def _share(rows: list[bool]) -> float:
     return sum(rows) / len(rows)
 
 
+def mean_share_in_a_row(written, target):
+    shares = []
+    for row, words in zip(written.tolist(), target.tolist(), strict=True):
+        wanted = [word for word in words if word != PAD] + [END]
+        shares.append(sum(mine == theirs for mine, theirs in zip(row, wanted)) / len(wanted))
+    return sum(shares) / len(shares)
+
+
+def cut_at_an_end_that_must_be_there(written, target):
+    hits = 0
+    for row, words in zip(written.tolist(), target.tolist(), strict=True):
+        hits += row[: row.index(END) + 1] == [word for word in words if word != PAD] + [END]
+    return hits / len(target)
+
+
 def share_of_tokens(written, target):
     hits = [mine == theirs for row, right in _rows(written, target) for mine, theirs in zip(row, right, strict=False)]
     return _share(hits)
@@ -299,6 +314,15 @@ exact_match = Check(
         Misconception(
             "the share of right tokens", share_of_tokens,
             "A string counts as right if *all* of it is right. With 95 % of the tokens right, only 60 % of strings of ten tokens are.",
+        ),
+        Misconception(
+            "the mean of each string's share", mean_share_in_a_row,
+            "A string that is half right isn't half a hit: it counts if *all* of it is right, END included, and otherwise not at all.",
+        ),
+        Misconception(
+            "an END that must be there", cut_at_an_end_that_must_be_there,
+            "`row.index(END)` stops with an error where no END was written. Such a string is wrong, and the others still count.",
+            raises="ValueError",
         ),
         Misconception(
             "what comes after END compared too", litter_counts, "END ends a string. What a decoder writes after it doesn't matter.",

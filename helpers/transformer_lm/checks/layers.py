@@ -89,6 +89,11 @@ layer_norm = Check(
             "One mean for the whole sequence lets tokens see each other. Every token has a mean and a variance of its own.",
         ),
         Misconception(
+            "axis 1, whatever it is", lambda x, w, b, eps: _standardised(x, w, b, eps, axis=1),
+            "Axis 1 holds the features of a matrix. In (b, n, d) it holds the tokens, and a single token has no axis 1. The features are always the last axis: dim=-1.",
+            raises="IndexError",
+        ),
+        Misconception(
             "normalised over the batch", _over_the_batch,
             "That is batch normalisation. Here no example depends on the others: the last axis alone.",
         ),
@@ -189,6 +194,15 @@ rms_norm = Check(
         Misconception(
             "the mean of |x|", lambda x, w, eps: w * x / (x.abs().mean(-1, keepdim=True) + eps),
             "RMS is root – mean – square: square, take the mean, take the root.",
+        ),
+        Misconception(
+            "axis 1, whatever it is", lambda x, w, eps: _rms(x, w, eps, axis=1),
+            "Axis 1 holds the features of a matrix. In (b, n, d) it holds the tokens, and a single token has no axis 1. The features are always the last axis: dim=-1.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "a gain of 1 + weight", lambda x, w, eps: _rms(x, 1 + w, eps),
+            "Some models (Gemma) store the gain minus 1. Here `weight` is the gain itself.",
         ),
         Misconception(
             "normalised over the tokens", lambda x, w, eps: _rms(x, w, eps, axis=-2 if x.dim() > 1 else -1),
@@ -500,6 +514,13 @@ def _only(pre_norm: bool, wrong):
     return lambda *inputs: (wrong if inputs[-1] == pre_norm else _right)(*inputs)
 
 
+def _both_norms_at_the_end(x, attention, feed_forward, norm_1, norm_2, pre_norm):
+    if pre_norm:
+        return _right(x, attention, feed_forward, norm_1, norm_2, True)
+    x = x + attention(x)
+    return norm_2(norm_1(x) + feed_forward(x))
+
+
 def _no_attention_residual(x, attention, feed_forward, norm_1, norm_2, pre_norm):
     middle = attention(norm_1(x)) if pre_norm else norm_1(attention(x))
     return middle + feed_forward(norm_2(middle)) if pre_norm else norm_2(middle + feed_forward(middle))
@@ -545,6 +566,10 @@ transformer_block = Check(
         Misconception(
             "one residual around the whole block", _one_residual,
             "Attention and feed-forward network have a residual connection each.",
+        ),
+        Misconception(
+            "post-norm: the feed-forward network reads the stream before norm_1", _both_norms_at_the_end,
+            "After the first sum x is norm_1(x + attention(x)). Both the feed-forward network and its residual connection go on from that.",
         ),
         Misconception(
             "no residual around attention", _no_attention_residual,

@@ -128,6 +128,14 @@ masked_lm_objective = Check(
             "Picked is < 0.15: exactly 0.15 is not.",
         ),
         Misconception(
+            "padding masked in the inputs", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12),
+            "Your targets leave padding out, your inputs don't: with chance < 0.12 it becomes the mask token. Only real tokens are picked.",
+        ),
+        Misconception(
+            "padding replaced in the inputs", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=(c >= 0.12) & (c < 0.135)),
+            "Your targets leave padding out, your inputs don't: from 0.12 to 0.135 it becomes `other`. Only real tokens are picked.",
+        ),
+        Misconception(
             "padding changed in the inputs", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12, replaced=c < 0.135),
             "Your targets leave padding out, your inputs don't: it is masked and replaced like words. Only real tokens are picked.",
         ),

@@ -25,6 +25,10 @@ def _as_long_as_it_takes(n, d):
     return torch.tensor([[float(digit) for digit in reversed(format(t, f"0{d}b"))] for t in range(n)])
 
 
+def _leading_digits(n, d):
+    return torch.tensor([[float(digit) for digit in reversed(format(t, f"0{d}b")[:d])] for t in range(n)])
+
+
 binary_positions = Check(
     reference=reference.binary_positions,
     cases=[
@@ -33,6 +37,7 @@ binary_positions = Check(
         given("n = 11, d = 2: more positions than codes", 11, 2),
         given("n = 3, d = 7", 3, 7),
         given("n = 300, d = 9: more positions than a byte counts", 300, 9),
+        given("n = 3, d = 60: powers beyond int32", 3, 60),
     ],
     misconceptions=[
         Misconception(
@@ -75,6 +80,15 @@ binary_positions = Check(
             "digits that are not cut at d", _as_long_as_it_takes,
             "A position with more than d digits makes a longer row. Keep the last d digits of each.",
             raises="ValueError",
+        ),
+        Misconception(
+            "the leading digits kept", _leading_digits,
+            "Digits beyond column d − 1 are left out: the leading ones. Turn the string round first, and cut it at d then.",
+        ),
+        Misconception(
+            "powers in int32", lambda n, d: (torch.arange(n)[:, None] // 2 ** torch.arange(d, dtype=torch.int32) % 2).float(),
+            "In int32 2^31 is negative and 2^32 is 0. d may be 60: keep the powers in int64.",
+            raises="RuntimeError",
         ),
         Misconception(
             "a counter of eight bits", lambda n, d: _digits(256, d).repeat(n // 256 + 1, 1)[:n],
@@ -130,6 +144,10 @@ sinusoidal_positions = Check(
         Misconception(
             "exponent i/d instead of 2i/d", _one_pair_too_fast,
             "Pair i has the frequency base^(−2i/d). With i/d the slowest clock stops half-way, at 1/√base.",
+        ),
+        Misconception(
+            "exponent 4i/d instead of 2i/d", lambda n, d, base: _interleaved(_angles(n, d, base, 2 * torch.arange(0, d, 2) / d)),
+            "`torch.arange(0, d, 2)` holds 2i already. Times 2 once more, the clocks slow down twice as fast.",
         ),
         Misconception(
             "frequencies that grow", lambda n, d, base: _interleaved(_angles(n, d, 1 / base)),
@@ -334,6 +352,14 @@ def _one_list_of_positions(x, positions, base):
     return _turned(x, positions, base)
 
 
+def _coarse_angles(x, positions, base):
+    theta = base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angles = positions[..., None].to(x.dtype) * theta.to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
+    return torch.stack(turned, dim=-1).flatten(-2)
+
+
 def turned_rows(
     label: str, batch: tuple[int, ...], where: list | Tensor, d: int, base=10_000.0, dtype=torch.float32, **limits
 ) -> Case:
@@ -357,9 +383,11 @@ rotary_embedding = Check(
         turned_rows("positions in any order", (3,), [4, 0, 11, 2], 10),
         turned_rows("positions of their own for each row", (2,), [[0, 1, 2], [5, 6, 9]], 4),
         turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
+        turned_rows("positions 1001, 1002, 1003, in bfloat16", (2,), [1001, 1002, 1003], 6, dtype=torch.bfloat16),
         turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
-    within={torch.float64: (1e-5, 1e-6)},  # angles in float32 are as good
+    # Angles in float32 are as good; in bfloat16 two products of 8 bits are added, which may cancel.
+    within={torch.float64: (1e-5, 1e-6), torch.bfloat16: (5e-2, 5e-2)},
     properties=[Property(KEEPS_DTYPE, lambda output, x, *_: output.dtype == x.dtype, DTYPE_LOST)],
     misconceptions=[
         Misconception(
@@ -438,8 +466,13 @@ rotary_embedding = Check(
             raises="RuntimeError",
         ),
         Misconception(
+            "angles in the dtype of x", _coarse_angles,
+            "In bfloat16 position 1001 is 1000, and its angle is off by a whole radian. Compute angles in float32, and bring the turned rows to the dtype of x.",
+        ),
+        Misconception(
             "always float32", lambda x, positions, base: _turned(x, positions, base).float(),
-            "`torch.zeros(shape)` makes float32 whatever x is. `torch.empty_like(x)`, or `dtype=x.dtype`, keeps the dtype of x.",
+            "`torch.zeros(shape)` makes float32 whatever x is, and so does a cosine in float32 times an x in half precision. `torch.empty_like(x)`, "
+            "`dtype=x.dtype`, or `.to(x.dtype)` at the end keeps the dtype of x.",
             lambda seen: seen.output.dtype == torch.float32 != seen.args[0].dtype,
         ),
     ],

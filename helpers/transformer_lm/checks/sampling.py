@@ -133,6 +133,7 @@ _next = Check(
         random_logits("temperature 0.5, b = 3, v = 6", 3, 6, temperature=0.5),
         random_logits("temperature 2", 2, 5, temperature=2.0),
         random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
+        given("temperature 0, two logits that are close", torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]), 0.0, None, None),
         random_logits("top_k = 3 of 8", 2, 8, top_k=3),
         random_logits("top_k = 1", 3, 5, top_k=1),
         given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
@@ -163,6 +164,12 @@ _next = Check(
             "temperature 0 divides by zero", lambda logits, t, k, p: reference.next_token_probabilities(logits, t, k, p) if t else (logits / t).softmax(-1),
             "Temperature 0 is a case of its own: probability 1 for the likeliest token, 0 for all others.",
         ),
+        Misconception(
+            "a tiny temperature in the place of 0", lambda logits, t, k, p: reference.next_token_probabilities(logits, max(t, 1e-3), k, p),
+            "Where two logits lie close together, even a tiny temperature leaves probability to both. T = 0 is a case of its own: probability 1 for the likeliest.",
+            lambda seen: seen.args[1] == 0 and bool(((seen.output > 1e-6) & (seen.output < 1 - 1e-6)).any())
+            and bool(((seen.output.sum(-1) - 1).abs() < 1e-4).all()),
+        ),
         Misconception("top_k is ignored", _right_but(top_k=lambda k: None), "Only the k likeliest tokens keep a probability."),
         Misconception(
             "one token too many in top-k", _right_but(top_k=lambda k: None if k is None else k + 1),
@@ -179,6 +186,10 @@ _next = Check(
         Misconception(
             "top_k not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False, p_normal=False),
             "What is left after a cut must sum to 1 again.",
+        ),
+        Misconception(
+            "not made to sum to 1 between top-k and top-p", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False),
+            "What top-k leaves must sum to 1 again, whether top-p follows or not: top_p is a part of *that*.",
         ),
         Misconception(
             "top_p not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, p_normal=False),
@@ -237,7 +248,8 @@ def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context:
         return _riddle(table, tokens)
 
     def choose(logits: Tensor) -> Tensor:
-        return logits.topk(2, dim=-1).indices[:, 1]  # the second likeliest: a loop that chooses by itself is seen
+        # The second largest, signs left out: a loop that chooses by itself is seen, and one that hands over probabilities
+        return logits.abs().topk(2, dim=-1).indices[:, 1]
 
     written = call(answer, model, prompt, n, context, choose)
     return (
@@ -313,6 +325,11 @@ _write = Check(
             "Cut what the model *reads*, and keep the whole text: once it is cut itself, the new tokens no longer begin at index p.",
         ),
         Misconception(
+            "the text cut for good, and its last n tokens returned",
+            lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:], returns=lambda tokens, prompt: tokens[:, -inputs[2] :]),
+            "Cut what the model *reads*, and keep the whole text: where n is larger than the context, the first new tokens are lost.",
+        ),
+        Misconception(
             "the text never grows", _never_grows,
             "Append each new token before you ask for the next one.",
         ),
@@ -323,6 +340,14 @@ _write = Check(
         Misconception(
             "the mean of all positions", lambda *inputs: _loop(*inputs, logits=lambda out: out.mean(1)),
             "Only the last row speaks of the token that isn't there yet.",
+        ),
+        Misconception(
+            "`choose` is handed probabilities", lambda *inputs: _loop(*inputs, logits=lambda out: out[:, -1].softmax(-1)),
+            "`choose` takes logits, as the model gives them: temperature and softmax are its own business.",
+        ),
+        Misconception(
+            "`choose` is handed log-probabilities", lambda *inputs: _loop(*inputs, logits=lambda out: out[:, -1].log_softmax(-1)),
+            "`choose` takes logits, as the model gives them, without a softmax and its logarithm.",
         ),
         Misconception(
             "the likeliest token instead of `choose`", lambda *inputs: _loop(*inputs, pick=lambda last: last.argmax(-1)),

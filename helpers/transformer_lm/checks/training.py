@@ -144,6 +144,11 @@ next_token_loss = Check(
             "Padding is told by `lengths` alone. A real token may have the number 0, like any other.",
         ),
         Misconception(
+            "padding told by token 0, not by the lengths",
+            lambda logits, tokens, lengths: _pairs(logits, tokens)[tokens[:, 1:] != 0].mean(),
+            "Padding is told by `lengths` alone. Token 0 may be a word like any other, and padding may hold any number.",
+        ),
+        Misconception(
             "the length of the batch for all texts", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths.max().expand_as(lengths))].mean(),
             "Each text has a length of its own: compare positions with `lengths[:, None]`.",
         ),

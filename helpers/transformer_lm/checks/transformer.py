@@ -174,6 +174,11 @@ class ScaledHead(_LM):
         return super().head(x) * math.sqrt(self.d)
 
 
+class HeadDividedByRootD(_LM):
+    def head(self, x):
+        return super().head(x) / math.sqrt(self.d)
+
+
 class Probabilities(_LM):
     def head(self, x):
         return super().head(x).softmax(dim=-1)
@@ -373,6 +378,10 @@ _model = Check(
         Misconception("scaled by d instead of √d", ScaledByD, "The factor is √d, so that each feature has size about 1."),
         Misconception("divided by √d", DividedByRootD, "The embedding is *multiplied* by √d. (Scores are divided, in attention.)"),
         Misconception("the head scaled too", ScaledHead, "Only the input is multiplied by √d. The head uses the table as it is."),
+        Misconception(
+            "the head divided by √d", HeadDividedByRootD,
+            "The head uses the table as it is. A division by √d belongs into attention's scores, and the input is multiplied by √d.",
+        ),
         Misconception(
             "probabilities instead of logits", Probabilities,
             "Return the scores. The loss takes their softmax itself, in a way that can't overflow.",
