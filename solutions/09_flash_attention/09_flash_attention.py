@@ -818,7 +818,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 #
 # (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point.)
 #
-# The kernel has **five holes**. The tile of queries is loaded for you, as a pattern. `BLOCK_Q` and `BLOCK_K` need not be equal.
+# The kernel has **five holes**. The inputs are float32 or float16. The tile of queries is loaded for you, as a pattern. `BLOCK_Q` and `BLOCK_K` need not be equal.
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.

@@ -25,7 +25,7 @@
 # output is not enough here. A hidden $n \times n$ matrix is found. You have about 3½ hours, and 25 points to earn.
 #
 # **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
-# use float64). Scores may be large. All functions of PyTorch may be used.
+# use float64). Scores may be large, above 0 and below. All functions of PyTorch may be used.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
 # correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
@@ -241,7 +241,7 @@ plots.hops(global_local_attention, n=64, w=4)
 #
 # **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table with $c$ slots a row: `keys[i]` holds the keys of query $i$, and
 # `allowed[i]` says which slots count. The lists have different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
-# $0 … m-1$. Every row has at least one slot that is allowed. The rules of 10.1 hold: no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
+# $0 … m-1$. Every row has at least one slot that is allowed, and no key stands in two of these. The rules of 10.1 hold: no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
 
 # %% nbgrader={"grade": false, "grade_id": "strided_sparse", "locked": false, "schema_version": 3, "solution": true}
 def strided_keys(n: int) -> list[list[int]]:

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import in_float64
+from helpers.engine.compare import agree, in_float64, tolerance
 from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
@@ -123,6 +123,21 @@ def one_state_for_the_batch(q, k, v, gamma) -> Tensor:
         state = gamma[..., t, None, None] * state + (new.sum(axes, keepdim=True) if axes else new)
         outputs.append((q[..., t, None, :] @ state).squeeze(-2))
     return torch.stack(outputs, dim=-2)
+
+
+AXES_HINT = (
+    "`gamma[..., t]` has the batch axes alone, and the state has two more behind them. Without these the factor lies along the wrong axes: that is an "
+    "error, or where sizes happen to fit a wrong number. `gamma[..., t, None, None]` has them."
+)
+
+
+def factor_without_axes(q, k, v, gamma, axes: int) -> Tensor:
+    """axes: how many axes the factor gets behind its own; the state has two."""
+    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
+    for t in range(q.shape[-2]):
+        state = gamma[(..., t, *[None] * axes)] * state + k[..., t : t + 1, :].mT @ v[..., t : t + 1, :]
+        outputs.append(q[..., t : t + 1, :] @ state)
+    return torch.cat(outputs, dim=-2)
 
 
 def state_of_d_by_d(q, k, v, gamma) -> Tensor:
@@ -301,6 +316,12 @@ recurrent_decayed_attention = Check(
             "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
             raises="RuntimeError",
         ),
+        Misconception(
+            "a factor without the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 0), AXES_HINT, raises="RuntimeError",
+        ),
+        Misconception(
+            "a factor with one of the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 1), AXES_HINT, raises="RuntimeError",
+        ),
         *_in_both(lambda function: function),
         in_another_dtype(reference.recurrent_decayed_attention),
         in_single_precision(reference.recurrent_decayed_attention),
@@ -332,6 +353,8 @@ def chunk_weights(gamma, c: int, slip: str) -> Tensor:
         read = read * 0
     elif slip == "read, short":
         read = read - log
+    elif slip == "read, first":
+        read = read - log[..., first]
     elif slip == "read, whole":
         read = end - begin
     elif slip == "read, twice":
@@ -466,6 +489,22 @@ def infinity_times_zero(q, k, v, gamma, c) -> Tensor:
     return _chunked(q, k, v, gamma, c, mask)
 
 
+def lifted(gamma, least: float) -> tuple[Tensor, Tensor]:
+    """Factors kept away from 0: as a smallest value, and by adding a number."""
+    return gamma.clamp(min=least), gamma + least
+
+
+def _factors_lifted(seen: Observation) -> bool:
+    """A mark: the output is that of factors that are kept away from 0 by one of the usual small numbers."""
+    q, k, v, gamma, _ = seen.args
+    within = tolerance(seen.args)
+    right = _mixed(q, k, v, _left(gamma))
+    forms = [
+        _mixed(q, k, v, _left(form)) for least in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8) for form in lifted(gamma, least)
+    ]
+    return any(agree(seen.output, form, within) and not agree(form, right, within) for form in forms)
+
+
 def _nan_in(row: int, not_in: int) -> Callable:
     def shown(seen: Observation) -> bool:
         return bool(seen.output[..., row, :].isnan().any() and not seen.output[..., not_in, :].isnan().any())
@@ -552,6 +591,10 @@ chunked_decayed_attention = Check(
         Misconception(
             "the reader's own decay left out", _slip("read, short"),
             "The state fades by γ_t before token t reads it. The first token of a chunk already finds γ times the state, not all of it.",
+        ),
+        Misconception(
+            "the chunk's first decay left out for its readers", _slip("read, first"),
+            "The old state fades by the first factor of the chunk too, before anybody reads it: token t finds γ_0 ⋯ γ_t of it. You count from γ_1.",
         ),
         Misconception(
             "one factor for all readers of a chunk", _slip("read, whole"),
@@ -643,6 +686,11 @@ chunked_decayed_attention = Check(
             "The product of 130 factors of 0.001 is smaller than the smallest number that there is, and 0/0 is NaN. Add logarithms, subtract, "
             "and take the exponential of the difference; or multiply only the factors between s and t.",
             _nan_in(row=-1, not_in=0),
+        ),
+        Misconception(
+            "factors kept away from 0", lambda q, k, v, gamma, c: _mixed(q, k, v, _left(lifted(gamma, 1e-3)[0])),
+            "A factor may be very near 0, and means it: forget. No γ_t is 0, so its logarithm needs no smallest value and nothing added.",
+            _factors_lifted,
         ),
         Misconception(
             "infinity times 0", infinity_times_zero,

@@ -169,6 +169,10 @@ low_rank_attention = Check(
             "E and F are learned, and used as they are. Means are one choice of them; their rows need not sum to anything.",
         ),
         Misconception(
+            "the rows of E made to sum to 1", lambda q, k, v, e, f: attention(q, e / e.sum(-1, keepdim=True) @ k, f @ v),
+            "E is learned, and used as it is. Means are one choice of it; its rows need not sum to anything.",
+        ),
+        Misconception(
             "a softmax on E and F", lambda q, k, v, e, f: attention(q, e.softmax(-1) @ k, f.softmax(-1) @ v),
             "E and F are learned, and used as they are: their entries may be negative, and their rows need not sum to 1.",
         ),

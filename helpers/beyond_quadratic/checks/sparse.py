@@ -1,6 +1,7 @@
 """Checks of attention that leaves pairs out. Outputs are compared, and the work is counted: a hidden n × n is found."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
 from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
@@ -42,9 +44,22 @@ def scores_of_all_pairs(seen: Observation) -> bool:
 
 
 def overflowed(seen: Observation) -> bool:
-    """Whether an output is NaN where some score is more than a power of float32 can hold."""
+    """Whether an output is NaN where the power of some score is more, or less, than float32 can hold."""
     q, k = seen.args[:2]
-    return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[-1]) > 89)
+    return bool(seen.output.isnan().any() and (q @ k.mT).abs().max() / math.sqrt(q.shape[-1]) > 89)
+
+
+def hidden_too_softly(reference: Callable) -> Callable:
+    """A mark: numbers are wrong where all scores are far below 0."""
+
+    def shown(seen: Observation) -> bool:
+        q, k = seen.args[:2]
+        low = (q @ k.mT).max() / math.sqrt(q.shape[-1]) < -90
+        return bool(low and seen.output.isfinite().all()) and not agree(
+            seen.output, reference(*seen.args), tolerance(seen.args)
+        )
+
+    return shown
 
 
 def integers(*shape: int, most: int = 20) -> Drawn:
@@ -52,14 +67,20 @@ def integers(*shape: int, most: int = 20) -> Drawn:
     return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
 
 
+def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[Drawn, Drawn, Drawn]:
+    """Queries and keys at d = 4 whose scores are near −2 · size², and values; in float64, where a logsumexp of that size has digits to spare."""
+    keys = Drawn(lambda generator: torch.randint(-1, 2, (m, 4), generator=generator).double() / 64 - size)
+    return Drawn(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
+
+
 def scaled_by_values(q, v) -> Tensor:
     """Queries for which a scale of √d comes out as one of √d_v."""
     return q * math.sqrt(q.shape[-1] / v.shape[-1])
 
 
-def _gathered(q, k, v, keys, valid) -> Tensor:
+def _gathered(q, k, v, keys, valid, hidden: float = -math.inf) -> Tensor:
     scores = (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
-    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    weights = scores.masked_fill(~valid, hidden).softmax(-1)
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
 
@@ -75,7 +96,11 @@ def _powers(scores, valid) -> Tensor:
     return powers / powers.sum(-1, keepdim=True)
 
 
-POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
+POWERS_HINT = "e^89 is more than float32 can hold and e^−104 is 0 there: ∞/∞ and 0/0 are NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
+SOFT_HINT = (
+    "Scores may be large, below 0 too. If all the real ones lie below the number that you put into a slot that doesn't count, the softmax "
+    "gives that slot all the weight. Only −∞ is below every score."
+)
 VALUES_HINT = "A score is a sum of d products, so its scale is √d. The width of the values plays no role."
 TABLE_HINT = (
     "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
@@ -178,6 +203,13 @@ def band_through_a_mask(q, k, v, w) -> Tensor:
     return _gathered(q, k, v, *_slots_of(_gap(q.shape[-2]).abs() <= w, 2 * w + 1))
 
 
+def window_sliced_from_the_end(q, k, v, w) -> Tensor:
+    rows = [
+        attention(q[..., i : i + 1, :], *(x[..., i - w : i + w + 1, :] for x in (k, v))) for i in range(q.shape[-2])
+    ]
+    return torch.cat(rows, dim=-2)
+
+
 def band_of_powers(q, k, v, w) -> Tensor:
     keys, inside = _window(q.shape[-2], w)
     weights = _powers((k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1]), inside)
@@ -202,6 +234,7 @@ local_attention = Check(
         sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3"),
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
+        given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
         sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, label="n = 7, w = 2, in float64"),
     ],
     misconceptions=[
@@ -298,6 +331,15 @@ local_attention = Check(
             "masked too.",
         ),
         Misconception("scaled by the width of the values", lambda q, k, v, w: _banded(scaled_by_values(q, v), k, v, w, w), VALUES_HINT),
+        Misconception(
+            "a slice that begins below 0", window_sliced_from_the_end,
+            "For i < w the slice `[i − w : …]` begins at a negative number, and Python counts that from the end: it is empty, or holds the wrong "
+            "tokens. Begin at `max(i − w, 0)`.",
+        ),
+        Misconception(
+            "a finite number for the empty slots", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), hidden=-1e4),
+            SOFT_HINT, hidden_too_softly(sparse.local_attention),
+        ),
         Misconception("exponentials that overflow", band_of_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
@@ -384,6 +426,19 @@ def two_softmaxes_added(q, k, v, w, g) -> Tensor:
     )
 
 
+def two_softmaxes_with_the_globals_twice(q, k, v, w, g) -> Tensor:
+    if not g:
+        return _banded(q, k, v, w, w)
+    near, far = _banded(q, k, v, w, w), attention(q, k[..., :g, :], v[..., :g, :])
+    return torch.cat([attention(q[..., :g, :], k, v), ((near + far) / 2)[..., g:, :]], dim=-2)
+
+
+def globals_joined(q, k, v, w, g, *, first: float = 1.0, rest: float = 1.0) -> Tensor:
+    """Right, but for what the queries of the first g rows and of the rest are multiplied with."""
+    first, rest = (attention(q * factor, k, v, mask=_global_pairs(q.shape[-2], w, g)) for factor in (first, rest))
+    return torch.cat([first[..., :g, :], rest[..., g:, :]], dim=-2)
+
+
 def window_row_wins(q, k, v, w, g) -> Tensor:
     allowed = _global_pairs(q.shape[-2], w, g)
     allowed[:g, g:] &= _gap(q.shape[-2])[:g, g:].abs() <= w
@@ -433,6 +488,11 @@ def globals_through_a_mask(q, k, v, w, g) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, *slots)], dim=-2)
 
 
+def globals_hidden_softly(q, k, v, w, g) -> Tensor:
+    rest = _gathered(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g), hidden=-100.0)
+    return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
+
+
 def global_powers(q, k, v, w, g) -> Tensor:
     scale, (keys, valid) = math.sqrt(q.shape[-1]), _rest(q.shape[-2], w, g)
     weights = _powers((k[..., keys, :] @ q[..., g:, :, None]).squeeze(-1) / scale, valid)
@@ -459,6 +519,7 @@ global_local = Check(
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global"),
         sized(n=6, d=3, d_v=4, w=8, g=2, label="a window wider than the sequence"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
+        given("scores near −500, in float64", *far_below(8, 8, 3, size=16.0), 2, 1),
         sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, label="n = 8, w = 1, g = 2, in float64"),
     ],
     misconceptions=[
@@ -498,6 +559,11 @@ global_local = Check(
             "A query has one unit of attention for global tokens and window together. Join the scores, then take one softmax.",
         ),
         Misconception(
+            "two softmaxes, averaged, with the global keys in both", two_softmaxes_with_the_globals_twice,
+            "A query has one unit of attention for global tokens and window together, and each key has one share of it. Join the scores, leave out "
+            "those that stand there twice, then take one softmax.",
+        ),
+        Misconception(
             "two softmaxes, added", two_softmaxes_added,
             "Each softmax sums to 1, so your weights sum to 2. Join the scores of global tokens and window, then take one softmax.",
         ),
@@ -524,6 +590,17 @@ global_local = Check(
         Misconception(
             "no scale", lambda q, k, v, w, g: attention(q * math.sqrt(q.shape[-1]), k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "Each score is still a dot product of d terms: divide it by √d before the softmax.",
+        ),
+        Misconception(
+            "no scale in the global rows", lambda q, k, v, w, g: globals_joined(q, k, v, w, g, first=math.sqrt(q.shape[-1])),
+            "The rows of the global tokens are plain attention, with the scale of the others: divide their scores by √d too.",
+        ),
+        Misconception(
+            "no scale in the other rows", lambda q, k, v, w, g: globals_joined(q, k, v, w, g, rest=math.sqrt(q.shape[-1])),
+            "The scale belongs to all rows: divide the scores with global keys and window by √d too.",
+        ),
+        Misconception(
+            "a finite number for the empty slots", globals_hidden_softly, SOFT_HINT, hidden_too_softly(sparse.global_local_attention),
         ),
         Misconception(
             "the first token after the global ones lost in the window", first_ordinary_token_lost,
@@ -821,6 +898,7 @@ gathered_attention = Check(
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
         listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot a query"),
         given("scores of some hundred", integers(6, 4), integers(8, 4), normal(8, 3), *_table(6, 8, 4)),
+        given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
         given("n = 5, m = 6, c = 3, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3)),
     ],
     misconceptions=[
@@ -888,6 +966,10 @@ gathered_attention = Check(
         Misconception(
             "scaled by the width of the values",
             lambda q, k, v, keys, allowed: sparse.gathered_attention(scaled_by_values(q, v), k, v, keys, allowed), VALUES_HINT,
+        ),
+        Misconception(
+            "a finite number for the empty slots", lambda q, k, v, keys, allowed: _gathered(q, k, v, keys, allowed, hidden=-1e4),
+            SOFT_HINT, hidden_too_softly(sparse.gathered_attention),
         ),
         Misconception(
             "exponentials that overflow", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed

@@ -95,6 +95,7 @@ def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
         "log l": torch.log(l_i),
         "no maximum": torch.log(l_i),
         "m": m_i,
+        "base 2": (m_i + torch.log(l_i)) / math.log(2),
         "m − log l": m_i - torch.log(l_i),
     }
     lse = kept.get(slip, m_i + torch.log(l_i))
@@ -119,12 +120,15 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
             l_i = torch.zeros_like(q[..., rows, :1])
             m_i, acc = torch.full_like(l_i, 0.0 if slip == "from 0" else -math.inf), l_i * v[..., :1, :]
         reach = min(keys, max(0, i + 1 + m - n)) if slip == "skipped too early" and causal else keys
+        reach = i + block_q + m - n if slip == "beyond the last key" and causal else reach
         for j in range(0, reach, block_k):
-            columns = slice(j, min(j + block_k, keys))
+            columns = slice(j, max(j, min(j + block_k, keys)))
             s = scale * q[..., rows, :] @ k[..., columns, :].mT
             if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
+            if slip == "skipped late" and (s == -math.inf).all():
+                continue
             m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
         parts.append(_finish(m_i, l_i, acc, slip))
     out = torch.cat([out for out, _ in parts], dim=-2)
@@ -450,6 +454,16 @@ flash_attention_forward = Check(
             "The output is right. log(l e^m) = m + log l: the logarithm is added.",
         ),
         Misconception(
+            "the logsumexp in base 2", tiled("base 2"),
+            "log₂ Σ e^s is log Σ e^s divided by log 2. Inside a kernel base 2 is faster; what is returned is the natural logarithm.",
+        ),
+        Misconception(
+            "a walk beyond the last key", tiled("beyond the last key"),
+            "The last tile of queries may be short, and for it i + block_q + (m − n) lies beyond m. A tile that begins there holds no key, and nothing "
+            "has no maximum. End the walk at m at the latest.",
+            raises="IndexError",
+        ),
+        Misconception(
             "the maximum as logsumexp", tiled("m"),
             "The output is right. The backward pass needs maximum and sum in one number, lse = m + log l.",
         ),
@@ -459,8 +473,8 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "all keys of a stripe at once", all_keys_of_a_stripe,
-            "Your stripes are tiles in one direction only: a stripe's scores grow with the sequence and no longer fit on chip. Walk over the "
-            "other side in blocks too, with a running maximum and sum.",
+            "A tile of one side met all of the other at once: its scores, or a mask for them. They grow with the sequence and no longer fit on chip. "
+            "Walk over the other side in blocks too, and make scores and masks tile by tile.",
             cost=stripe_made,
         ),
         Misconception(
@@ -593,6 +607,18 @@ def _nothing_skipped(seen: Observation) -> bool:
     return causal and seen.flops >= 2 * score_count(seen) * (q.shape[-1] + v.shape[-1]) and not square_made(seen)
 
 
+def _scores_of_all_tiles(seen: Observation) -> bool:
+    """Whether all scores were made, and values were mixed in the visited tiles alone."""
+    q, k, v, causal, block_q, block_k = seen.args
+    (n, d), m = q.shape[-2:], k.shape[-2]
+    ends = (min(i + block_q, n) for i in range(0, n, block_q))
+    pairs = sum(
+        (stop - (stop - 1) // block_q * block_q) * min(m, -(-max(0, stop + m - n) // block_k) * block_k)
+        for stop in ends
+    )
+    return causal and seen.flops == 2 * (score_count(seen) * d + math.prod(q.shape[:-2]) * pairs * v.shape[-1])
+
+
 skipped_tiles = Check(
     exercise="flash_attention_forward",
     reference=flash.flash_attention_forward,
@@ -607,6 +633,12 @@ skipped_tiles = Check(
             "A tile of which nothing is visible changes neither maximum nor sum nor accumulator. Don't compute it: end the walk over the keys at "
             "the last one that any query of the tile can see.",
             cost=_nothing_skipped,
+        ),
+        Misconception(
+            "tiles skipped after their scores were made", tiled("skipped late"),
+            "You make the scores of a tile, and then find that all of them are hidden. Half of its work is done by then. That nothing in it is visible "
+            "follows from the positions, before the product.",
+            cost=_scores_of_all_tiles,
         ),
         Misconception(
             "a secret n × m matrix",

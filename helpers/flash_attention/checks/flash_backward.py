@@ -336,7 +336,7 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
-            "Your tiles are tiles in one direction only: they grow with the sequence and no longer fit on chip.",
+            "A tile of one side met all of the other at once: its weights, or a mask for them. They grow with the sequence and no longer fit on chip.",
             cost=stripe_made,
         ),
     ],
@@ -379,6 +379,9 @@ def _with_slip(q, k, v, causal, slip) -> Tensor:
         @staticmethod
         def backward(ctx, grad_out):
             grad_out = torch.ones_like(grad_out) if slip == "ones" else grad_out
+            if slip == "causal lost, empty rows known":
+                seen = flash.flash_attention_forward(*ctx.saved_tensors, causal)
+                return flash.flash_attention_backward(*ctx.saved_tensors, *seen, grad_out, False)
             if slip == "causal lost":
                 return flash.flash_attention_backward(
                     *ctx.saved_tensors, *_seen_causally(ctx.saved_tensors, causal), grad_out, False
@@ -533,6 +536,11 @@ flash_attention = Check(
         Misconception(
             "causal lost between forward and backward", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "causal lost"),
             "`backward` gets the gradient and `ctx`, nothing else. Keep `ctx.causal = causal` on the way forward, and hand it to your backward pass.",
+        ),
+        Misconception(
+            "causal lost between forward and backward, but for rows that see nothing",
+            lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "causal lost, empty rows known"),
+            "The forward pass hides the later keys, and the backward pass of the same call doesn't: keep `causal` in `ctx` and hand it on.",
         ),
         Misconception(
             "tiles forward, a full matrix in the backward pass", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),

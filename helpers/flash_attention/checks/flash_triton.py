@@ -47,6 +47,7 @@ def _rows_kernel(
     out_ptr,
     x_strides,
     factor_stride,
+    out_strides,
     n,
     d,
     SLIP: tl.constexpr,
@@ -67,7 +68,9 @@ def _rows_kernel(
         reads = row_exists & (columns[None, :] >= 0)
     if SLIP == "swapped":
         x = tl.load(x_ptr + rows[:, None] * x_strides[1] + columns[None, :] * x_strides[0], mask=reads, other=0.0)
-    elif SLIP == "columns side by side":
+    elif SLIP == "strides of the output":
+        x = tl.load(x_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], mask=reads, other=0.0)
+    elif SLIP == "columns side by side" or SLIP == "all columns side by side":
         x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :], mask=reads, other=0.0)
     elif SLIP == "contiguous":
         x = tl.load(x_ptr + rows[:, None] * d + columns[None, :], mask=reads, other=0.0)
@@ -90,15 +93,20 @@ def _rows_kernel(
     writes = row_exists & column_exists
     if SLIP == "stores unmasked":
         writes = (rows[:, None] >= 0) & column_exists
-    tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
+    if SLIP == "all columns side by side":
+        tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :], x * factor, mask=writes)
+    else:
+        tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor, mask=writes)
 
 
-def _rows(x, factor, slip="", tail=True) -> Tensor:
-    (n, d), out = x.shape, _room(x.shape, x.dtype, x.device)
+def _rows(x, factor, slip="", tail=True, out=None) -> Tensor:
+    """out: where the result goes, if not into new memory with some room behind it."""
+    (n, d), out = x.shape, _room(x.shape, x.dtype, x.device) if out is None else out
     programs = -(-n // 16) if tail else n // 16
     _rows_kernel[(programs,)](
-        x, factor, out, x.stride(), factor.stride(0), n, d, SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d)
-    )
+        x, factor, out, x.stride(), factor.stride(0), out.stride(), n, d,
+        SLIP=slip, BLOCK=16, WIDTH=triton.next_power_of_2(d),
+    )  # fmt: skip
     return out
 
 
@@ -135,6 +143,16 @@ triton_rows = KernelCheck(
         Misconception(
             "columns taken to lie side by side", lambda x, factor: _rows(x, factor, "columns side by side"),
             "In a transposed view it is the rows that lie side by side. `x_strides[1]` says how far it is to the next column.",
+        ),
+        Misconception(
+            "columns taken to lie side by side, in the output too",
+            lambda x, factor: _rows(x, factor, "all columns side by side", out=torch.empty_like(x)),
+            "In a transposed view it is the rows that lie side by side, and `torch.empty_like` keeps that for the output. The second stride of each says "
+            "how far it is to the next column.",
+        ),
+        Misconception(
+            "x read with the strides of the output", lambda x, factor: _rows(x, factor, "strides of the output", out=torch.empty_like(x)),
+            "`x` may be a slice: then its rows lie farther apart than those of the output, which is new. Read x with `x_strides`.",
         ),
         Misconception(
             "strides of rows and columns swapped", lambda x, factor: _rows(x, factor, "swapped"),

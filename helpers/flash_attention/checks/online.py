@@ -28,6 +28,11 @@ def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int 
     return Drawn(draw)
 
 
+def _rows_far_apart(generator: torch.Generator) -> torch.Tensor:
+    """Rows near −300, −150, 0, 150 and 300."""
+    return torch.randn(5, 9, generator=generator) + torch.linspace(-300, 300, 5)[:, None]
+
+
 def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
     """Three rows of 9, the middle one with nothing but −∞."""
     x = torch.randn(3, 9, generator=generator)
@@ -153,6 +158,19 @@ def one_maximum_for_all_rows(x, block) -> tuple[Tensor, Tensor]:
     return m_i, l_i
 
 
+def rows_against_the_largest(x, block) -> tuple[Tensor, Tensor]:
+    """Every row's own maximum, and a sum that was taken against the largest of all rows."""
+    m_i, l_i = _start(x)
+    top = m_i.amax()
+    for part in x.split(block, -1):
+        new = torch.maximum(top, part.amax())
+        safe = new.masked_fill(new == -math.inf, 0.0)
+        l_i = torch.exp(top - safe) * l_i + torch.exp(part - safe).sum(-1)
+        m_i, top = torch.maximum(m_i, part.amax(-1)), new
+    own = m_i.masked_fill(m_i == -math.inf, 0.0)
+    return m_i, (l_i * torch.exp(safe - own)).masked_fill(m_i == -math.inf, 0.0)
+
+
 def nothing_subtracted(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
@@ -223,6 +241,7 @@ online_softmax = Check(
         given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
         given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
+        given("n = 9, block = 4, rows from −300 to 300", Drawn(_rows_far_apart), 4),
         given("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
         long_row(600, 20),
     ],
@@ -277,6 +296,10 @@ online_softmax = Check(
         Misconception(
             "one maximum for all rows", one_maximum_for_all_rows,
             "Every row has its own maximum and its own sum: reduce along the last axis alone.",
+        ),
+        Misconception(
+            "the largest maximum subtracted in all rows", rows_against_the_largest,
+            "Against the maximum of another row, far above, all terms of a row are 0, and no factor brings them back. Every row needs its own.",
         ),
         Misconception(
             "no maximum subtracted", nothing_subtracted,
@@ -432,6 +455,23 @@ def unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     return parts_minus_infinity(out_a, lse_a, out_b, lse_b)
 
 
+def unseen_only_as_a_whole_in_the_shares(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    """The logsumexp is right in every row, and the shares are not."""
+    out = unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b)[0]
+    return out, torch.logaddexp(lse_a, lse_b)
+
+
+def unseen_rows_near_the_smallest_number(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    out, lse = _merged(out_a, lse_a, out_b, lse_b, _share)
+    return out, lse.masked_fill(lse == -math.inf, math.log(1e-30))
+
+
+def _unseen_rows_finite(seen: Observation) -> bool:
+    """A mark: a logsumexp that is finite where that of both parts is −∞."""
+    unseen = (seen.args[1] == -math.inf) & (seen.args[3] == -math.inf)
+    return bool(unseen.any() and seen.output[1][unseen].isfinite().all())
+
+
 def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Tensor]:
     return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
 
@@ -513,6 +553,16 @@ merge_partials = Check(
         Misconception(
             "logsumexp 0 for a row that nobody saw", unseen_rows_with_lse_0,
             "The output is right. But a logsumexp of 0 says that there was a key with score 0; the sum of nothing is 0, and its logarithm −∞.",
+        ),
+        Misconception(
+            "a finite logsumexp for a row that nobody saw", unseen_rows_near_the_smallest_number,
+            "A smallest value keeps the logarithm from −∞, and here −∞ is right: it is the logarithm of an empty sum. A finite number says that there "
+            "was a key.",
+            _unseen_rows_finite,
+        ),
+        Misconception(
+            "unseen rows looked for in whole tensors only, for the shares", unseen_only_as_a_whole_in_the_shares,
+            "Rows that saw nothing may stand beside rows that saw something. Your logsumexp is right; decide about the shares for every row too.",
         ),
         Misconception(
             "unseen rows looked for in whole tensors only", unseen_only_as_a_whole,

@@ -215,6 +215,12 @@ class KeysAndValuesInOneRoom(_Cache):
         self.keys = self.values
 
 
+class OneSequenceForAll(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+        super().__init__(1, h, capacity, d_h, dtype)
+        self.keys, self.values = (room.expand(b, -1, -1, -1) for room in (self.keys, self.values))
+
+
 class OneStepAnAppend(_Cache):
     def append(self, k, v) -> tuple[Tensor, Tensor]:
         before = self.length
@@ -361,6 +367,12 @@ KVCache = Check(
         Misconception(
             "keys and values in one room", KeysAndValuesInOneRoom,
             "`a = b = torch.zeros(…)` gives one tensor two names: the values overwrite the keys. Make two.",
+        ),
+        Misconception(
+            "one room for all sequences of the batch", OneSequenceForAll,
+            "`expand` makes no room: it shows the same memory once for each sequence, and PyTorch refuses to write there. Every sequence needs "
+            "room of its own, (b, h, capacity, d_h).",
+            raises="RuntimeError",
         ),
         Misconception(
             "length grows by 1 an append", OneStepAnAppend,

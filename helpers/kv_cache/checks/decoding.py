@@ -188,6 +188,11 @@ def masked_after_the_softmax(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _weighted(inputs, lambda scores, seen: scores.softmax(dim=-1) * seen)
 
 
+def hidden_behind(number: float) -> Callable:
+    """A finite number for the scores that are hidden."""
+    return lambda *inputs: _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, number).softmax(dim=-1))
+
+
 def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     def weigh(scores, seen) -> Tensor:
         exponentials = scores.exp() * seen
@@ -281,6 +286,11 @@ decode_step = Check(
         Misconception(
             "masked after the softmax", masked_after_the_softmax,
             "Weights that are set to 0 after the softmax leave a sum below 1. Put −∞ into the scores, before it.",
+        ),
+        Misconception(
+            "a finite number for hidden scores", hidden_behind(-1e3),
+            "Real scores are a thousand and more, below 0 too: a token whose real scores are lower than your number attends to what is hidden. "
+            "Only −∞ is below every score.",
         ),
         Misconception(
             "a softmax without its maximum", softmax_without_maximum,
@@ -385,15 +395,26 @@ def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: 
     return given(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
 
 
-def _grouped_step(inputs, spread, masked=True, shift=None, scale=None) -> tuple[Tensor, Tensor, Tensor]:
-    """spread: makes h heads of h_kv."""
+def _grouped_step(
+    inputs, spread, masked=True, shift=None, scale=None, spread_values=None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """spread: makes h heads of h_kv; spread_values: the same where it is another way for the values."""
     q, k, v, keys, values = inputs
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
     n, m = q.shape[2], keys.shape[2]
     seen = torch.ones(n, m).tril(shift if shift is not None else m - n if masked else m) == 1
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     scores = (q @ spread(keys, q.shape[1]).mT * scale).masked_fill(~seen, -torch.inf)
-    return scores.softmax(dim=-1) @ spread(values, q.shape[1]), keys, values
+    return scores.softmax(dim=-1) @ (spread_values or spread)(values, q.shape[1]), keys, values
+
+
+def _old_tokens(inputs) -> int:
+    return inputs[3].shape[2]
+
+
+def triangle_for_chunks_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """The triangle stands at the upper left; a single token gets no mask."""
+    return _grouped_step(inputs, _in_groups, shift=0 if inputs[0].shape[2] > 1 else _old_tokens(inputs))
 
 
 def _in_groups(t, h) -> Tensor:
@@ -450,6 +471,16 @@ mqa_gqa_cache = Check(
             "`repeat_interleave` keeps groups together.",
         ),
         Misconception(
+            "the values in turn, the keys in groups", lambda *inputs: _grouped_step(inputs, _in_groups, spread_values=_in_turn),
+            "A query head reads the key and the value of the same head. Your keys are repeated in groups, your values are dealt out in turn: "
+            "`repeat_interleave` for both.",
+        ),
+        Misconception(
+            "the keys in turn, the values in groups", lambda *inputs: _grouped_step(inputs, _in_turn, spread_values=_in_groups),
+            "A query head reads the key and the value of the same head. Your values are repeated in groups, your keys are dealt out in turn: "
+            "`repeat_interleave` for both.",
+        ),
+        Misconception(
             "the first key/value head for all", lambda *inputs: _grouped_step(inputs, _first_for_all),
             "That is right for multi-query attention, where there is one. Query head i reads head i // (h / h_kv).",
         ),
@@ -475,6 +506,15 @@ mqa_gqa_cache = Check(
             "the triangle at the upper left", lambda *inputs: _grouped_step(inputs, _in_groups, shift=0),
             "`is_causal=True` and a plain `tril()` start at the upper left corner: row 0 sees column 0 alone. It is the first of the *new* tokens, "
             "and sees all m old ones too.",
+        ),
+        Misconception(
+            "the triangle at the upper left, for chunks only", triangle_for_chunks_only,
+            "A single token is right, and a chunk sees too little: its rows begin at the upper left corner, where the *old* tokens stand. Shift the "
+            "triangle by m.",
+        ),
+        Misconception(
+            "the own token hidden", lambda *inputs: _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1),
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first one would see nothing, and 0/0 is NaN.)",
         ),
         Misconception(
             "no scale", lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),

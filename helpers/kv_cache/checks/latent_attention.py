@@ -68,6 +68,11 @@ def _joined(inputs) -> Tensor:
     return torch.cat([inputs[1], (inputs[0] @ inputs[2])[:, None]], dim=1)
 
 
+def scaled_by_a_share_of_the_width(*inputs) -> tuple[Tensor, Tensor]:
+    share = inputs[0].shape[-1] // len(inputs[3])
+    return _step(inputs, scale=share**-0.5 if share else math.inf)
+
+
 def new_latent_not_stored(*inputs) -> tuple[Tensor, Tensor]:
     return _step(inputs)[0], inputs[1]
 
@@ -253,6 +258,10 @@ latent_attention = Check(
         Misconception(
             "scaled by the root of the model's width", lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
             "A score is a dot product within one head. It is divided by the root of d_h, the width of that head.",
+        ),
+        Misconception(
+            "scaled by the root of d / h", scaled_by_a_share_of_the_width,
+            "Here a head's width need not be d / h: it is the last axis of `w_q`. A score is divided by the root of that.",
         ),
         Misconception(
             "scaled by the root of all heads' width", lambda *inputs: _step(inputs, scale=(len(inputs[3]) * inputs[3].shape[-1]) ** -0.5),

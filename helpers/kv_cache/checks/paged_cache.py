@@ -222,6 +222,22 @@ class ForkNotCounted(_Paged):
         self.table[new], self.length[new] = list(self.table[name]), self.length[name]
 
 
+class NextOfNothing(_Paged):
+    def take(self):
+        page = next(page for page, users in enumerate(self.users) if users == 0)
+        self.users[page] = 1
+        self.free_pages = self.users.count(0)
+        return page
+
+
+class FirstOfAnEmptyList(_Paged):
+    def take(self):
+        page = [page for page, users in enumerate(self.users) if users == 0][0]
+        self.users[page] = 1
+        self.free_pages = self.users.count(0)
+        return page
+
+
 class TakesFromOthers(_Paged):
     def take(self):
         page = self.users.index(0) if 0 in self.users else 0
@@ -320,6 +336,16 @@ paged_cache = Check(
         Misconception(
             "all shared pages copied", CopiesAllShared,
             "Only the page that is written to must be copied. Full pages of the common beginning are never written again: they stay shared.",
+        ),
+        Misconception(
+            "a StopIteration where no page is free", NextOfNothing,
+            "`next` of nothing stops with an error of its own. Say what is the matter: a ValueError was asked for, which a server can catch.",
+            raises="StopIteration",
+        ),
+        Misconception(
+            "an IndexError where no page is free", FirstOfAnEmptyList,
+            "The first of no free pages is an IndexError, which tells nobody that memory is full. Look first, and raise a ValueError.",
+            raises="IndexError",
         ),
         Misconception(
             "a page taken from others when none is free", TakesFromOthers,

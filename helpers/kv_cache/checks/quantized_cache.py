@@ -7,6 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.observe import Observation
 from helpers.engine.slips import WHOLE, comes_as_float
 
 from .. import quantized_cache as reference
@@ -139,6 +140,41 @@ def _wrapped(x, dim) -> tuple[Tensor, Tensor]:
     return torch.round(x / scale).to(torch.int64).add(128).remainder(256).sub(128).to(torch.int8), scale
 
 
+def _close(got: Tensor, steps: Tensor) -> bool:
+    """Where all is 0 any positive step is right, so that these are left out."""
+    live = steps > 1e-11
+    return got.shape == steps.shape and torch.allclose(got[live].double(), steps[live].double(), rtol=1e-4, atol=0.0)
+
+
+def _steps(form: Callable, dim: int) -> Callable:
+    """A mark: the scales are those of `form`, and not the right ones, for which a maximum is taken over `dim`."""
+
+    def shown(seen: Observation) -> bool:
+        x, scale = seen.args[0], seen.output[1]
+        return not _close(scale, _by(x, dim)) and _close(scale, form(x))
+
+    return shown
+
+
+def _kept_from_0(form: Callable, dim: int) -> Callable:
+    """A mark: the scales are those of the formula, but for one of the usual small numbers. form: what it does to them."""
+
+    def shown(seen: Observation) -> bool:
+        x, scale = seen.args[0], seen.output[1]
+        usual = (form(_by(x, dim), 10.0**-power) for power in range(3, 11))
+        return not _close(scale, _by(x, dim)) and any(_close(scale, steps) for steps in usual)
+
+    return shown
+
+
+def _a_step_is_0(seen: Observation) -> bool:
+    return bool((seen.output[1] == 0).any())
+
+
+def _floating_codes(seen: Observation) -> bool:
+    return seen.output[0].is_floating_point()
+
+
 def _codes_as_floats(x, dim) -> tuple[Tensor, Tensor]:
     scale = _by(x, dim)
     return torch.round(x / scale), scale
@@ -150,15 +186,16 @@ def _inverse(x, dim) -> tuple[Tensor, Tensor]:
 
 
 SLIPS = {
-    "zero range": "A channel or token in which all is 0 has the scale 0, and 0/0 is NaN. Any step will do there: give it another divisor.",
+    "zero range": "A channel or token in which all is 0 has the scale 0 by the formula, and 0/0 is NaN. But a step is never 0: take any positive "
+    "number there, to divide by and to return.",
     "no 127": "The codes of your entries are −1, 0 and 1 only. There are 127 steps on either side: the step is the largest entry divided by 127.",
     "truncated": "A conversion to int8 cuts off towards 0, so you may be a whole step off. Round first.",
     "signed": "The largest *absolute* value sets the range. A negative entry may be further from 0 than the largest positive one.",
-    "smallest step": "A smallest step of 1e-5 is too coarse for a channel or token that is quiet all over: its codes become 0 or a few. Only a "
-    "scale of exactly 0 needs another divisor.",
-    "128": "int8 ends at 127. With steps of max/128 the largest entry has the code 128, which wraps round to −128.",
+    "smallest step": "A smallest step, or a number added to every step, is too coarse for a channel or token that is quiet all over: its codes "
+    "become 0 or a few. Only a scale of exactly 0 needs another number.",
+    "128": "int8 ends at 127. With steps of max/128 the largest entry has the code 128, which wraps round to −128 or is cut off.",
     "late": "The absolute value comes after the maximum, too late: a large negative entry has lost by then. `x.abs()` first.",
-    "wrapped": "int8 goes from −128 to 127. With steps of max/255 the codes go up to 255 and wrap round to negative numbers.",
+    "wrapped": "int8 goes from −128 to 127. With steps of max/255 the codes go up to 255, and wrap round to negative numbers or are cut off.",
     "floats": "The codes are whole numbers, but they still take 4 bytes each. Convert them to `torch.int8`.",
     "inverse": "The scale is what a code is multiplied by to get back: x ≈ codes · scale. You return its inverse.",
 }
@@ -176,6 +213,7 @@ quantize_keys = Check(
             "a scale for each token", lambda k: _rounded(k, _by(k, -1)),
             "Some channels of keys are much larger than others. With one scale a token the large ones set the step, and the small ones all "
             "round to 0. Take the maximum over the *tokens*: one scale a channel.",
+            _steps(lambda k: _by(k, -1), -2),
         ),
         Misconception(
             "one scale for everything", lambda k: _rounded(k, k.abs().max().expand(len(k), k.shape[1], 1, k.shape[3]).clamp_min(1e-12) / 127),
@@ -184,21 +222,23 @@ quantize_keys = Check(
         Misconception(
             "one scale for all heads", lambda k: _rounded(k, _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1)),
             "Channel 3 of head 0 and channel 3 of head 1 have nothing to do with each other. Reduce over the tokens alone.",
+            _steps(lambda k: _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1), -2),
         ),
         Misconception(
             "one scale for all sequences", lambda k: _rounded(k, _by(k, (0, 2)).expand(len(k), -1, -1, -1)),
             "What stands in one sequence of the batch must not change how another is stored. Reduce over the tokens alone.",
+            _steps(lambda k: _by(k, (0, 2)).expand(len(k), -1, -1, -1), -2),
         ),
-        Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"]),
-        Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"]),
+        Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"], _a_step_is_0),
+        Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"], _steps(lambda k: _by(k, -2, 1), -2)),
         Misconception("cut off instead of rounded", lambda k: _truncated(k, -2), SLIPS["truncated"]),
         Misconception("absolute value forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
-        Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"]),
-        Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"]),
-        Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"]),
-        Misconception("128 steps in place of 127", lambda k: _steps_of_128(k, -2), SLIPS["128"]),
+        Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"], _steps(lambda k: _by(k, -2, 255), -2)),
+        Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -2)),
+        Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"], _kept_from_0(torch.add, -2)),
+        Misconception("128 steps in place of 127", lambda k: _steps_of_128(k, -2), SLIPS["128"], _steps(lambda k: _by(k, -2, 128), -2)),
         Misconception("absolute value after the maximum", lambda k: _absolute_too_late(k, -2), SLIPS["late"]),
-        Misconception("codes that are still floats", lambda k: _codes_as_floats(k, -2), SLIPS["floats"]),
+        Misconception("codes that are still floats", lambda k: _codes_as_floats(k, -2), SLIPS["floats"], _floating_codes),
         Misconception("the inverse of the scale", lambda k: _inverse(k, -2), SLIPS["inverse"]),
     ],
 )  # fmt: skip
@@ -216,28 +256,31 @@ quantize_values = Check(
             "a scale for each channel", lambda v: _rounded(v, _by(v, -2)),
             "A value is mixed as a whole, token by token, and a new token must not change the codes of the old ones. Take the maximum over the "
             "features: one scale a token.",
+            _steps(lambda v: _by(v, -2), -1),
         ),
         Misconception(
             "one scale for all heads", lambda v: _rounded(v, _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1)),
             "Each head has values of its own size. Reduce over the features of the head alone.",
+            _steps(lambda v: _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1), -1),
         ),
         Misconception(
             "one scale for everything", lambda v: _rounded(v, v.abs().max().expand(*v.shape[:3], 1).clamp_min(1e-12) / 127),
             "One loud token makes the steps coarse for all. Each token of each head has a scale of its own.",
         ),
-        Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"]),
+        Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"], _a_step_is_0),
         Misconception("cut off instead of rounded", lambda v: _truncated(v, -1), SLIPS["truncated"]),
-        Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"]),
-        Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"]),
-        Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"]),
+        Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -1)),
+        Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"], _kept_from_0(torch.add, -1)),
+        Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"], _steps(lambda v: _by(v, -1, 128), -1)),
         Misconception("absolute value after the maximum", lambda v: _absolute_too_late(v, -1), SLIPS["late"]),
-        Misconception("the step not divided by 127", lambda v: _scale_not_divided(v, -1), SLIPS["no 127"]),
-        Misconception("codes that wrap round", lambda v: _wrapped(v, -1), SLIPS["wrapped"]),
-        Misconception("codes that are still floats", lambda v: _codes_as_floats(v, -1), SLIPS["floats"]),
+        Misconception("the step not divided by 127", lambda v: _scale_not_divided(v, -1), SLIPS["no 127"], _steps(lambda v: _by(v, -1, 1), -1)),
+        Misconception("codes that wrap round", lambda v: _wrapped(v, -1), SLIPS["wrapped"], _steps(lambda v: _by(v, -1, 255), -1)),
+        Misconception("codes that are still floats", lambda v: _codes_as_floats(v, -1), SLIPS["floats"], _floating_codes),
         Misconception("the inverse of the scale", lambda v: _inverse(v, -1), SLIPS["inverse"]),
         Misconception(
             "one scale for all sequences", lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
             "What stands in one sequence of the batch must not change how another is stored. Reduce over the features alone.",
+            _steps(lambda v: _by(v, (0, 3)).expand(len(v), -1, -1, -1), -1),
         ),
         Misconception("absolute value forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
     ],

@@ -146,6 +146,22 @@ class LengthStopsAtTheWindow(_Sliding):
         return torch.cat(outputs, dim=2)
 
 
+class LengthCapped(_Sliding):
+    """All at once, with a length that stops at the window."""
+
+    def store(self, k, v) -> None:
+        super().store(k, v)
+        self.length = min(self.length, self.window)
+
+
+class LongChunkMisplaced(_Sliding):
+    def store(self, k, v) -> None:
+        n = k.shape[2]
+        slots = (self.length + torch.arange(min(n, self.window))) % self.window
+        self.put(slots, k[:, :, -self.window :], v[:, :, -self.window :])
+        self.length += n
+
+
 class OverwrittenBeforeRead(_Sliding):
     """The slots of the old tokens are looked up first and read after the new ones were stored."""
 
@@ -256,6 +272,15 @@ sliding_cache = Check(
         Misconception(
             "length that stops at the window", LengthStopsAtTheWindow,
             "`length` counts all tokens ever seen. Capped at the window, length mod window is 0 for ever, and every new token goes to slot 0.",
+        ),
+        Misconception(
+            "length capped after each chunk", LengthCapped,
+            "`length` counts all tokens ever seen. Capped at the window it no longer says which slot comes next, nor which token lies in which slot.",
+        ),
+        Misconception(
+            "the end of a long chunk in its beginning's slots", LongChunkMisplaced,
+            "You keep the last `window` tokens of a long chunk, and put them where its first ones would lie. Token t belongs in slot t mod window, and "
+            "the numbers of these tokens begin later.",
         ),
         Misconception(
             "length left at 0", LengthNeverMoved,
