@@ -11,7 +11,9 @@ attention_one_token = {
     ): "the scores of one token have one axis: 0 and −1 are the same",
     re.compile(r"zeros_like\(v\[-1\]\)"): "all rows of v are alike in width and dtype",
     re.compile("^zip\\(torch.softmax\\(scores, dim=0\\), v\\) → "): "a product of weight and value has no order",
-    re.compile(r"→ torch\.zeros\(v\.shape\[1\]\)   in: top, "): "a sum with float64 becomes float64",
+    re.compile(
+        r"→ torch\.zeros\(v\.shape\[1\]\)   in: top, |→ torch\.zeros\(v\.shape\[1\], device=v\.device\)   in: output"
+    ): "a sum with float64 becomes float64",
 }
 critical_path = {re.compile("^float\\("): "6 is as right as 6.0"}
 layers_in_sequence = {
