@@ -300,7 +300,7 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. (Here `layers` comes first, as rows do.)
 #
 # When a Transformer writes, layer 1 of a token reads the token that was written before it, and that comes out of the *top* layer. Each higher layer reads the layer
-# below it. The check is called `layers_in_sequence`.
+# below it.
 #
 # **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3. Layer 2 needs layer 1 at the same token and itself at the token before:
 # steps 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.

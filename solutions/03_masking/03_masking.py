@@ -605,7 +605,7 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 #
 # First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes probabilities of them. The loss is the mean of
 # $-\log p(\text{target})$ over all positions whose target is not −100. There is at least one such position, and logits may be in the hundreds. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
-# `nn.CrossEntropyLoss`, `nn.NLLLoss`. The check is named after the experiment, and your function after the loss.
+# `nn.CrossEntropyLoss`, `nn.NLLLoss`.
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model that is always right, and sure of it, has loss 0.
 

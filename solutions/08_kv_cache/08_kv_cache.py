@@ -110,7 +110,7 @@ plots.decoding_step(m=4, d=3)
 
 # %% [markdown]
 # Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions are
-# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token.
+# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have been turned already.
 #
 # - **a** softmax of the scores
 # - **b** append the new key and value to the cache
