@@ -3,7 +3,8 @@
 import torch
 
 from helpers.engine.cases import sized
-from helpers.engine.check import Behaviour, Check, Misconception
+from helpers.engine.check import Check, Misconception
+from helpers.engine.rules import Behaviour
 
 from ..alibi_bias import alibi_bias as reference
 
