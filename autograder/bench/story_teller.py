@@ -8,14 +8,12 @@ To run again when the grammar changes. The file has its own vocabulary: an old o
 
 import argparse
 
-import torch
 from tqdm import tqdm
 
-from helpers.transformer_lm import grammar, story_teller, training
-from helpers.transformer_lm.transformer import Config, DecoderLM
+from helpers.transformer_lm import ablations, grammar, story_teller, training
+from helpers.transformer_lm.transformer import DecoderLM
 
-SIZES = Config(vocabulary=len(grammar.VOCABULARY), d=64, h=4, h_kv=4, layers=2)
-STEPS, WARM_UP, PEAK, STORIES, SEED = 2_500, 50, 6e-3, 32, 0
+STEPS, SEED = 1_200, 0
 
 
 def main() -> int:
@@ -37,12 +35,9 @@ def main() -> int:
 
 
 def trained() -> DecoderLM:
-    """Unit 05's model after some minutes with unit 05's stories."""
-    torch.manual_seed(SEED)
-    model = DecoderLM(SIZES)
-    rates = [training.learning_rate(step, STEPS, WARM_UP, PEAK, PEAK / 30) for step in range(STEPS)]
+    """Unit 05's model and stories, trained some minutes longer than there."""
     with tqdm(total=STEPS) as bar:
-        training.train(training.stories(STORIES, SEED), rates, model=model, watch=lambda *_: bar.update())
+        model, _ = ablations.trained(SEED, steps=STEPS, watch=lambda *_: bar.update())
     return model
 
 

@@ -1,10 +1,11 @@
 """A small grammar of little stories, and how much of them is chance: the floor of every loss curve in this unit.
 
-    Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old [ grey ] ) that sleep . so says Ada Stone
+    Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old [ grey ] ) that hop left left right left right right right left again left
+    left right left right right right left . so say Ada Stone and Leo Hill
 
-To predict the next word well, a model must look back: the verb agrees with a noun several words before it, brackets close in the order in
-which they were opened, a surname follows its first name, and the story ends with the name it began with. What is left is chance, and
-the grammar says how much: every choice is a uniform draw from a short list.
+To predict the next word well, a model must look back: the verb agrees with a noun several words before it, the bracket that was opened last
+closes first, a surname follows its first name, a dance is danced again step by step, and the story ends with the names it began with. What
+is left is chance, and the grammar says how much: every choice is a uniform draw from a short list.
 """
 
 import math
@@ -15,22 +16,23 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-FIRST = ("Ada", "Ben", "Eva", "Leo", "Mia", "Tom")
+FIRST = ("Ada", "Eva", "Leo", "Tom")
 LAST = ("Brook", "Field", "Hill", "Lake", "Stone", "Wood")
 NOUNS = {
     "one": ("bird", "cat", "dog", "fox", "horse", "mouse"),
     "two": ("birds", "cats", "dogs", "foxes", "horses", "mice"),
 }
 VERBS = {
-    "one": ("hides", "jumps", "runs", "sings", "sleeps", "waits"),
-    "two": ("hide", "jump", "run", "sing", "sleep", "wait"),
+    "one": ("dances", "hops", "jumps", "runs", "skips", "walks"),
+    "two": ("dance", "hop", "jump", "run", "skip", "walk"),
 }
+STEPS = ("left", "right")
 ADJECTIVES = ("brown", "grey", "happy", "old", "quiet", "small")
 CLOSES = {"(": ")", "[": "]"}
-DEEPEST, MOST = 3, 3  # brackets within brackets; sentences in a story
+DEEPEST, MOST, DANCE = 2, 2, 8  # brackets within brackets; sentences in a story; steps of a dance
 VOCABULARY = (
-    "<end>", ".", "meets", "sees", "that", "so", "says", *CLOSES, *CLOSES.values(), *NOUNS, *FIRST, *LAST,
-    *NOUNS["one"], *NOUNS["two"], *VERBS["one"], *VERBS["two"], *ADJECTIVES,
+    "<end>", ".", "meets", "sees", "that", "again", "so", "say", "and", *CLOSES, *CLOSES.values(), *NOUNS, *FIRST, *LAST,
+    *NOUNS["one"], *NOUNS["two"], *VERBS["one"], *VERBS["two"], *STEPS, *ADJECTIVES,
 )  # fmt: skip
 END, IGNORED = 0, -100  # the token at both edges of a story; a target that costs nothing
 NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
@@ -54,11 +56,11 @@ def _story(choose: Choose) -> Iterator[str]:
         word = choose((first, other, "so")) if sentence < MOST - 1 else "so"
         if word == "so":
             break
-    yield from ("so", "says", first, surname)
+    yield from ("so", "say", first, surname, "and", other, surnames[other])
 
 
 def _thing(choose: Choose) -> Iterator[str]:
-    """One dog or two dogs, something about them in brackets or not, and what they do."""
+    """One dog or two dogs, something about them in brackets or not, how they move, and their steps, twice."""
     number = choose(tuple(NOUNS))
     yield number
     yield choose(NOUNS[number])
@@ -68,7 +70,11 @@ def _thing(choose: Choose) -> Iterator[str]:
         yield from _inside(choose, CLOSES[word], depth=1)
     yield "that"
     yield choose(VERBS[number])
-    yield "."
+    dance = []
+    for _ in range(DANCE):
+        dance.append(choose(STEPS))
+        yield dance[-1]
+    yield from ("again", *dance, ".")
 
 
 def _inside(choose: Choose, closing: str, depth: int) -> Iterator[str]:
@@ -122,22 +128,57 @@ def is_story(words: Sequence[str]) -> bool:
         return False
 
 
+def kinds(words: Sequence[str]) -> list[str]:
+    """Of what kind the place of each word of a story is, and that of the end token after it.
+
+    What has come before decides, never the word itself: so no model that sees only the past gets below the floor of a kind either.
+    """
+    return [_kind(words[:place]) for place in range(len(words) + 1)]
+
+
+def _kind(before: Sequence[str]) -> str:
+    last = before[-1] if before else "."
+    sentence = before[max((place for place, word in enumerate(before) if word == "."), default=-1) + 1 :]
+    danced_again = sentence[sentence.index("again") + 1 :] if "again" in sentence else None
+    inside = sum((word in CLOSES) - (word in CLOSES.values()) for word in sentence) > 0
+    if last in before[:-1] and last in FIRST or last in ("say", "and"):
+        return "a name again"
+    if last == "that":
+        return "a verb"
+    if inside and last not in CLOSES:
+        return "a bracket"
+    return "a step again" if danced_again is not None and len(danced_again) < DANCE else "the rest"
+
+
+def expected_by_kind() -> dict[str, tuple[float, float]]:
+    """For each kind of place, of a story: the mean of its choices' entropies in nats, and the mean number of such places."""
+    log, sentences = math.log, sum((2 / 3) ** index for index in range(MOST))  # a story goes on with probability 2/3
+    goes_on = sum((2 / 3) ** index for index in range(MOST - 1)) * log(3)  # another sentence, about whom, or the end
+    names = log(len(FIRST) * (len(FIRST) - 1)) + log(len(LAST) * (len(LAST) - 1)) + log(2)  # whose they are, who sees
+    nats, places, adjectives = (2 / 3 * mean for mean in _brackets(1))
+    number_noun_bracket = log(2) + log(6) + log(3)
+    rest = number_noun_bracket + adjectives * log(6) + DANCE * log(len(STEPS))
+    return {
+        "a name again": (0.0, sentences + 4),
+        "a step again": (0.0, sentences * DANCE),
+        "a bracket": (sentences * nats, sentences * places),
+        "a verb": (sentences * log(6), sentences),
+        "the rest": (names + goes_on + sentences * rest, 10 + sentences * (7 + 2 / 3 + adjectives + DANCE)),
+    }
+
+
+def _brackets(depth: int) -> tuple[float, float, float]:
+    """After an opening bracket: nats and number of the places where one may close, and the number of adjectives. All are means."""
+    if depth == DEEPEST:
+        return 0.0, 1.0, 1.0
+    nats, places, adjectives = _brackets(depth + 1)
+    return 1.5 * math.log(2) + nats / 2, 1 + (places + 1) / 2, 1 + adjectives / 2
+
+
 def expected_nats_and_tokens() -> tuple[float, float]:
     """Of a story: the mean of its choices' entropies, and of its length in tokens, with the end token."""
-    sentences = sum((2 / 3) ** index for index in range(MOST))  # a story goes on with probability 2/3
-    log, aside = math.log, _inside_nats_and_tokens(1)
-    thing = (log(2) + log(6) + log(3) + 2 / 3 * aside[0] + log(6), 5 + 2 / 3 * (1 + aside[1]))
-    goes_on = sum((2 / 3) ** index for index in range(MOST - 1)) * log(3)  # another sentence, about whom, or the end
-    nats = 2 * log(6) + 2 * log(5) + log(2) + goes_on + sentences * thing[0]
-    return nats, 6 + sentences * (3 + thing[1]) + 5
-
-
-def _inside_nats_and_tokens(depth: int) -> tuple[float, float]:
-    """The same for what follows an opening bracket."""
-    if depth == DEEPEST:
-        return math.log(6), 2.0
-    nats, tokens = _inside_nats_and_tokens(depth + 1)
-    return math.log(6) + 1.5 * math.log(2) + nats / 2, 2 + (1 + tokens) / 2
+    nats, tokens = zip(*expected_by_kind().values())
+    return sum(nats), sum(tokens)
 
 
 def entropy_per_token() -> float:

@@ -1006,7 +1006,7 @@ plots.tokens_per_second(KVCache)
 # %% [markdown]
 # ## 8.17 All of it in one model  ●○○ · 10 min
 #
-# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 2 layers, $d = 64$ and 4 heads. It was trained on little stories like those of that unit, and knows nothing
+# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the little stories of that unit, somewhat longer than there, and knows nothing
 # of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: there is no line that you haven't written or met before.
 
 # %%
@@ -1042,7 +1042,7 @@ guess_positions_with_cache = None  # a number
 guess_positions_without = None  # a number
 
 # %%
-prompts = ["Ada Stone meets", "Ben Lake meets", "Eva Hill meets", "Leo Wood meets", "Mia Brook meets", "Tom Field meets"]
+prompts = ["Ada Stone meets", "Eva Hill meets", "Leo Wood meets", "Tom Field meets", "Ada Lake meets", "Leo Brook meets"]
 plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 
 # %% [markdown]

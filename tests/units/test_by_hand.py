@@ -11,6 +11,7 @@ from helpers.beyond_quadratic.variant_costs import linear_flops, local_flops
 from helpers.encoder_decoder.cost import decoder_alone_cost, enc_dec_cost
 from helpers.measuring.devices import DATASHEETS
 from helpers.qkv_attention import scores
+from helpers.transformer_lm import grammar
 
 TEXTS = {path.stem[:2]: " ".join(path.read_text(encoding="utf-8").replace("\n# ", "\n").split())
          for path in (ROOT / "solutions").glob("*/*.py")}  # fmt: skip
@@ -88,6 +89,7 @@ def cost_of_the_pair(n: int) -> int:
 
 
 t4, a100, h100 = DATASHEETS
+TOKENS = grammar.expected_nats_and_tokens()[1]
 activations = 34 * 2048 * 12288 + 5 * 96 * 2048**2
 assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
 
@@ -104,6 +106,13 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
     ("04", "a loss of $\\ln 8$ on half of the answers, {:.2f} on average", (math.log(8) / 2,)),
     ("04", "head 1 gives {:.0f} % to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),
     ("04", "$256 \\ln 2 = {:.0f}$ tokens back", (256 * math.log(2),)),
+    ("05", "$8 \\ln 2 = {:.1f}$ nats of chance", (8 * math.log(2),)),
+    ("05", "$\\ln 6 = {:.2f}$ for a verb", (math.log(6),)),
+    ("05", "$\\ln {} = {:.1f}$, if it gives", (len(grammar.VOCABULARY), math.log(len(grammar.VOCABULARY)))),
+    ("05", "$\\ln 12 = {:.2f}$ nats, not $\\ln 6$", (math.log(12),)),
+    *(("05", f"| {kind} | {{:.0f}} % | {{:.{'3f' if nats else '0f'}}} |", (100 * count / TOKENS, nats / count))
+      for kind, (nats, count) in grammar.expected_by_kind().items()),
+    ("05", "| all | 100 % | {:.3f} |", (grammar.entropy_per_token(),)),
     ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
     ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
     ("06", "the decoder alone costs {:.1f} times as much", (sum(decoder_alone_cost(128, 128, 512)) / cost_of_the_pair(128),)),

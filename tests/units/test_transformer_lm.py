@@ -178,11 +178,51 @@ def test_entropy_is_the_mean_surprise_of_a_long_sample():
     assert abs(nats / tokens - grammar.entropy_per_token()) < 5 * error and error < 0.002
 
 
+def test_floor_of_each_kind_of_place_is_its_mean_surprise_in_a_long_sample():
+    chance, count, found = random.Random(4), 4_000, {kind: [] for kind in grammar.expected_by_kind()}
+    for _ in range(count):
+        words = grammar.story(chance)
+        own = {kind: [0.0, 0] for kind in found}
+        for kind, nats in zip(grammar.kinds(words), grammar.surprises(words), strict=True):
+            own[kind] = [own[kind][0] + nats, own[kind][1] + 1]
+        for kind, sums in own.items():
+            found[kind].append(sums)
+    for kind, expected in grammar.expected_by_kind().items():
+        sample = torch.tensor(found[kind], dtype=torch.float64)  # (count, 2): nats and places of a story
+        error = sample.std(0) / math.sqrt(count)
+        assert ((sample.mean(0) - torch.tensor(expected)).abs() <= 5 * error + 1e-9).all(), kind
+
+
+def test_the_kind_of_a_place_does_not_look_at_its_word():
+    words = "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old [ grey ] ) that hop".split()
+    kinds = dict(zip(enumerate(words), grammar.kinds(words)))
+    assert [word for (_, word), kind in kinds.items() if kind == "a bracket"] == ["[", "]", ")"]
+    assert [place for (place, _), kind in kinds.items() if kind == "a name again"] == [7]
+    assert kinds[18, "hop"] == "a verb"
+    for place, word in enumerate(words):
+        assert grammar.kinds([*words[:place], "fox"])[place] == kinds[place, word]
+
+
+def test_held_out_losses_are_those_of_the_batches_and_a_model_that_knows_nothing_has_the_same_everywhere():
+    model = ablations.story_model(0)
+    measured = training.held_out_by_kind(model, count=100)
+    inputs, targets = next(training.stories(100, 10_000))
+    with torch.no_grad():
+        expected = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).item()
+    nats, tokens = map(sum, zip(*measured.values()))
+    assert nats / tokens == pytest.approx(expected, rel=1e-4) and round(tokens * 100) == int((targets != -100).sum())
+    nn.init.zeros_(model.embedding.weight)
+    measured = training.held_out_by_kind(model, count=100)
+    assert all(nats / tokens == pytest.approx(math.log(57), rel=1e-5) for nats, tokens in measured.values())
+    table = training_plots.losses_by_kind({"whole": measured})
+    assert table.count("4.043") == 6 and "0.495" in table
+
+
 def test_what_the_grammar_says_is_checked_word_by_word():
     words = grammar.story(random.Random(1))
     assert grammar.is_story(words) and not grammar.is_story(words[:-1]) and not grammar.is_story([*words, "."])
     assert not grammar.is_story([*words[:-1], "dog"]) and not grammar.is_story([])
-    assert len(set(grammar.VOCABULARY)) == len(grammar.VOCABULARY) == 55
+    assert len(set(grammar.VOCABULARY)) == len(grammar.VOCABULARY) == 57
 
 
 def test_batches_are_shifted_and_padded():
@@ -197,7 +237,7 @@ def test_batches_are_shifted_and_padded():
 @pytest.mark.parametrize("without", ["", *ablations.WITHOUT])
 def test_models_for_the_stories_run_whole_and_in_part(without):
     inputs, targets = grammar.batch(3, random.Random(0))
-    assert ablations.story_model(0, without)(inputs).shape == (*targets.shape, 55)
+    assert ablations.story_model(0, without)(inputs).shape == (*targets.shape, 57)
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
@@ -237,7 +277,8 @@ def unsolved(*_, **__):
 
 def test_pictures_draw(monkeypatch, capsys):
     monkeypatch.setattr(plt, "show", lambda: plt.gcf().canvas.draw())
-    monkeypatch.setattr(training_plots, "_TRAINED", {})  # whatever this process has trained before
+    for kept in ("_TRAINED", "_CURVES", "_MEASURED"):
+        monkeypatch.setattr(training_plots, kept, {})  # whatever this process has trained before
     plots.position_maps(positions.binary_positions, positions.sinusoidal_positions)
     plots.clocks(positions.sinusoidal_positions)
     plots.rotary_scores(positions.rotary_embedding)
@@ -266,5 +307,17 @@ def test_pictures_wait_for_their_exercise(picture, functions, capsys):
 def test_attention_maps_are_those_of_the_model():
     model, words = ablations.story_model(0), grammar.story(random.Random(0))
     maps = training_plots.attention_maps(model, words)
-    assert len(maps) == 2 and maps[0].shape == (4, len(words) + 1, len(words) + 1)
-    torch.testing.assert_close(maps[1].sum(-1), torch.ones(4, len(words) + 1))
+    assert len(maps) == 4 and maps[0].shape == (4, len(words) + 1, len(words) + 1)
+    torch.testing.assert_close(maps[3].sum(-1), torch.ones(4, len(words) + 1))
+
+
+def test_heads_are_scored_where_the_answer_stands():
+    words = ["<end>", *training_plots.TOLD.split()]
+    *found, step = training_plots.looks(words[1:]).values()
+    new, again, number = ([(words[row], words[column]) for row, column in pairs] for pairs in found)
+    assert new == [("Stone", "Ada"), ("Hill", "Leo")] and number == [("that", "two")]
+    assert again == [("Leo", "Hill"), ("Ada", "Stone"), ("Leo", "Hill")]
+    assert len(step) == grammar.DANCE and all(words[row + 1] == words[column] for row, column in step)
+    assert grammar.is_story(words[1:])
+    scores = training_plots.head_scores(ablations.story_model(0), count=2)
+    assert all(found.shape == (4, 4) and 0 <= found.min() and found.max() <= 1 for found in scores.values())

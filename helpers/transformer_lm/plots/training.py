@@ -12,13 +12,14 @@ from tqdm.auto import tqdm
 from helpers.style import KEY, OUTPUT, QUERY, heatmap, show, waits_for
 
 from .. import grammar
-from ..ablations import STORIES, rates, story_model
+from ..ablations import SIZE, STEPS, STORIES, rates, story_model
 from ..positions import rotary_embedding
-from ..training import held_out_loss, stories
+from ..training import held_out_by_kind, stories
 
 __all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories"]
 
-STEPS, SIZE, DRAW_EVERY = 1_000, 64, 50  # half the steps of ablations.STEPS, twice the stories in each
+DRAW_EVERY, SMOOTH = 50, 25  # steps
+LONGEST = 76  # tokens of a story, with its end
 
 
 def story_examples(count: int = 4, seed: int = 1) -> None:
@@ -36,30 +37,56 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
 def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2, without: str = "") -> None:
     """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
 
-    without: "attention", "positions" or "residuals": the model without that part, which is not kept.
+    without: "attention", "positions" or "residuals": the model without that part, which is not kept. What this kernel has trained before is
+    shown beside it: the curve of the whole model, and the losses of all.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model, losses = story_model(seed, without).to(device), []
-    with tqdm(total=steps, desc=f"training on the {'GPU' if device == 'cuda' else 'CPU'}") as bar, _Live() as live:
+    name = f"without {without}" if without else WHOLE
+    model = story_model(seed, without).to(device)
+    _CURVES[name] = losses = []
+    with tqdm(total=steps, desc=f"training on the {'GPU' if device == 'cuda' else 'CPU'}") as bar, _Live(name) as live:
 
         def watch(step: int, loss: float) -> None:
             losses.append(loss)
             bar.update()
             if len(losses) % DRAW_EVERY == 0:
-                live.show(losses, steps)
+                live.show(steps)
 
         train(stories(SIZE, seed, device), rates(steps), 0.1, 1.0, model, watch)
-    loss, floor = held_out_loss(model), grammar.entropy_per_token()
-    print(f"Held-out loss {loss:.3f} nats per token. The grammar's entropy is {floor:.3f}: {loss / floor - 1:+.1%}.")
+    _MEASURED[name] = held_out_by_kind(model)
+    print(losses_by_kind(_MEASURED))
     if not without:
         _TRAINED["model"] = model.cpu().eval()
 
 
+WHOLE = "whole"
 _TRAINED: dict[str, nn.Module] = {}
+_CURVES: dict[str, list[float]] = {}  # of every model that this process has trained: the loss of every step,
+_MEASURED: dict[str, dict] = {}  # and what `held_out_by_kind` says
+
+
+def losses_by_kind(measured: dict[str, dict[str, tuple[float, float]]]) -> str:
+    """A table: each kind of place, its share of all tokens, its floor and the loss of each model there, in nats per token of that kind."""
+    floor = grammar.expected_by_kind()
+    columns = {"floor": floor, **measured}
+    lines = ["New stories, nats per token    tokens" + "".join(f"{name:>19}" for name in columns)]
+    tokens = sum(count for _, count in floor.values())
+    for kind, (_, count) in floor.items():
+        losses = (nats / count for nats, count in (column[kind] for column in columns.values()))
+        lines.append(f"{kind:30}{count / tokens:7.0%}" + "".join(f"{loss:19.3f}" for loss in losses))
+    means = [
+        sum(nats for nats, _ in column.values()) / sum(n for _, n in column.values()) for column in columns.values()
+    ]
+    lines.append(f"{'all':30}{1:7.0%}" + "".join(f"{mean:19.3f}" for mean in means))
+    above = "".join(f"{mean / means[0] - 1:+19.1%}" for mean in means[1:])
+    return "\n".join([*lines, f"{'all, above the floor':56}" + above])
 
 
 class _Live:
     """One figure that is drawn again in its place, and closed with its last state shown."""
+
+    def __init__(self, name: str):
+        self.names = [name] if name == WHOLE or WHOLE not in _CURVES else [WHOLE, name]
 
     def __enter__(self) -> "_Live":
         self.handle = None
@@ -68,21 +95,29 @@ class _Live:
     def __exit__(self, *_) -> None:
         plt.close("all")
 
-    def show(self, losses: list[float], steps: int) -> None:
+    def show(self, steps: int) -> None:
         """Draw the losses so far over the one figure."""
         from IPython.display import display
 
         figure, axis = plt.subplots(figsize=(8, 3))
-        axis.plot(losses, color=QUERY, lw=0.8)
+        for name, color in zip(reversed(self.names), (QUERY, KEY)):
+            axis.plot(_CURVES[name], color=color, lw=0.6, alpha=0.3)
+            axis.plot(_smooth(_CURVES[name]), color=color, lw=1.4, label=name)
+        axis.legend(frameon=False, loc="upper right")
         floor = grammar.entropy_per_token()
         axis.axhline(floor, color=OUTPUT, ls=":")
         axis.text(steps, floor - 0.03, f"what is left to chance: {floor:.3f}", ha="right", va="top", color=OUTPUT)
-        axis.set(xlim=(0, steps), ylim=(0.5, 3), xlabel="step", ylabel="loss (nats per token)")
+        axis.set(xlim=(0, steps), ylim=(0.3, 2.5), xlabel="step", ylabel="loss (nats per token)")
         plt.close(figure)
         if self.handle is None:
             self.handle = display(figure, display_id=True)
         elif self.handle:
             self.handle.update(figure)
+
+
+def _smooth(losses: list[float]) -> list[float]:
+    """The mean of each loss and the SMOOTH − 1 before it, or as many as there are."""
+    return [sum(part) / len(part) for end in range(1, len(losses) + 1) for part in [losses[max(0, end - SMOOTH) : end]]]
 
 
 @cache
@@ -112,7 +147,7 @@ def _write(
         return torch.multinomial(torch.as_tensor(probabilities(logits, temperature, None, None)), 1)[:, 0]
 
     start = torch.full((count, 1), grammar.END)
-    texts = [grammar.words(row) for row in torch.as_tensor(generate(model, start, 62, 64, choose)).tolist()]
+    texts = [grammar.words(row) for row in torch.as_tensor(generate(model, start, LONGEST, LONGEST, choose)).tolist()]
     right = sum(map(grammar.is_story, texts))
     print(f"{title}: {right} of {count} are stories of the grammar, {len(set(map(tuple, texts)))} different ones")
     print(f"    {' '.join(texts[0][:40])}{' …' if len(texts[0]) > 40 else ''}\n")
@@ -120,29 +155,28 @@ def _write(
 
 @torch.no_grad()
 def trained_heads(story: str = "") -> None:
-    """Attention of all trained heads on one story, and each head's induction score: its weight, at the second mention of a first name,
-    on the token after the first mention (Olsson et al., 2022)."""
+    """Attention on one story of the four trained heads that look most where `looks` says: one of them is an induction head (Olsson et al.,
+    2022). The number above a map is the head's mean weight on these places, over 40 other stories."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
-    words = (
-        story or "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old ) that sleep . so says Ada Stone"
-    ).split()
-    maps, scores = attention_maps(_TRAINED["model"], words), induction_scores(_TRAINED["model"])
-    figure, axes = plt.subplots(STORIES.layers, STORIES.h, figsize=(12, 6.6))
-    for layer, row in enumerate(axes):
-        for head, axis in enumerate(row):
-            found = scores[layer][head]
-            heatmap(axis, maps[layer][head], f"layer {layer}, head {head}: {found:.2f}", vmin=0, vmax=1)
-            axis.title.set_color(KEY if found > 0.5 else "black")
-            axis.title.set_fontsize(9)
-            if head == 0:
-                axis.set_yticks(range(len(words) + 1), ["<end>", *words], fontsize=6)
-            if layer == STORIES.layers - 1:
-                axis.set_xticks(range(len(words) + 1), ["<end>", *words], fontsize=6, rotation=90)
-    figure.suptitle("row: who looks; column: at whom; number: induction score (1 = always)", fontsize=10)
-    plt.tight_layout()
+    words = (story or TOLD).split()
+    maps, scores = attention_maps(_TRAINED["model"], words), head_scores(_TRAINED["model"])
+    figure, axes = plt.subplots(2, 2, figsize=(14, 14.5))
+    for axis, (place, found) in zip(axes.flat, scores.items()):
+        layer, head = divmod(int(found.argmax()), STORIES.h)
+        heatmap(axis, maps[layer][head], f"{place}\nlayer {layer}, head {head}: {found.max():.2f}", vmin=0, vmax=1)
+        for set_ticks, turned in ((axis.set_xticks, 90), (axis.set_yticks, 0)):
+            set_ticks(range(len(words) + 1), ["<end>", *words], fontsize=7, rotation=turned)
+    figure.suptitle("row: who looks; column: at whom; number: mean weight on these places (1 = always)", fontsize=12)
+    plt.tight_layout(rect=(0, 0, 1, 0.98))
     show()
+
+
+TOLD = (
+    "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old ) that hop left left right left right right right left "
+    "again left left right left right right right left . so say Ada Stone and Leo Hill"
+)
 
 
 @torch.no_grad()
@@ -166,14 +200,34 @@ def attention_maps(model: nn.Module, words: list[str]) -> list[Tensor]:
     return maps
 
 
-def induction_scores(model: nn.Module, count: int = 40, seed: int = 5) -> list[list[float]]:
-    """For every head, the mean weight from a name's second mention to the token after its first one, over `count` new stories."""
-    chance, total, seen = random.Random(seed), torch.zeros(STORIES.layers, STORIES.h), 0
+def head_scores(model: nn.Module, count: int = 40, seed: int = 5) -> dict[str, Tensor]:
+    """For every head (layers, h), its mean weight on the places of `looks`, over `count` new stories."""
+    chance, total, seen = random.Random(seed), {}, {}
     for _ in range(count):
         words = grammar.story(chance)
-        maps = torch.stack(attention_maps(model, words))
-        for place, word in enumerate(words):
-            if word in grammar.FIRST and words.index(word) < place:
-                total += maps[:, :, place + 1, words.index(word) + 2]  # <end> stands before the words
-                seen += 1
-    return (total / seen).tolist()
+        maps = torch.stack(attention_maps(model, words))  # (layers, h, n, n)
+        for place, pairs in looks(words).items():
+            rows, columns = zip(*pairs)
+            total[place] = total.get(place, 0) + maps[:, :, rows, columns].sum(-1)
+            seen[place] = seen.get(place, 0) + len(pairs)
+    return {place: weights / seen[place] for place, weights in total.items()}
+
+
+def looks(words: list[str]) -> dict[str, list[tuple[int, int]]]:
+    """Who should look at whom: (row, column) of tokens, of which <end> is number 0 and word number i is token i + 1."""
+    tokens = list(enumerate(words, start=1))
+    names = [token for token, word in tokens if word in grammar.FIRST]
+    first = {name: words.index(words[name - 1]) + 1 for name in names}
+    again = [place for place, kind in enumerate(grammar.kinds(words)) if kind == "a step again"]
+    return {
+        "from a new surname at its first name": [(name + 1, name) for name in names if first[name] == name],
+        "from a first name at the surname it had": [(name, first[name] + 1) for name in names if first[name] != name],
+        "from “that” at one or two": [
+            (token, max(at for at, number in tokens[:token] if number in grammar.NOUNS))
+            for token, word in tokens
+            if word == "that"
+        ],
+        f"{grammar.DANCE} tokens back, at the step that comes next": [
+            (place, place - grammar.DANCE) for place in again
+        ],
+    }
