@@ -1,6 +1,6 @@
 """Train the model that the course ships, and write its weights to helpers/transformer_lm/story_teller.npz.
 
-python -m autograder.bench.story_teller                 # about two minutes of processor time
+python -m autograder.bench.story_teller                 # two to three minutes of processor time
 python -m autograder.bench.story_teller --check         # the loss of the weights that are there, against the grammar's entropy rate
 
 To run again when the grammar changes. The file has its own vocabulary: an old one goes on telling old stories.

@@ -12,7 +12,6 @@ from tqdm import tqdm
 
 from autograder.bench import train_reversal
 from helpers.transformer_lm import ablations, grammar, training
-from helpers.transformer_lm.plots.training import losses_by_kind
 
 WITHIN, ABOVE = 0.03, 0.05
 
@@ -35,7 +34,7 @@ def main() -> int:
     print(f"entropy rate {grammar.entropy_per_token():.4f} nats per token; {settings.steps} steps of {ablations.SIZE} stories", flush=True)  # fmt: skip
     measured = {f"seed {seed}": _train(seed, "", settings.steps) for seed in settings.seeds}
     parts = {f"without {without}": _train(0, without, settings.steps) for without in settings.without}
-    print(losses_by_kind({**measured, **parts}), flush=True)
+    print(training.losses_by_kind({**measured, **parts}), flush=True)
     near = all(_above(losses) <= WITHIN for losses in measured.values())
     far = all(_above(losses) >= ABOVE for losses in parts.values())
     return int(not (near and far)) or (train_reversal.main(settings.reversals) if settings.reversals else 0)

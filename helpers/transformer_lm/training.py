@@ -108,3 +108,20 @@ def held_out_loss(model: nn.Module) -> float:
     """The mean loss per token, in nats, over 2,000 stories of another seed than training's."""
     nats, tokens = zip(*held_out_by_kind(model).values())
     return sum(nats) / sum(tokens)
+
+
+def losses_by_kind(measured: dict[str, dict[str, tuple[float, float]]]) -> str:
+    """A table: each kind of place, its share of all tokens, its floor and the loss of each model there, in nats per token of that kind."""
+    floor = grammar.expected_by_kind()
+    columns = {"floor": floor, **measured}
+    lines = ["New stories, nats per token    tokens" + "".join(f"{name:>19}" for name in columns)]
+    tokens = sum(count for _, count in floor.values())
+    for kind, (_, count) in floor.items():
+        losses = (nats / count for nats, count in (column[kind] for column in columns.values()))
+        lines.append(f"{kind:30}{count / tokens:7.0%}" + "".join(f"{loss:19.3f}" for loss in losses))
+    means = [
+        sum(nats for nats, _ in column.values()) / sum(n for _, n in column.values()) for column in columns.values()
+    ]
+    lines.append(f"{'all':30}{1:7.0%}" + "".join(f"{mean:19.3f}" for mean in means))
+    above = "".join(f"{mean / means[0] - 1:+19.1%}" for mean in means[1:])
+    return "\n".join([*lines, f"{'all, above the floor':56}" + above])

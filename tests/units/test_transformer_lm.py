@@ -214,7 +214,7 @@ def test_held_out_losses_are_those_of_the_batches_and_a_model_that_knows_nothing
     nn.init.zeros_(model.embedding.weight)
     measured = training.held_out_by_kind(model, count=100)
     assert all(nats / tokens == pytest.approx(math.log(57), rel=1e-5) for nats, tokens in measured.values())
-    table = training_plots.losses_by_kind({"whole": measured})
+    table = training.losses_by_kind({"whole": measured})
     assert table.count("4.043") == 6 and "0.495" in table
 
 

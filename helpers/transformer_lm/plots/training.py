@@ -14,7 +14,7 @@ from helpers.style import KEY, OUTPUT, QUERY, heatmap, show, waits_for
 from .. import grammar
 from ..ablations import SIZE, STEPS, STORIES, rates, story_model
 from ..positions import rotary_embedding
-from ..training import held_out_by_kind, stories
+from ..training import held_out_by_kind, losses_by_kind, stories
 
 __all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories"]
 
@@ -63,23 +63,6 @@ WHOLE = "whole"
 _TRAINED: dict[str, nn.Module] = {}
 _CURVES: dict[str, list[float]] = {}  # of every model that this process has trained: the loss of every step,
 _MEASURED: dict[str, dict] = {}  # and what `held_out_by_kind` says
-
-
-def losses_by_kind(measured: dict[str, dict[str, tuple[float, float]]]) -> str:
-    """A table: each kind of place, its share of all tokens, its floor and the loss of each model there, in nats per token of that kind."""
-    floor = grammar.expected_by_kind()
-    columns = {"floor": floor, **measured}
-    lines = ["New stories, nats per token    tokens" + "".join(f"{name:>19}" for name in columns)]
-    tokens = sum(count for _, count in floor.values())
-    for kind, (_, count) in floor.items():
-        losses = (nats / count for nats, count in (column[kind] for column in columns.values()))
-        lines.append(f"{kind:30}{count / tokens:7.0%}" + "".join(f"{loss:19.3f}" for loss in losses))
-    means = [
-        sum(nats for nats, _ in column.values()) / sum(n for _, n in column.values()) for column in columns.values()
-    ]
-    lines.append(f"{'all':30}{1:7.0%}" + "".join(f"{mean:19.3f}" for mean in means))
-    above = "".join(f"{mean / means[0] - 1:+19.1%}" for mean in means[1:])
-    return "\n".join([*lines, f"{'all, above the floor':56}" + above])
 
 
 class _Live:
