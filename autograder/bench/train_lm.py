@@ -1,6 +1,6 @@
 """Do units 05 and 06 learn what their texts say? Language models near the entropy of their grammar, what their parts matter, and reversal.
 
-python -m autograder.bench.train_lm                             # three seeds, three ablations, three reversals: about 12 minutes of processor time
+python -m autograder.bench.train_lm                             # three seeds, three ablations, three reversals: about 9 minutes of processor time
 python -m autograder.bench.train_lm --seeds 2 --without --reversals 0     # one whole model alone
 python -m autograder.bench.train_lm --steps 100                 # a quick look
 """
