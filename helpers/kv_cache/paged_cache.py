@@ -1,5 +1,5 @@
 """A cache in pages of equal size, handed out when they are needed and shared where sequences begin alike, as an operating system
-does with memory (vLLM: Kwon et al., 2023, section 4)."""
+does with memory (vLLM: Kwon et al., 2023)."""
 
 import torch
 from jaxtyping import Float

@@ -927,11 +927,11 @@ guesses({
 #
 # **Read more**
 #
-# - Bahdanau, Cho & Bengio (2015), *Neural Machine Translation by Jointly Learning to Align and Translate*: where it began. Figure 3 shows the first attention maps.
+# - Bahdanau, Cho & Bengio (2015), *Neural Machine Translation by Jointly Learning to Align and Translate*: where it began, with the first attention maps.
 # - Vaswani et al. (2017), *Attention Is All You Need*, section 3.2: this unit in two pages. It names queries, keys and values.
 # - Weng (2018), *Attention? Attention!*, lilianweng.github.io: the family tree of score functions.
 # - Alammar (2018), *The Illustrated Transformer*, jalammar.github.io: the same matrices as pictures.
-# - Prince (2023), *Understanding Deep Learning*, chapter 12: a textbook's way through it, with problems like 2.13.
+# - Prince (2023), *Understanding Deep Learning*, the chapter on Transformers: a textbook's way through it, with problems like 2.13.
 # - Jain & Wallace (2019), *Attention is not Explanation*, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*: read both, in this order.
 #
 # **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes it possible to train on all

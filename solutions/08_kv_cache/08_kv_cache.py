@@ -673,7 +673,7 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # ## 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
 # If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
-# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, section 2, "rolling buffer cache").
+# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, "rolling buffer cache").
 
 # %%
 plots.ring(window=4, n=10)
@@ -823,7 +823,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # ## 8.14 Pages  ●●● · 40 min · 3 points
 #
 # A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
-# **pages** (PagedAttention in vLLM; Kwon et al., 2023, section 4). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
+# **pages** (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
 # is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
 
 # %%

@@ -209,7 +209,7 @@ plots.hops(global_local_attention, n=64, w=4)
 # The global token hears of it in layer 1 and tells everybody in layer 2. All of it goes through one vector of width
 # $d$. The next section spreads that load.
 #
-# **BigBird** (Zaheer et al., 2020, section 2) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
+# **BigBird** (Zaheer et al., 2020) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
 # two tokens are many steps apart, so news travels along many paths, and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
 # pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
 # a standard assumption on complexity).

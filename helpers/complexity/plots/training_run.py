@@ -25,10 +25,10 @@ class Run:
 
 
 RUNS = (
-    Run("GPT-3", 174.6e9, 300e9, QUERY, stated=3.14e23),  # Brown et al. (2020), table D.1
+    Run("GPT-3", 174.6e9, 300e9, QUERY, stated=3.14e23),  # Brown et al. (2020), appendix D
     Run("Chinchilla", 70e9, 1.4e12, VALUE),  # Hoffmann et al. (2022), table 4
     Run("LLaMA 65B", 65.2e9, 1.4e12, WEIGHT, gpu_hours=1_022_362),  # Touvron et al. (2023), tables 2 and 15
-    Run("Llama 3 405B", 405e9, 15.6e12, KEY, stated=3.8e25),  # Grattafiori et al. (2024), section 3.2
+    Run("Llama 3 405B", 405e9, 15.6e12, KEY, stated=3.8e25),  # Grattafiori et al. (2024)
 )
 PLACES = {"GPT-3": (12, -12), "Chinchilla": (12, -34), "LLaMA 65B": (-70, 28), "Llama 3 405B": (-60, 14)}
 
