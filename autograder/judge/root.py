@@ -4,6 +4,7 @@ doing anything else: this module imports no torch."""
 import socket
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from autograder.judge.sandbox.namespaces import environment
@@ -35,8 +36,9 @@ class Root:
 _ahead: list[Root] = []
 
 
+@cache
 def start_ahead() -> None:
-    """Starts the root that `take` will give to the first who asks."""
+    """Starts the root that `take` will give to the first who asks; once in a process, for who asks keeps it."""
     _ahead.append(Root())
 
 
