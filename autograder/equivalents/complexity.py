@@ -5,6 +5,11 @@ import re
 PRODUCT = "2·n·m·k doesn't depend on the order of the three"
 GROWTH = "a growth: factors and bases of logarithms don't change it"
 
+matmul_flops = {
+    re.compile(
+        r"^int\(2\.0 \* n \* m \* k\) → 2\.0 \* n \* m \* k"
+    ): "the head of the unit allows a Python float: it holds these counts exactly"
+}
 arithmetic_intensity = {
     re.compile("^matmul_(flops|io)\\(n, m, k\\) → "): PRODUCT + "; the transposed product moves as much"
 }
