@@ -63,9 +63,7 @@ def main() -> int:
 
 def a_class(course: Course, students: int = 6) -> Course:
     """The small course with students of whom no two hand in the same."""
-    shutil.copytree(PACKAGES / "tests" / "small_course", course.root)
-    shutil.copy(PACKAGES / "nbgrader_config.py", course.root)
-    build(course, [UNIT])
+    small_course(course)
     for number in range(students):
         notebook = solved_by_a_student(course)
         for cell in filter(lambda cell: notebooks.flag(cell, "solution"), notebook.cells):
@@ -73,6 +71,13 @@ def a_class(course: Course, students: int = 6) -> Course:
             cell.source = f"{'attend = None' if wrong else cell.source}\n# student {number}"
         notebooks.write(notebook, course.submission(f"student-{number}", UNIT))
     return course
+
+
+def small_course(course: Course) -> None:
+    """The course of the tests, built, in a folder that is not there yet."""
+    shutil.copytree(PACKAGES / "tests" / "small_course", course.root)
+    shutil.copy(PACKAGES / "nbgrader_config.py", course.root)
+    build(course, [UNIT])
 
 
 def _copy(course: Course, name: str) -> Course:

@@ -19,7 +19,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 
 from autograder import notebooks
-from autograder.course.build import build
+from autograder.bench.kills import small_course
 from autograder.course.paths import PACKAGES, Course
 from autograder.proofs.hostile import UNIT, hand_in, notebooks_of_all_kinds, solved_by_a_student
 
@@ -60,9 +60,7 @@ def main() -> int:
 
 def a_class(course: Course, size: int, hostile: float = 0.0) -> dict[str, float | None]:
     """Hands in, no two alike. Returns what each must earn; None for what can't be graded."""
-    shutil.copytree(PACKAGES / "tests" / "small_course", course.root)
-    shutil.copy(PACKAGES / "nbgrader_config.py", course.root)
-    build(course, [UNIT])
+    small_course(course)
     bad = round(size * hostile)
     expected = {f"student-{number:04d}": _honest(course, number) for number in range(size - bad)}
     chosen = [one for kind, one in notebooks_of_all_kinds() if kind != SLOW]

@@ -54,8 +54,7 @@ def _train(seed: int, without: str, steps: int) -> dict[str, tuple[float, float]
 
 def _above(losses: dict[str, tuple[float, float]]) -> float:
     """How far the mean loss lies above the entropy rate, as a fraction of it."""
-    nats, tokens = zip(*losses.values())
-    return sum(nats) / sum(tokens) / grammar.entropy_per_token() - 1
+    return training.mean_loss(losses) / grammar.entropy_per_token() - 1
 
 
 if __name__ == "__main__":

@@ -106,7 +106,12 @@ def held_out_by_kind(model: nn.Module, count: int = 2_000, seed: int = 10_000) -
 
 def held_out_loss(model: nn.Module) -> float:
     """The mean loss per token, in nats, over 2,000 stories of another seed than training's."""
-    nats, tokens = zip(*held_out_by_kind(model).values())
+    return mean_loss(held_out_by_kind(model))
+
+
+def mean_loss(by_kind: dict[str, tuple[float, float]]) -> float:
+    """Per token, of a story's nats and tokens at each kind of place."""
+    nats, tokens = zip(*by_kind.values())
     return sum(nats) / sum(tokens)
 
 
@@ -119,9 +124,7 @@ def losses_by_kind(measured: dict[str, dict[str, tuple[float, float]]]) -> str:
     for kind, (_, count) in floor.items():
         losses = (nats / count for nats, count in (column[kind] for column in columns.values()))
         lines.append(f"{kind:30}{count / tokens:7.0%}" + "".join(f"{loss:19.3f}" for loss in losses))
-    means = [
-        sum(nats for nats, _ in column.values()) / sum(n for _, n in column.values()) for column in columns.values()
-    ]
+    means = [mean_loss(column) for column in columns.values()]
     lines.append(f"{'all':30}{1:7.0%}" + "".join(f"{mean:19.3f}" for mean in means))
     above = "".join(f"{mean / means[0] - 1:+19.1%}" for mean in means[1:])
     return "\n".join([*lines, f"{'all, above the floor':56}" + above])
