@@ -143,7 +143,9 @@ def still_there(pids: Iterable[int], seconds: float = 10) -> list[int]:
 
 def _processes() -> dict[int, tuple[int, str]]:
     """Parent and command line of every process that has not ended."""
-    rows = subprocess.run(["ps", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True).stdout.splitlines()
+    rows = subprocess.run(
+        ["ps", "-ww", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True
+    ).stdout.splitlines()
     split = (row.split(None, 3) for row in rows)
     return {int(pid): (int(parent), args) for pid, parent, state, args in split if not state.startswith("Z")}
 

@@ -1,32 +1,49 @@
-"""Ctrl-C that is not lost. A module written in C that imports another drops whatever is raised meanwhile, a KeyboardInterrupt too;
-grading would then go on as if nobody had pressed anything."""
+"""Ctrl-C that is neither lost nor heard at a bad moment. Python drops whatever is raised while a module written in C imports another,
+or while a weak reference is cleared: grading would go on as if nobody had pressed anything."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
 
-@contextmanager
-def ctrl_c() -> Iterator[Callable[[], None]]:
-    """Within it Ctrl-C raises KeyboardInterrupt as ever; the function that it gives raises it again, for whoever did not see it.
-    In any other thread than the main one, where no signal arrives, nothing changes."""
-    pressed: list[int] = []
+class Presses:
+    """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is pressed again."""
 
-    def press(number: int, frame: Any) -> None:
-        pressed.append(number)
-        raise KeyboardInterrupt
+    def __init__(self) -> None:
+        self.pressed, self.at_once = 0, False
 
-    def check() -> None:
-        if pressed:
+    def press(self, number: int, frame: Any) -> None:
+        self.pressed += 1
+        if self.at_once or self.pressed > 1:
             raise KeyboardInterrupt
 
+    def check(self) -> None:
+        """Raises KeyboardInterrupt if there was one."""
+        if self.pressed:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def heard_at_once(self) -> Iterator[None]:
+        """For whoever waits."""
+        self.at_once = True
+        try:
+            self.check()
+            yield
+        finally:
+            self.at_once = False
+
+
+@contextmanager
+def ctrl_c() -> Iterator[Presses]:
+    """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing changes."""
+    presses = Presses()
     if current_thread() is not main_thread():
-        yield check
+        yield presses
         return
-    before = signal.signal(signal.SIGINT, press)
+    before = signal.signal(signal.SIGINT, presses.press)
     try:
-        yield check
+        yield presses
     finally:
         signal.signal(signal.SIGINT, before)

@@ -124,10 +124,11 @@ class Fleet(Here):
         return client
 
     def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+        self.begin()
+        client = self.starting.result()  # which has imported all that is needed here: an import drops Ctrl-C
         from distributed import as_completed
 
-        self.begin()
-        client, running = self.starting.result(), as_completed()
+        running = as_completed()
         self._fill(client, running)
         while self.tasks:
             future = next(running)

@@ -21,7 +21,7 @@ from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake, record, tasks
 from autograder.grading.costs import Costs
-from autograder.grading.ctrl_c import ctrl_c
+from autograder.grading.ctrl_c import Presses, ctrl_c
 from autograder.grading.fleet import Failed, Here, fleet
 from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.reading import Rejected
@@ -80,9 +80,9 @@ class Settings:
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
     """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
     disk can't be used; what was graded by then is kept."""
-    with record.only_writer(course), ctrl_c() as stop_if_pressed:
+    with record.only_writer(course), ctrl_c() as presses:
         try:
-            return _Run(course, list(units), settings, progress, stop_if_pressed).run()
+            return _Run(course, list(units), settings, progress, presses).run()
         except OperationalError as error:
             reason = f"The gradebook can't be used ({error.orig}): end what else works on it"
         except OSError as error:
@@ -93,10 +93,11 @@ def grade(course: Course, units: Iterable[str], settings: Settings, progress: Pr
 class _Run:
     """One run: the steps share the course, the limits and the outcome they build."""
 
-    def __init__(self, course: Course, units: list[str], settings: Settings, progress: Progress,
-                 stop_if_pressed: Callable[[], None]) -> None:  # fmt: skip
+    def __init__(
+        self, course: Course, units: list[str], settings: Settings, progress: Progress, presses: Presses
+    ) -> None:
         self.course, self.units, self.settings, self.progress = course, units, settings, progress
-        self.stop_if_pressed = stop_if_pressed
+        self.presses = presses
         self.limits = limits(course)
         self.store = Store(course.results)
         self.outcome = Outcome()
@@ -135,6 +136,7 @@ class _Run:
         if any(f"{one.student}/{one.unit}" not in door.staged for one in self.outcome.submissions):
             self.fleet.begin()
         for submission in self._track("Reading", self.outcome.submissions):
+            self.presses.check()
             with self._one(submission), self.clock.part("intake"):
                 name, notebook, notes = door.read(submission, digests[submission.unit])
                 self.outcome.notes[submission] = notes
@@ -159,11 +161,19 @@ class _Run:
         for name in [name for name in self.waiting if name not in self.sanitised]:
             self._record_all(name)
         try:
-            for (kind, name), result in self.fleet.results():
-                self.stop_if_pressed()
+            for (kind, name), result in self._results():
                 (self._judged if kind == "judge" else self._page)(name, result)
         finally:
             self.costs.save()
+
+    def _results(self) -> Iterator[tuple[tuple, Callable[[], dict]]]:
+        results = self.fleet.results()
+        while True:
+            with self.presses.heard_at_once():
+                result = next(results, None)
+            if result is None:
+                return
+            yield result
 
     def _judged(self, name: str, result: Callable[[], dict]) -> None:
         try:
@@ -184,6 +194,7 @@ class _Run:
 
     def _record_all(self, name: str) -> None:
         for submission in self.waiting.pop(name):
+            self.presses.check()
             if submission in self.outcome.failed:
                 self.progress.advance(self.task)
                 continue

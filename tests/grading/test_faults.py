@@ -107,6 +107,13 @@ def test_a_grader_that_is_killed_leaves_whole_submissions(course):
     _is_whole(course)
 
 
+def test_a_process_is_known_by_its_whole_command_line():
+    mark = "x" * 300  # `ps` cuts lines at 80 characters where nobody says otherwise
+    with subprocess.Popen([sys.executable, "-c", f"input() # {mark}"], stdin=subprocess.PIPE) as process:
+        assert mark in family(os.getpid())[process.pid]
+        process.communicate(b"\n")
+
+
 @pytest.mark.parametrize(
     ("options", "moment", "count"),
     [
