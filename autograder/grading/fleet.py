@@ -7,14 +7,16 @@ that takes two workers with it is set apart."""
 
 import shutil
 import signal
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from heapq import heappop, heappush
 from importlib.util import find_spec
+from itertools import count
+from math import inf
 from multiprocessing import resource_tracker
-from queue import SimpleQueue
-from threading import Thread
+from queue import PriorityQueue, SimpleQueue
+from threading import Event, Thread
 from typing import Any
 
 from autograder.errors import CourseError
@@ -41,11 +43,12 @@ class Here:
     """Tasks done in this process, one after the other, when their results are asked for."""
 
     def __init__(self) -> None:
-        self.waiting: deque = deque()
+        self.waiting: list[tuple] = []
+        self.count = count()
 
-    def submit(self, name: Hashable, function: Callable, *arguments: Any, first: bool = False) -> None:
-        """first: before what was submitted so far."""
-        (self.waiting.appendleft if first else self.waiting.append)((name, function, arguments))
+    def submit(self, name: Hashable, function: Callable, *arguments: Any, cost: float = 0.0) -> None:
+        """cost: in seconds, about; of what waits, the longest is done first."""
+        heappush(self.waiting, (-cost, next(self.count), (name, function, arguments)))
 
     def begin(self) -> None:
         """Gets ready, for there will be tasks."""
@@ -53,52 +56,55 @@ class Here:
     def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
         """Each task's name, and a function that gives its result: Failed where there is none."""
         while self.waiting:
-            name, function, arguments = self.waiting.popleft()
+            name, function, arguments = self._longest()
             yield name, lambda function=function, arguments=arguments: _done(function, arguments)
+
+    def _longest(self) -> tuple:
+        return heappop(self.waiting)[-1]
 
 
 class Threads(Here):
-    """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed. They are
-    daemons: what is under way when this process has to end ends with it."""
+    """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed; from then on
+    a task is begun as soon as a thread is idle. They are daemons: what is under way when this process has to end ends with it."""
 
     def __init__(self, workers: int, warm_up: tuple) -> None:
         super().__init__()
         self.workers, self.warm_up, self.threads = workers, warm_up, []
-        self.tasks, self.done, self.running = SimpleQueue(), SimpleQueue(), 0
+        self.tasks, self.done, self.left, self.warm = PriorityQueue(), SimpleQueue(), 0, Event()
+
+    def submit(self, name: Hashable, function: Callable, *arguments: Any, cost: float = 0.0) -> None:
+        self.left += 1
+        self.tasks.put((-cost, next(self.count), (name, function, arguments)))
 
     def begin(self) -> None:
         if not self.threads:
-            self.tasks.put((None, *_split(self.warm_up)))
-            self.threads = [Thread(target=self._work, daemon=True) for _ in range(self.workers)]
+            self.threads = [Thread(target=self._warm_up, daemon=True)]
+            self.threads += [Thread(target=self._work, daemon=True) for _ in range(self.workers - 1)]
             for thread in self.threads:
                 thread.start()
 
+    def _warm_up(self) -> None:
+        _kept(*_split(self.warm_up))
+        self.warm.set()
+        self._work()
+
     def _work(self) -> None:
-        while task := self.tasks.get():
+        self.warm.wait()
+        while task := self.tasks.get()[-1]:
             name, function, arguments = task
-            outcome = _kept(function, arguments)
-            if name is not None:
-                self.done.put((name, outcome))
+            self.done.put((name, _kept(function, arguments)))
 
     def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
         self.begin()
-        self._fill()
-        while self.running:
-            name, outcome = self.done.get()
-            self.running -= 1
-            self._fill()  # before the caller takes its time with this one
-            yield name, outcome
-            self._fill()
-
-    def _fill(self) -> None:
-        while self.waiting and self.running < self.workers:
-            self.tasks.put(self.waiting.popleft())
-            self.running += 1
+        while self.left:
+            result = self.done.get()
+            self.left -= 1
+            yield result
 
     def close(self) -> None:
         """Lets the threads end as soon as they are idle."""
         for _ in self.threads:
-            self.tasks.put(None)
+            self.tasks.put((-inf, next(self.count), None))
 
 
 class Fleet(Here):
@@ -144,7 +150,7 @@ class Fleet(Here):
         """Gives every worker something to do; with what was lost before, one of them."""
         most = sum(client.nthreads().values()) if self.waiting else 0
         while self.waiting and len(self.tasks) < max(most, 1):
-            self._send(client, running, self.waiting.popleft())
+            self._send(client, running, self._longest())
         if not self.tasks and self.again < len(self.lost):
             self._send(client, running, self.lost[self.again])
             self.again += 1

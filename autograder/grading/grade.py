@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 from nbformat import NotebookNode
 from rich.progress import Progress
@@ -102,7 +103,8 @@ class _Run:
         self.store = Store(course.results)
         self.outcome = Outcome()
         self.keys: dict[Submission, str] = {}
-        self.sanitised: dict[str, tuple[str, NotebookNode]] = {}
+        self.judging: set[str] = set()
+        self.costs = Costs(course)
         self.clock = Clock()
 
     def run(self) -> Outcome:
@@ -116,7 +118,7 @@ class _Run:
         with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
             with open_gradebook(self.course) as self.gradebook:
                 self._intake(digests)
-                if not self.sanitised:  # a page or two are sooner rendered than workers started
+                if not self.judging:  # a page or two are sooner rendered than workers started
                     self.fleet = Here()
                 self._judge(known)
         self.outcome.seconds = self.clock.parts
@@ -131,7 +133,7 @@ class _Run:
         self.units = self.outcome.units()
 
     def _intake(self, digests: dict[str, str]) -> None:
-        """Reads and sanitises what has not been seen before; keeps the notebooks for which there is no result yet."""
+        """Reads and sanitises what has not been seen before; whatever has no result yet is judged meanwhile."""
         door = Intake(self.course, self.limits)
         if any(f"{one.student}/{one.unit}" not in door.staged for one in self.outcome.submissions):
             self.fleet.begin()
@@ -140,25 +142,26 @@ class _Run:
             with self._one(submission), self.clock.part("intake"):
                 name, notebook, notes = door.read(submission, digests[submission.unit])
                 self.outcome.notes[submission] = notes
-                if name not in self.store and name not in self.sanitised:
+                if name not in self.store and name not in self.judging:
                     notebook = notebook or stock.sanitise(self.course, submission.student, submission.unit)
-                    self.sanitised[name] = submission.unit, notebook
+                    self._begin(name, submission.unit, notebook)
                 self.keys[submission] = name
         door.save()
 
+    def _begin(self, name: str, unit: str, notebook: NotebookNode) -> None:
+        """Of what waits for a judge, what is expected to take longest comes first."""
+        self.judging.add(name)
+        text, cost = notebooks.to_text(notebook), self.costs.expected(notebook)
+        self.fleet.submit(("judge", name), tasks.judge_text, text, unit, self.limits, cost=cost)
+
     def _judge(self, known: dict[str, set[str]]) -> None:
-        """Records each submission as soon as its result is there, while others are still being judged; then its page is made.
-        What is expected to take longest is begun first."""
-        self.known, self.costs, self.pages = known, Costs(self.course), record.Notes(self.course, "feedback")
+        """Records each submission as soon as its result is there, while others are still being judged; then its page is made."""
+        self.known, self.pages = known, record.Notes(self.course, "feedback")
         self.waiting = defaultdict(list)
         for submission, name in self.keys.items():
             self.waiting[name].append(submission)
-        expected = {name: self.costs.expected(notebook) for name, (_, notebook) in self.sanitised.items()}
-        for name in sorted(self.sanitised, key=lambda name: -expected[name]):
-            unit, notebook = self.sanitised[name]
-            self.fleet.submit(("judge", name), tasks.judge_text, notebooks.to_text(notebook), unit, self.limits)
         self.task = self.progress.add_task("Grading", total=len(self.keys))
-        for name in [name for name in self.waiting if name not in self.sanitised]:
+        for name in [name for name in self.waiting if name not in self.judging]:
             self._record_all(name)
         try:
             for (kind, name), result in self._results():
@@ -218,7 +221,7 @@ class _Run:
             self.progress.advance(self.task)
             return
         text, grades = stock.page_material(self.course, student, unit)
-        self.fleet.submit(("page", (submission, state)), tasks.render_text, text, grades, first=True)
+        self.fleet.submit(("page", (submission, state)), tasks.render_text, text, grades, cost=inf)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

@@ -1,6 +1,7 @@
 """Threads and Dask's workers: what is done at a time and in which order, workers that are ended from outside, work that ends its
 worker, and who can reach the ports."""
 
+import math
 import os
 import signal
 import threading
@@ -90,16 +91,37 @@ def test_a_warm_up_that_fails_costs_nothing():
         assert _outcomes(workers, ("x", str, 1)) == {"x": "1"}
 
 
-def test_tasks_that_come_while_others_are_done_and_first_are_done_first():
-    done = []
-    with fleet.fleet(1) as workers:
-        for name in "ab":
-            workers.submit(name, done.append, name)
+def test_the_longest_is_done_first_of_what_waits_and_what_comes_meanwhile():
+    done, told = [], threading.Event()
+    with fleet.fleet(1, warm_up=(told.wait, 60)) as workers:
+        workers.begin()
+        for name, cost in {"c": 1, "a": 3, "b": 2}.items():
+            workers.submit(name, done.append, name, cost=cost)
+        told.set()
         for name, _ in workers.results():
-            if name == "a":  # "b" is under way by then
-                workers.submit("d", done.append, "d")
-                workers.submit("c", done.append, "c", first=True)
-    assert done == ["a", "b", "c", "d"]
+            if name == "c":
+                workers.submit("page", done.append, "page", cost=math.inf)
+    assert done == ["a", "b", "c", "page"]
+
+
+def test_a_task_is_begun_before_anybody_asks_for_results():
+    begun = threading.Event()
+    with fleet.fleet(1) as workers:
+        workers.begin()
+        workers.submit("x", begun.set)
+        assert begun.wait(60)
+
+
+def test_what_waits_is_not_begun_when_a_run_ends():
+    done, started, end = [], threading.Event(), threading.Event()
+    with fleet.fleet(1) as workers:
+        workers.begin()
+        workers.submit("first", lambda: (started.set(), end.wait(60)))
+        started.wait(60)
+        workers.submit("second", done.append, "second")
+    end.set()
+    workers.threads[0].join(60)
+    assert done == [] and not workers.threads[0].is_alive()
 
 
 @pytest.mark.parametrize("place", [fleet.Here(), fleet.Threads(2, (str,))])
