@@ -14,7 +14,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from autograder import notebooks
 from autograder.course.build import build
@@ -126,28 +129,26 @@ def _problems(course: Course, right: dict[str, float]) -> Iterator[str]:
 
 def family(pid: int) -> dict[int, str]:
     """A process and all that it started, in whatever session, with their command lines."""
-    found = {pid}
-    table = _processes()
-    while more := {one for one, (parent, _) in table.items() if parent in found} - found:
-        found |= more
-    return {one: table[one][1] for one in found if one in table}
+    found = {}
+    with suppress(psutil.NoSuchProcess):
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with suppress(psutil.Error):  # it has ended
+                found[process.pid] = " ".join(process.cmdline())
+    return found
 
 
 def still_there(pids: Iterable[int], seconds: float = 10) -> list[int]:
     """Those of the processes that have not ended after so many seconds."""
     until = time.monotonic() + seconds
-    while (left := sorted(set(pids) & set(_processes()))) and time.monotonic() < until:
+    while (left := sorted(filter(_runs, pids))) and time.monotonic() < until:
         time.sleep(0.1)
     return left
 
 
-def _processes() -> dict[int, tuple[int, str]]:
-    """Parent and command line of every process that has not ended."""
-    rows = subprocess.run(
-        ["ps", "-ww", "-eo", "pid=,ppid=,stat=,args="], capture_output=True, text=True
-    ).stdout.splitlines()
-    split = (row.split(None, 3) for row in rows)
-    return {int(pid): (int(parent), args) for pid, parent, state, args in split if not state.startswith("Z")}
+def _runs(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from autograder.bench.kernels import MARKS, leaked, many
 from autograder.course.reach import exam
 from autograder.grading.verdict import judged
 from autograder.judge.judge import Limits
@@ -180,3 +181,10 @@ def test_a_worker_that_is_deaf_to_ctrl_c_has_kernels_that_are_not(run):
         deaf.close()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     assert text(blocked) == "False" and stopped[0].ename == "KeyboardInterrupt"
+
+
+def test_many_kernels_leave_nothing_and_see_nothing_of_each_other(kernels, run):
+    before, after, seen = many(kernels, 6)
+    assert seen == 0 and not leaked(before, after, megabytes=20)
+    first, second = run(MARKS, MARKS)
+    assert text(first) == "0" and int(text(second)) >= 4  # in one kernel the marks are seen
