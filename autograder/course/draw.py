@@ -24,7 +24,7 @@ from autograder.errors import CourseError
 SHARP = 1.5
 """Pixels of a picture to one of the page: as in films (helpers/film.py)."""
 FINENESS = f"import matplotlib.pyplot\n\nmatplotlib.pyplot.rcParams['figure.dpi'] = {100 * SHARP / 2:g}  # notebooks draw twice as fine"
-COLOURS = 128
+COLOURS = 256
 STILL = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
 SECONDS = 300
 

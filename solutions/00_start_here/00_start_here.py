@@ -238,16 +238,18 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 #
 # A page to come back to. Where papers differ, this is what we mean.
 #
-# | letter | means |
-# |---|---|
-# | $n$, $m$ | the number of queries and of keys; in self-attention both are the number of tokens |
-# | $b$ | sequences in a batch |
-# | $d$ | the width of a token (papers: $d_\text{model}$); $d_k$, $d_v$: of a key and of a value; $d_\text{ff}$: of the hidden layer of an FFN |
-# | $h$, $h_{kv}$, $d_h$ | heads, key/value heads where they are fewer, and the width of one head, usually $d/h$ |
-# | $L$ | layers (and, in unit 09 alone, the logsumexp of a row) |
-# | $Q, K, V$; $S$, $P$, $O$ | queries, keys, values; scores, attention weights, output |
-# | $w$, $g$ | the size of a window, the number of global tokens |
-# | $r$ | in unit 03 the reach to one side; in 07 and 10 the number of rows to which keys and values are shortened |
+# Letters:
+#
+# - $n$, $m$: the number of queries and of keys. In self-attention both are the number of tokens.
+# - $b$: sequences in a batch.
+# - $d$: the width of a token (papers: $d_\text{model}$). $d_k$, $d_v$: of a key and of a value. $d_\text{ff}$: of the hidden layer of an FFN.
+# - $h$, $h_{kv}$, $d_h$: heads, key/value heads where they are fewer, and the width of one head, usually $d/h$.
+# - $L$: layers (and, in unit 09 alone, the logsumexp of a row).
+# - $Q$, $K$, $V$: queries, keys, values. $S$, $P$, $O$: scores, attention weights, output.
+# - $w$, $g$: the size of a window, the number of global tokens.
+# - $r$: in unit 03 the reach to one side; in 07 and 10 the number of rows to which keys and values are shortened.
+#
+# Rules:
 #
 # - **Shapes.** Tokens are rows: $Q$ is $(n, d)$. Axes for batch and heads stand in front: $(b, h, n, d_h)$. Scores are $(n, m)$: rows are queries, columns are keys. Everything is counted from 0.
 # - **Masks.** True means: may attend. (PyTorch's `scaled_dot_product_attention` agrees, its `nn.MultiheadAttention` means the opposite.)

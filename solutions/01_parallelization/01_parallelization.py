@@ -20,7 +20,7 @@
 # - measure how fast your machine multiplies, and see what waiting costs.
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about 2½ hours, and 20 points to earn.
+# that something is. Hints are folded away: open one at a time. You have about 2¾ hours, and 20 points to earn.
 #
 # **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1, and scores may
 # be in the hundreds.
@@ -68,7 +68,7 @@ def rnn_encoder(
     w_h: Float[Tensor, "d d"],
     bias: Float[Tensor, "d"],
 ) -> Float[Tensor, "b n d"]:
-    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN`, `nn.RNNCell` and their like."""
+    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN` and its like."""
     ### BEGIN SOLUTION
     state = torch.zeros(x.shape[0], w_h.shape[0], dtype=x.dtype, device=x.device)
     states = []
@@ -725,7 +725,9 @@ guesses({
     "1.2 A loop over 64 tokens makes as many times the calls": (guess_times_as_many_calls, 64),
     "1.2 Faster at n = 256, with four times the arithmetic for attention": (guess_faster, "attention"),
     "1.3 Must layer 2 wait until layer 1 has read the text?": (guess_layer_2_waits, "no"),
-    "1.4 Cells of a stacked RNN with 4 layers that run together": (guess_side_by_side, lambda: rnn_schedule(4, 100).flatten().bincount().max().item()),
+    "1.4 Cells of a stacked RNN with 4 layers that run together": (
+        guess_side_by_side, lambda: rnn_schedule(4, 100).flatten().bincount().max().item()
+    ),
     "1.6 With two workers: half the time, or more?": (guess_two_workers, "more"),
     "1.8 Rounds for 200,000 elements": (guess_rounds, math.ceil(math.log2(200_000))),
     "1.9 PyTorch on one thread beats Python by a factor of (and more)": (guess_factor, 1000),

@@ -19,7 +19,7 @@
 # - say what attention does not know (the order of its tokens) and what its weights do not prove.
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about 3½ hours, and 30 points to earn.
+# that something is. Hints are folded away: open one at a time. You have about 3¾ hours, and 30 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -141,6 +141,11 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # <details><summary>A query twice as long</summary>
 #
 # All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A query's direction says what it wants, and its length how decidedly.
+# </details>
+# <details><summary>The query turned</summary>
+#
+# The longest key has the largest weight while the query points between 45° and 194°, that is roughly its own way. No direction gives all three the same: that would be two equations,
+# $q \cdot (k_1 - k_2) = 0$ and $q \cdot (k_1 - k_3) = 0$, and in the plane only the zero vector solves both.
 # </details>
 #
 # ## 2.3 Mixing the values  ●○○ · 5 min · 1 point
@@ -317,16 +322,14 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # the scaled dot product (Vaswani et al., 2017, section 3.2.1). Weng (2018) has them in one table, which ours follows. Write all six for $n$ queries and $m$ keys
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
-# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the table is written for one row $q$ and one row $k$. Take care where n, m or a width is 1. No vector is zero, but some are short (0.001), and the cosine must not depend on that.
+# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas are written for one row $q$ and one row $k$. Take care where n, m or a width is 1. No vector is zero, but some are short (0.001), and the cosine must not depend on that.
 #
-# | name | score | idea |
-# |---|---|---|
-# | cosine (content-based) | $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$ | only the direction counts |
-# | additive | $\tanh(q W_q + k W_k) \cdot v$ | a small network decides |
-# | location-based | $q W$ | the query names positions and ignores the keys |
-# | general | $q\, W k^\top$ | a learned way to compare; widths may differ |
-# | dot product | $q \cdot k$ | cheapest: one matrix product |
-# | scaled dot product | $q \cdot k / \sqrt d$ | the same, at a spread that does not depend on $d$ |
+# - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
+# - **Additive:** $\tanh(q W_q + k W_k) \cdot v$. A small network decides.
+# - **Location-based:** $q W$. The query names positions and ignores the keys.
+# - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
+# - **Dot product:** $q \cdot k$. The cheapest: one matrix product.
+# - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, at a spread that does not depend on $d$.
 #
 # **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine can't be
 # more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
@@ -698,7 +701,7 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
 w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
-d = w_k.shape[1]                                                  # the width (that there are 3 tokens too is chance)
+d = w_k.shape[1]                                                 # the width (that there are 3 tokens too is chance)
 plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
 
 # %% [markdown]

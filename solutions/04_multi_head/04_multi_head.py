@@ -20,7 +20,7 @@
 # - share keys and values among heads (grouped-query attention), the first step towards a small KV cache in unit 08;
 # - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
 #
-# **How to work.** As in unit 02: read, predict, write, run the check. You have about 3½ hours, and 23 points to earn.
+# **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points to earn.
 #
 # **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call does not
 # depend on the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
@@ -313,11 +313,13 @@ plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two heads are enough. One has learned to look at the first token, the other at the one before. The single head has to share itself out between the two, and its loss stays above the dashed line.
+# Two heads are enough. One has learned to look at the first token, the other at the one before. The single head must settle on one of the two or share itself out between them. With this seed it has settled on
+# the first token. Its other answer stays a guess among eight, so the mean loss is $\tfrac12 \ln 8 = 1.04$, far above the dashed line.
+#
+# Try other seeds and learning rates: now and then two heads get stuck too, because both can settle on the same token. One head never comes below the dashed line, however long it is trained.
 # </details>
 #
-# A row is a query, a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.) Try other seeds and learning rates: now and then two heads get stuck
-# too, because both can settle on the same token. One head never comes below the dashed line, however long it is trained.
+# In the maps a row is a query and a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_many_heads_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What can two heads do that one cannot?  ●●○ · 5 min · 1 point
@@ -403,7 +405,7 @@ from autograder.hidden import multi_head as hidden
 check.head_flops(head_flops, points=2, cases=hidden.head_flops)
 ### END HIDDEN TESTS
 # %% [markdown]
-# **Measure it.** PyTorch can count FLOPs while a layer runs. Compare with your formula for $n = 128$ and $d = 64$, for any $h$ that divides 64. Then look at the
+# **Measure it.** PyTorch can count FLOPs while a layer runs. Compare with your `head_flops(128, 64, h, 64 // h)`, for any $h$ that divides 64. Then look at the
 # curves: what grows with $h$, and what doesn't?
 
 # %%

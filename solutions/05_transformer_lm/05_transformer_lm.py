@@ -431,11 +431,11 @@ check.transformer_block(transformer_block, points=3, cases=hidden.transformer_bl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm? In which of the three do they stay at 1?
+# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm? In which of the three do they stay at 1, and in which do they grow fastest?
 
 # %%
 guess_stays_at_1 = None  # "no norm", "pre-norm" or "post-norm" (quotes included)
-guess_explodes = None  # "no norm", "pre-norm" or "post-norm"
+guess_grows_fastest = None  # "no norm", "pre-norm" or "post-norm"
 
 # %%
 plots.norms_through_depth(transformer_block)
@@ -461,7 +461,8 @@ class Attention(nn.Module):
         self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d, bias=False) for _ in range(4))
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
-        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.w_q, self.w_k, self.w_v))  # (b, h, n, d_h)
+        projected = self.w_q(x), self.w_k(x), self.w_v(x)
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in projected)  # (b, h, n, d_h)
         positions = torch.arange(x.shape[1], device=x.device)
         scores = self.rotate(q, positions) @ self.rotate(k, positions).mT / math.sqrt(q.shape[-1])
         later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
@@ -664,7 +665,7 @@ plots.learning_rates(learning_rate)
 #
 # - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`.
 # - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
-# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. `nn.utils.clip_grad_norm_`.
+# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
 #
 # `batches` yields pairs (inputs, targets), shifted already. Take one for each rate. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
@@ -742,7 +743,7 @@ plots.story_examples()
 # Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After *two dogs ( old [ grey ] ) that* comes a verb without *s*. A bracket that was opened last is closed first. After *Leo* comes Leo's surname. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the names it
 # began with. To get these right, a model must look back over many words.
 #
-# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line.
+# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line in the picture below.
 #
 # **By hand.** Eight steps, left or right: $8 \ln 2 = 5.5$ nats of chance the first time, and 0 the second time. So the floor can be drawn for each kind of place too: 0 for a step that comes again and for a name that comes again; $\ln 6 = 1.79$ for a verb, one of six.
 #
@@ -816,7 +817,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 def next_token_probabilities(
     logits: Float[Tensor, "*batch v"], temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Float[Tensor, "*batch v"]:
-    """softmax(logits / temperature), cut to the top_k likeliest, then to the fewest that hold at least top_p of these."""
+    """softmax(logits / temperature), cut to the top_k likeliest, then to the fewest that hold top_p of these."""
     ### BEGIN SOLUTION
     if temperature == 0:
         return F.one_hot(logits.argmax(dim=-1), logits.shape[-1]).to(logits.dtype)
@@ -960,7 +961,7 @@ from helpers.measuring.guesses import guesses
 guesses({
     "5.5 Turned, a row becomes": (guess_row, "as it was"),
     "5.10 The stream stays at 1 with": (guess_stays_at_1, "post-norm"),
-    "5.10 The stream explodes with": (guess_explodes, "no norm"),
+    "5.10 The stream grows fastest with": (guess_grows_fastest, "no norm"),
     "5.15 The loss of a model that knows nothing": (guess_first_loss, math.log(57)),
     "5.15 It costs most to leave out": (guess_costs_most, "attention"),
     "5.15 It costs least to leave out": (guess_costs_least, "positions"),

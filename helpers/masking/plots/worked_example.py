@@ -42,9 +42,9 @@ class Flow:
         self.output = self.weights @ self.v
         self.board = Board(23, 12.5)
         self.tables = {
-            "q": Table(2.1, 1.8, self.q, "Q", QUERY, head.axes, WORDS),
-            "k": Table(5.3, 1.8, self.k, "K", KEY, head.axes),
-            "v": Table(8.5, 1.8, self.v, "V", VALUE, "12"),
+            "q": Table(2.1, 1.8, self.q, "Q: looks for", QUERY, head.axes, WORDS),
+            "k": Table(5.3, 1.8, self.k, "K: offers", KEY, head.axes),
+            "v": Table(8.5, 1.8, self.v, "V: gives", VALUE, "12"),
             "free": Table(13.1, 1.8, self.free, "without a mask (2.11)", WEIGHT, WORDS, shade=True),
             "scaled": Table(2.1, 8.2, self.scaled, "scores QKᵀ / √2", WEIGHT, WORDS, WORDS),
             "masked": Table(7.6, 8.2, self.masked, "masked", WEIGHT, WORDS, first=1, last=1),

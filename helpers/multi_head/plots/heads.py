@@ -20,13 +20,15 @@ def heads_cut(n: int, d: int, h: int) -> None:
     flat, d_h = sum(cells, []), d // h
     right = [[row[head * d_h : (head + 1) * d_h] for row in cells] for head in range(h)]
     view = [[flat[(head * n + row) * d_h : (head * n + row + 1) * d_h] for row in range(n)] for head in range(h)]
-    figure, axes = plt.subplots(1, 3, figsize=(10, 2.7), width_ratios=[d, h * (d_h + 0.7), h * (d_h + 0.7)])
+    figure, axes = plt.subplots(
+        1, 3, figsize=(10, 2.7), width_ratios=[d + 0.8, h * (d_h + 0.3) + 0.8, h * (d_h + 0.3) + 0.8]
+    )
     titles = f"x: {n} tokens × {d} features", f"{h} heads, split", f"{h} heads, by a view alone"
     for axis, blocks, title in zip(axes, ([cells], right, view), titles, strict=True):
         for number, block in enumerate(blocks):
-            _cells(axis, block, number * (d_h + 0.7), f"head {number}" if len(blocks) > 1 else "")
+            _cells(axis, block, number * (d_h + 0.3), f"head {number}" if len(blocks) > 1 else "")
         axis.set(
-            xlim=(-0.1, len(blocks) * (len(blocks[0][0]) + 0.7) - 0.6),
+            xlim=(-0.1, len(blocks) * (len(blocks[0][0]) + 0.3) - 0.2),
             ylim=(n + 0.1, -0.8),
             aspect="equal",
             title=title,
@@ -94,6 +96,8 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         xlim=(low[0], high[0]),
         ylim=(low[1], high[1]),
         aspect="equal",
+        xlabel="feature 0",
+        ylabel="feature 1",
         title="the heads' parts, and the output (dashed)",
     )
     axis.grid(alpha=0.3)

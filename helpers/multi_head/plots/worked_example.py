@@ -11,6 +11,8 @@ from helpers.worked_example import HEADS, W_O, WORDS, X
 
 __all__ = ["two_heads_flow"]
 
+ABOVE = {"q": (QUERY, 2.1), "k": (KEY, 8.1), "v": (VALUE, 14.1)}
+"""The upper tables: colour and left edge."""
 WORD, WHAT, WHO = WORDS.index("drink"), WORDS.index("milk"), WORDS.index("cats")
 
 
@@ -45,20 +47,12 @@ class Flow:
     def tables(self, step: int) -> dict[str, Table]:
         """The tables as they stand in a step: cut or not."""
         gap, found = 0.0 if step == 0 else 0.5, {}
-        above = (
-            ("q", self.q, "Q = x W_Q", QUERY, 2.1),
-            ("k", self.k, "K = x W_K", KEY, 8.1),
-            ("v", self.v, "V = x W_V", VALUE, 14.1),
-        )
-        for name, pair, title, colour, left in above:
-            for i, values in enumerate(pair):
+        for name, (colour, left) in ABOVE.items():
+            for i, values in enumerate(getattr(self, name)):
                 columns = "1234"[2 * i : 2 * i + 2] if name == "v" else HEADS[i].axes
-                heading = f"{title[0]}, head {i}" if step else title if i else ""
-                shift = -1 if step == 0 else 0  # one title over both halves
+                heading = f"{name.upper()}, head {i}" if step else ""
                 place = left + i * (2 + gap)
-                found[f"{name}{i}"] = Table(place, 1.9, values, "", colour, columns, WORDS if place < 3 else ())
-                if heading:
-                    self.board.text(place + 1 + shift, 0.8, heading, colour=colour, va="bottom", size=9.5)
+                found[f"{name}{i}"] = Table(place, 1.9, values, heading, colour, columns, WORDS if place < 3 else ())
         for i, left in enumerate((2.1, 7.6)):
             found[f"w{i}"] = Table(left, 8.7, self.weights[i], f"weights of head {i}", WEIGHT, WORDS, WORDS if i == 0 else (),
                                    first=2 + i, last=2 + i, shade=True)  # fmt: skip
@@ -68,7 +62,12 @@ class Flow:
 
     def frame(self, step: int) -> str:
         """Draw a step, and say what it does."""
-        return self.board.step(self.tables(step), self.steps, step)
+        caption = self.board.step(self.tables(step), self.steps, step)
+        if step == 0:  # one heading over both halves
+            for name, (colour, left) in ABOVE.items():
+                heading = f"{name.upper()} = x W_{name.upper()}"
+                self.board.text(left + 2, 0.8, heading, colour=colour, va="bottom", size=9.5)
+        return caption
 
     # What each step says, and which cells it frames.
 

@@ -215,7 +215,7 @@ rnn_encoder = Check(
         ),
         in_single_precision(recurrence.rnn_encoder),
     ],
-    properties=[Property("equal to `nn.RNN` with the same weights", _like_pytorch)],
+    properties=[Property("equal to nn.RNN with the same weights", _like_pytorch)],
     forbids=["rnn", "gru", "lstm"],
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.environment import device, device_name
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, QUERY, VALUE, WEIGHT, as_text, show, waits_for
+from helpers.style import KEY, QUERY, WEIGHT, as_text, show, waits_for
 
 __all__ = ["score_table", "time_over_length", "worker_pool"]
 
@@ -118,16 +118,14 @@ def _pooled(chunk: Callable, tensors: tuple, size: int, workers: int) -> tuple[l
 def _draw_pools(pools: list[int], runs: list[tuple], size: int) -> None:
     figure, (line, bars) = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=[1.6, 1])
     jobs, total, _ = runs[-1]
-    for index, (worker, start, duration) in enumerate(sorted(jobs, key=lambda job: job[1])):
-        line.barh(
-            worker, 1e3 * duration, left=1e3 * start, color=(QUERY, VALUE)[index % 2], alpha=0.6, edgecolor="white"
-        )
+    for worker, start, duration in jobs:
+        line.barh(worker, 1e3 * duration, left=1e3 * start, color=QUERY, alpha=0.6, edgecolor="white", lw=2)
     line.set_yticks(range(pools[-1]), [f"worker {worker + 1}" for worker in range(pools[-1])])
     line.set(title=f"{pools[-1]} workers: a bar is a chunk", xlabel="milliseconds", xlim=(0, 1.02e3 * total))
     drawn = bars.bar(
         [str(count) for count in pools], [1e3 * run[1] for run in runs], color=WEIGHT, alpha=0.55, width=0.6
     )
-    bars.bar_label(drawn, fmt="%.0f ms")
+    bars.bar_label(drawn, fmt="%.0f ms", padding=5)
     bars.plot(
         [str(count) for count in pools],
         [1e3 * runs[0][1] / count for count in pools],

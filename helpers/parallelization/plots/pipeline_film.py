@@ -44,7 +44,7 @@ def _film(devices: int, batches: int) -> str:
     jobs, turn = schedule(devices, batches), devices + batches - 1
     ends = [*range(1, turn + 1), *range(turn + BACKWARD, 3 * turn + 1, BACKWARD)]
     figure, axis = plt.subplots(figsize=(9.5, 2.3), layout="none")
-    figure.subplots_adjust(left=0.09, right=0.99, top=0.97, bottom=0.21)
+    figure.subplots_adjust(left=0.09, right=0.98, top=0.97, bottom=0.21)
 
     def frame(end: int) -> str:
         axis.clear()
@@ -53,7 +53,7 @@ def _film(devices: int, batches: int) -> str:
             if job.start < end:
                 _bar(axis, job, now=job.start + job.length == end)
         axis.set_yticks(range(devices), [f"device {device + 1}" for device in range(devices)], fontsize=8)
-        axis.set(xlim=(0, 3 * turn), ylim=(devices - 0.5, -0.5), xlabel="step", xticks=range(0, 3 * turn + 1, 3))
+        axis.set(xlim=(0, 3 * turn), ylim=(-0.5, devices - 0.5), xlabel="step", xticks=range(0, 3 * turn + 1, 3))
         axis.spines[:].set_visible(False)
         return _said(end, turn, jobs, devices, batches)
 
@@ -89,5 +89,5 @@ def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> s
     if end == 3 * turn:
         return (f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward takes twice as long, so its bubble is twice as "
                 f"long, too.")  # fmt: skip
-    way = "Forward" if end <= turn else "Backward, the last micro-batch first"
-    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 keeps what {there - back} of {batches} micro-batches need for the backward pass."
+    way = "Forward (blue)" if end <= turn else "Backward (orange), the last micro-batch first"
+    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 still keeps {there - back} of {batches} micro-batches for the backward pass."

@@ -65,6 +65,7 @@ def dependency_graphs(n: int = 5, layers: int = 3) -> None:
                 _arrow(axis, needed, cell)
             _cell(axis, cell, str(numbers[cell]), _colour(numbers[cell], max(numbers.values())))
     axes[0, 0].text((n - 1) / 2, (layers + 0.2) / 2, LEGEND, ha="center", va="center", fontsize=9, color=OUTPUT)
+    figure.tight_layout(h_pad=2.5)
     show()
     play(_film(grids, steps, n, layers))
 
@@ -108,7 +109,9 @@ def _colour(step: int, last: int):
 def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str:
     """The four grids side by side, step by step. Square cells without numbers keep it small."""
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.2), layout="none")
-    figure.subplots_adjust(left=0.01, right=0.99, top=0.84, bottom=0.02)
+    figure.subplots_adjust(left=0.01, right=0.99, top=0.86, bottom=0.08)
+    colours = "orange: runs in this step    blue: done    white: still to come    (a column is a token, a row a layer)"
+    figure.text(0.5, 0.01, colours, ha="center", va="bottom", fontsize=9, color=OUTPUT)
     boxes = []
     for axis, (name, _, height), numbers in zip(axes, grids, steps, strict=True):
         _grid(axis, n, height, layers, name)

@@ -1,11 +1,13 @@
 """Pictures of a model that learns the stories: the live loss with its floor, what it writes, and where its heads look."""
 
 import random
+import textwrap
 from collections.abc import Callable
 from functools import cache
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -19,6 +21,7 @@ from ..training import held_out_by_kind, losses_by_kind, stories
 __all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories"]
 
 DRAW_EVERY, SMOOTH = 50, 25  # steps
+WIDTH = 100  # characters of a printed line
 LONGEST = 76  # tokens of a story, with its end
 
 
@@ -26,11 +29,16 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
     """A few stories of the grammar, and how much of them is chance."""
     chance = random.Random(seed)
     for _ in range(count):
-        print(" ".join(grammar.story(chance)))
+        print(_paragraph(" ".join(grammar.story(chance))))
     nats, tokens = grammar.expected_nats_and_tokens()
     print(
         f"\nOn average {tokens:.1f} tokens and {nats:.1f} nats of chance a story: {nats / tokens:.3f} nats per token."
     )
+
+
+def _paragraph(text: str, indent: str = "") -> str:
+    """Lines that fit on a page: the first stands further left where nothing indents them all."""
+    return textwrap.fill(text, WIDTH, initial_indent=indent, subsequent_indent=indent or "    ")
 
 
 @waits_for("train")
@@ -85,8 +93,8 @@ class _Live:
         figure, axis = plt.subplots(figsize=(8, 3))
         for name, color in zip(reversed(self.names), (QUERY, KEY)):
             axis.plot(_CURVES[name], color=color, lw=0.6, alpha=0.3)
-            axis.plot(_smooth(_CURVES[name]), color=color, lw=1.4, label=name)
-        axis.legend(frameon=False, loc="upper right")
+            axis.plot(_smooth(_CURVES[name]), color=color, lw=1.4, label=f"{name} model" if name == WHOLE else name)
+        axis.legend(frameon=False, loc="upper right", title=f"thin: each step; thick: mean of {SMOOTH}")
         floor = grammar.entropy_per_token()
         axis.axhline(floor, color=OUTPUT, ls=":")
         axis.text(steps, floor - 0.03, f"what is left to chance: {floor:.3f}", ha="right", va="top", color=OUTPUT)
@@ -99,8 +107,10 @@ class _Live:
 
 
 def _smooth(losses: list[float]) -> list[float]:
-    """The mean of each loss and the SMOOTH − 1 before it, or as many as there are."""
-    return [sum(part) / len(part) for end in range(1, len(losses) + 1) for part in [losses[max(0, end - SMOOTH) : end]]]
+    """The mean of each loss and its SMOOTH − 1 neighbours, half on each side, or as many as there are: with those before it alone the
+    curve would lag behind."""
+    half = SMOOTH // 2
+    return [sum(part) / len(part) for i in range(len(losses)) for part in [losses[max(0, i - half) : i + half + 1]]]
 
 
 @cache
@@ -132,8 +142,11 @@ def _write(
     start = torch.full((count, 1), grammar.END)
     texts = [grammar.words(row) for row in torch.as_tensor(generate(model, start, LONGEST, LONGEST, choose)).tolist()]
     right = sum(map(grammar.is_story, texts))
-    print(f"{title}: {right} of {count} are stories of the grammar, {len(set(map(tuple, texts)))} different ones")
-    print(f"    {' '.join(texts[0][:40])}{' …' if len(texts[0]) > 40 else ''}\n")
+    different = len(set(map(tuple, texts)))
+    found = f"{different} different text{'s' * (different != 1)}"
+    print(f"{title}: {right} of {count} are stories of the grammar; {found}. The first:")
+    first = " ".join(texts[0][:40]) + " …" * (len(texts[0]) > 40)
+    print(_paragraph(first or "(no word: it ends at once)", indent="    ") + "\n")
 
 
 @torch.no_grad()
@@ -149,10 +162,15 @@ def trained_heads(story: str = "") -> None:
     for axis, (place, found) in zip(axes.flat, scores.items()):
         layer, head = divmod(int(found.argmax()), STORIES.h)
         heatmap(axis, maps[layer][head], f"{place}\nlayer {layer}, head {head}: {found.max():.2f}", vmin=0, vmax=1)
+        for row, column in looks(words)[place]:
+            axis.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=KEY, lw=1.8))
         for set_ticks, turned in ((axis.set_xticks, 90), (axis.set_yticks, 0)):
-            set_ticks(range(len(words) + 1), ["<end>", *words], fontsize=7, rotation=turned)
-    figure.suptitle("row: who looks; column: at whom; number: mean weight on these places (1 = always)", fontsize=12)
-    plt.tight_layout(rect=(0, 0, 1, 0.98))
+            set_ticks(range(len(words) + 1), ["<end>", *words], fontsize=8, rotation=turned)
+    figure.suptitle(
+        "row: who looks; column: at whom; framed: the places of the title; number: mean weight there (1 = always)",
+        fontsize=13,
+    )
+    plt.tight_layout(rect=(0, 0, 1, 0.98), h_pad=3)
     show()
 
 

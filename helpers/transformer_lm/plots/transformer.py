@@ -22,7 +22,7 @@ def two_blocks() -> None:
             xlim=(-1.2, 3.2), ylim=(-0.4, 8.6), title="pre-norm: x + f(norm(x))" if pre else "post-norm: norm(x + f(x))"
         )
         axis.axis("off")
-        axis.annotate("", (0, 8.6), (0, -0.4), arrowprops={"arrowstyle": "->", "lw": 3, "color": OUTPUT})
+        axis.annotate("", (0, 8.6), (0, -0.4), arrowprops={"arrowstyle": "->", "lw": 3, "color": OUTPUT}, zorder=1)
         axis.text(-0.15, -0.3, "x", ha="right", fontsize=12)
         for start, name, number in ((0.2, "attention", 1), (4.4, "feed-forward", 2)):
             _branch(axis, start, name, number, pre)
@@ -79,7 +79,12 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
             sizes.append(stream.square().mean().sqrt().item())
         axis.plot(sizes, color=colour, ls=style, lw=2)
         axis.annotate(f" {name}", (depth, sizes[-1]), color=as_text(colour), va="center")
-    axis.set(xlabel="blocks", ylabel="size of a number\nin the stream (RMS)", xlim=(0, depth * 1.18))
+    axis.set(
+        xlabel="blocks",
+        ylabel="size of a number\nin the stream (RMS)",
+        xlim=(0, depth * 1.18),
+        xticks=range(0, depth + 1, 4),
+    )
     show()
 
 
