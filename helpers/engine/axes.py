@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 WORDS = {"b": "sequences", "h": "heads", "h_kv": "heads", "d": "features", "d_v": "features", "d_k": "features", "d_h": "features",
-         "d_c": "features", "w": "features", "v": "words", "layers": "layers", "c": "queries", "L+1": "layers"}  # fmt: skip
+         "d_c": "features", "w": "features", "v": "words", "target_words": "words", "layers": "layers", "c": "queries", "L+1": "layers"}  # fmt: skip
 PAIRS = {"n": "queries", "m": "keys"}  # where both are there, in a function that attends
 ATTENDS = {"q", "k", "query", "queries", "keys", "x", "memory", "scores", "mask", "n", "m", "lengths", "real", "source"}
 """What such a function takes. (Unit 00 has products of matrices with n and m rows, before anybody has heard of a query.)"""
 
 
 def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
-    """The names of the last axes of one output, in the plural; () where the signature doesn't tell."""
+    """The names of the last axes of one output, in the plural; () where the signature doesn't tell. Of a module it is that of `forward`."""
+    reference = getattr(reference, "forward", reference)
     hints = [hint for hint in _hints(inspect.signature(reference).return_annotation) if _fits(hint, output)]
     shapes = {hint.dim_str for hint in hints}
     if len(shapes) != 1:
@@ -25,6 +26,8 @@ def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
     letters = {axis for hint in _all_hints(reference) for axis in hint.dim_str.split()}
     if not ATTENDS & set(inspect.signature(reference).parameters):
         letters -= PAIRS.keys()
+    if names[-1:] == ["v"]:  # logits: a row belongs to a token
+        letters -= {"m"}
     words = [_word(name, letters) for name in names if not name.startswith(("*", "..."))]
     if names[-2:] == [
         "n",

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from helpers.palette import MASKED, MAY_ATTEND
 
-from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, style, tint
+from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, SHADE, style, tint
 
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 LARGEST_MASK = 16
@@ -111,8 +111,16 @@ def panels(picture: Picture) -> list[Panel]:
     ) -> Panel:
         rows = matrix.tolist()
         wrong = marked.tolist() if marked is not None else [[False] * len(row) for row in rows]
-        return Panel(name, _size(size) or "()" * (not same_shape), [[word(x) for x in row] for row in rows],
-                     [[ground(x) for x in row] for row in rows], wrong, first)  # fmt: skip
+        grounds = [[SHADE if name != "difference" and math.isinf(x) and not bad else ground(x) for x, bad in zip(*line)]
+                   for line in zip(rows, wrong, strict=True)]  # fmt: skip  # an infinity that is right is no alarm
+        return Panel(
+            name,
+            _size(size) or "()" * (not same_shape),
+            [[word(x) for x in row] for row in rows],
+            grounds,
+            wrong,
+            first,
+        )
 
     scaled = picture.expected.is_floating_point() and got.dtype != torch.bool
     shade = (lambda x: _ground(x, largest)) if scaled else (lambda x: PAPER)
@@ -269,7 +277,7 @@ def _fill(x: bool) -> str:
 
 
 def _ground(x: float, largest: float) -> str:
-    """Blue for positive, orange for negative, deeper for larger; pink where there is no number."""
+    """Blue for positive, orange for negative, deeper for larger; pink where there is no number, or an infinity that is wrong."""
     if not isinstance(x, bool) and not math.isfinite(x):
         return NO_NUMBER
     return tint(x / largest) if largest else PAPER

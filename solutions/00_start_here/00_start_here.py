@@ -63,9 +63,9 @@ check.row_means(row_means, points=1)
 # %% [markdown]
 # **How to read it.**
 # - The headline: the name of the task, and your points.
-# - A line of ✓ and ✗: the inputs that were tried. They are drawn afresh at every run, so numbers can't be learned by heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
 # - **What happened**: the check knows the slips that people make. If one of them gives exactly your output, it says which one, and what idea was missed.
 # - Numbers, for the first input that failed: what was expected and what your function gave. Here even the shapes differ. Where they agree, the difference is drawn too.
+# - A line of ✓ and ✗: the inputs that were tried. They are drawn afresh at every run, so numbers can't be learned by heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
 # - If your function stops with an error, the card shows the message and your own line.
 #
 # The next answer is half right. It works for a matrix, and not for a batch of matrices. Most functions in this course must work with extra axes in front

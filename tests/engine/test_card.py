@@ -112,6 +112,7 @@ def test_moved_numbers_go_by_their_places():
         ("softmax_jacobian", torch.ones(3, 3), ("n", "n")),
         ("split_heads", torch.ones(2, 3, 5, 4), ("sequences", "heads", "tokens", "features")),
         ("softmax", torch.ones(3, 4), ()),
+        ("MultiHeadAttention", torch.ones(2, 5, 6), ("sequences", "queries", "features")),
     ],
 )
 def test_axes_are_called_what_the_signature_calls_them(name, output, words):
