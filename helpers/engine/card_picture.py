@@ -161,7 +161,8 @@ def _place(picture: Picture) -> tuple[tuple[int, ...], int, int]:
     expected, got = _matrices(picture.expected), _matrices(picture.got)
     if expected.shape != got.shape:
         return (0,) * (expected.dim() - 2), 0, 0
-    gap = (got.double() - expected.double()).abs().nan_to_num(torch.inf)
+    same = (got == expected) | (got.isnan() & expected.isnan())  # ∞ − ∞ is NaN, and no difference
+    gap = (got.double() - expected.double()).abs().nan_to_num(torch.inf).masked_fill(same, 0)
     gap = gap if picture.source is None else (gap > 0).double()
     *which, row, column = (int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
     most = _most(picture)

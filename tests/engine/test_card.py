@@ -11,6 +11,7 @@ from helpers.engine.axes import axes_of
 from helpers.engine.card_picture import EMPTY, FILLED, Picture, panels
 from helpers.engine.card_style import PAPER, tint
 from helpers.engine.score import Score
+from helpers.multi_head.alibi_bias import alibi_bias
 
 
 def wrong_score():
@@ -101,6 +102,14 @@ def test_moved_numbers_go_by_their_places():
     assert cells[:3] == ["a0", "a1", "a2"] and "a0 is the first number" in str(score)
     assert not card_picture.traceable(x, x + 1) and card_picture.traceable(x, x.mT.flatten())
     assert not card_picture.traceable(torch.ones(2, 2), torch.ones(2, 2))
+
+
+def test_the_matrix_that_is_drawn_is_one_that_is_off_where_others_hold_infinities_that_are_right():
+    score = check.alibi_bias(lambda n, h: alibi_bias(n, h)[:1].expand(h, n, n).clone(), points=1, seed=0)
+    (picture,) = score.pictures
+    expected, yours, difference = panels(picture)
+    assert any(map(any, yours.off)) and "head 0" not in card_picture.caption(picture)
+    assert card_picture.SHADE in expected.grounds[0] and card_picture.NO_NUMBER not in expected.grounds[0]
 
 
 @pytest.mark.parametrize(
