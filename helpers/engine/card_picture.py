@@ -89,9 +89,10 @@ def caption(picture: Picture) -> str:
     elif len(columns) > 1 and picture.expected.dim() == 1:
         words.append(f"columns are {columns}")
     if picture.expected.dim() > 2 and picture.expected.shape == picture.got.shape:
-        words.append(
-            "shown: " + ", ".join(f"{_singular(axis)} {i}" for axis, i in zip(_leading(picture), which, strict=True))
-        )
+        # Of an axis of size 1 there is no choice to be told of.
+        chosen = zip(_leading(picture), which, picture.expected.shape, strict=False)
+        shown = ", ".join(f"{_singular(axis)} {i}" for axis, i, size in chosen if size > 1)
+        words += [f"shown: {shown}"] * bool(shown)
     if picture.source is not None:
         words.append("a0 is the first number of the first row of the input, b0 that of the second")
     return " · ".join(words)

@@ -104,6 +104,11 @@ def test_moved_numbers_go_by_their_places():
     assert not card_picture.traceable(torch.ones(2, 2), torch.ones(2, 2))
 
 
+def test_an_axis_of_size_1_is_not_said_to_be_chosen():
+    score = check.padding_mask(lambda lengths, n, m: torch.ones(len(lengths), 1, n, m).bool(), points=1, seed=0)
+    assert re.search(r"shown: sequence \d+$", card_picture.caption(score.pictures[0]))
+
+
 def test_the_matrix_that_is_drawn_is_one_that_is_off_where_others_hold_infinities_that_are_right():
     score = check.alibi_bias(lambda n, h: alibi_bias(n, h)[:1].expand(h, n, n).clone(), points=1, seed=0)
     (picture,) = score.pictures
