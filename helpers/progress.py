@@ -80,7 +80,8 @@ class Progress:
         words = [
             f"Next: {following.number} {following.title}." if following else "All checks are green: save, and hand in."
         ]
-        words += [f"{_points(hand)} wait for a person who reads what you wrote."] * bool(hand)
+        wait = "waits" if hand == 1 else "wait"
+        words += [f"{_points(hand)} {wait} for a person who reads what you wrote."] * bool(hand)
         return " ".join(
             [*words, "The grader tries some inputs more. After a restart, run all cells to see your points again."]
         )

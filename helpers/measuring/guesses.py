@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 NEAR = 1.25  # a guessed quantity is near if it is off by no more than this factor
 SMALL = 10  # of two numbers below it nobody needs the quotient
-UNWRITTEN = "No guess is written yet. The cells `guess_… = None` wait for yours: the number or the words in quotes that their comment names."
+UNWRITTEN = """No guess is written yet. The cells `guess_… = None` wait for yours:
+the number or the words in quotes that their comment names."""
 
 
 def guesses(rows: Mapping[str, tuple[object, object]]) -> None:
