@@ -10,6 +10,7 @@ from helpers.style import as_text
 
 End = tuple[str, float, str]
 """Name, last value and colour of a line."""
+UNBROKEN = "\xa0"  # a space at which no line breaks
 
 
 def name_lines(axis: Axes, x: float, ends: Sequence[End], *, apart: float = 0.06, size: float = 8.5) -> None:
@@ -19,7 +20,9 @@ def name_lines(axis: Axes, x: float, ends: Sequence[End], *, apart: float = 0.06
     groups = _together(ends)
     true = [_height(axis, group[0][1]) for group in groups]
     for group, end, place in zip(groups, true, _spread(true, apart), strict=True):
-        words, colour = textwrap.fill(" · ".join(name for name, _, _ in group), 36), group[0][2]
+        together = " · ".join(name.replace(" ", UNBROKEN) for name, _, _ in group)
+        words = textwrap.fill(together, 36).replace(UNBROKEN, " ")
+        colour = group[-1][2]  # of lines that lie on each other the last one is seen
         axis.annotate(
             words, (x, end), (1.05, place), xycoords=("data", "axes fraction"), textcoords="axes fraction", fontsize=size, color=as_text(colour),
             va="center", annotation_clip=False,

@@ -330,7 +330,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # **Predict first:** you forget the shift, and feed the labels themselves. Does the loss fall faster or more slowly? And what will the model write?
 
 # %%
-guess_loss_without_shift = None  # "faster" or "more slowly"
+guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
@@ -428,7 +428,7 @@ check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3, cas
 # **Predict:** which cells of the map will be dark: those on the diagonal that falls from the upper left, or on the one that rises from the lower left?
 
 # %%
-guess_diagonal = None  # "falls" or "rises"
+guess_diagonal = None  # "falls" or "rises" (quotes included)
 
 # %%
 plots.reversal_learned(train_reversal)
@@ -601,10 +601,10 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 # %% [markdown]
 # **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, grey what was dropped; the numbers are sums of log-probabilities.
 #
-# **Predict** from the first two columns: does greedy search find the best sentence?
+# The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it has 0.9. **Predict:** does greedy search find the best sentence?
 
 # %%
-guess_greedy_finds_the_best = None  # "yes" or "no"
+guess_greedy_finds_the_best = None  # "yes" or "no" (quotes included)
 
 # %%
 plots.beam_of_a_tree(beam_search, k=2)
@@ -711,7 +711,7 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 # **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
 
 # %%
-guess_dearer = None  # "decoder alone" or "encoder and decoder"
+guess_dearer = None  # "decoder alone" or "encoder and decoder" (quotes included)
 
 # %%
 plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))

@@ -422,6 +422,11 @@ plots.layer_costs(layer_types, d=64, k=3, r=32)
 # %% [markdown]
 # On log-log axes a power $n^e$ is a straight line of slope $e$. Which lines cross, and what does that say about short texts?
 #
+# <details><summary>Which lines cross?</summary>
+#
+# Self-attention meets the recurrent and the linear layer at $n = d$ (64, the left edge) and the convolution at $n = k\,d = 192$. For texts shorter than their vectors are wide, full attention is the cheaper one.
+# </details>
+#
 # **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6 lengths each.
 
 # %%
@@ -511,7 +516,7 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs.
+# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs. (On a CPU your machine computes in float32: twice the bytes, so its dots stand at half the intensity, left of the dotted lines.)
 # </details>
 #
 # **Move it.** More texts at once, `b`, then the same in 8 bits, for texts of three lengths. Which dot gets past the ridge? Put in sizes and dtypes of your own.
@@ -840,7 +845,7 @@ plots.published_runs(training_run)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the lines show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the dots show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
 # </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
@@ -884,11 +889,17 @@ plots.published_runs(training_run)
 # %%
 from helpers.measuring.guesses import guesses
 
+
+def softmax_share():
+    table = training_table(1, 2048, 1024, 16, 4096)
+    return table["softmax"][1] / table["total"][1]
+
+
 guesses({
     "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
-    "7.3 All sizes double: intensity times": (guess_twice_the_size, lambda: round(arithmetic_intensity(512, 512, 512, torch.float32) / arithmetic_intensity(256, 256, 256, torch.float32), 2)),
+    "7.3 All sizes double: intensity times": (guess_twice_the_size, 2),
     "7.3 float16 instead of float32: intensity times": (guess_half_the_bytes, 2),
-    "7.4 The softmax's share of all elements": (guess_softmax_share, lambda: (table := training_table(1, 2048, 1024, 16, 4096))["softmax"][1] / table["total"][1]),
+    "7.4 The softmax's share of all elements": (guess_softmax_share, softmax_share),
     "7.5 Weights among the elements that a new token moves": (guess_weights, "more than 70 %"),
     "7.8 Workloads that an A100's memory decides": (guess_bound_by_memory, 2),
     "7.10 Four times the memory: a text longer by the factor": (guess_longer_text, 2),

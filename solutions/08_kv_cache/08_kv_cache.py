@@ -54,15 +54,18 @@ plots.repeated_work(n=7)
 
 # %% nbgrader={"grade": false, "grade_id": "redundant_projections", "locked": false, "schema_version": 3, "solution": true}
 def redundant_projections(n: int, layers: int) -> int:
-    """How many projections are repeated while n tokens are read one by one without a cache. A token's key and value count as one."""
+    """How many projections are repeated while n tokens are read one by one without a cache.
+
+    A token's key and value count as one.
+    """
     ### BEGIN SOLUTION
     return layers * n * (n - 1) // 2  # step t repeats t - 1 of them
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint: count the pale squares</summary>
+# <details><summary>Hint: count the grey squares</summary>
 #
-# In the left picture, row t has t − 1 pale squares. What is 0 + 1 + … + (n − 1)?
+# In the left picture, row t has t − 1 grey squares. What is 0 + 1 + … + (n − 1)?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "redundant_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -516,7 +519,7 @@ plots.cache_over_context(cache_bytes)
 # </details>
 #
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
-# needs nearly as much per token as Llama 3 with 70 billion. Why that is so is the subject of the next section.
+# needs nearly as much per token as Llama 3 with 70 billion: their lines lie on each other. Why that is so is the subject of the next section.
 #
 # ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #

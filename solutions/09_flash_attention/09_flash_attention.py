@@ -182,9 +182,10 @@ plots.attention_on_roofline()
 
 # %%
 guess_third_factor = None  # a number
+row = [1, 3, 2, 5, 4, 0]
 
 # %%
-plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
+plots.online_softmax_steps(row, block=2)
 
 # %% [markdown]
 # <details><summary>The third factor</summary>
@@ -1321,7 +1322,9 @@ plots.time_and_memory({
     "three steps": naive,
     "SDPA": F.scaled_dot_product_attention,
     "yours, tiled": lambda q, k, v: flash_attention_forward(q, k, v, block_q=256, block_k=256),
-}, lengths=[512, 1024, 2048, 4096], kernels={"yours, Triton": lambda q, k, v: triton_forward(q, k, v, block_q=32, block_k=32)})
+}, lengths=[512, 1024, 2048, 4096], kernels={
+    "yours, Triton": lambda q, k, v: triton_forward(q, k, v, block_q=32, block_k=32),
+})
 
 # %% [markdown]
 # <details><summary>What you should see</summary>
@@ -1393,8 +1396,12 @@ plots.time_and_memory({
 from helpers.measuring.guesses import guesses
 
 guesses({
-    "9.1 Twice the tokens: standard traffic times": (guess_twice_the_tokens, lambda: standard_traffic(8192, 64, 2) / standard_traffic(4096, 64, 2)),
-    "9.1 Twice the chip: tiled traffic times": (guess_twice_the_chip, lambda: tiled_traffic(8192, 64, 400_000, 2) / tiled_traffic(8192, 64, 200_000, 2)),
+    "9.1 Twice the tokens: standard traffic times": (
+        guess_twice_the_tokens, lambda: standard_traffic(8192, 64, 2) / standard_traffic(4096, 64, 2)
+    ),
+    "9.1 Twice the chip: tiled traffic times": (
+        guess_twice_the_chip, lambda: tiled_traffic(8192, 64, 400_000, 2) / tiled_traffic(8192, 64, 200_000, 2)
+    ),
     "9.2 The factor of the third block": (guess_third_factor, 1),
     "9.4 Numbers in your largest tensor": (guess_largest_tensor, 4096 * 64),
     "9.5 Share of FLOPs that causal tiles tend to": (guess_share, 0.5),

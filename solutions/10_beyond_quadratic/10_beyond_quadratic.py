@@ -297,7 +297,7 @@ check.strided_sparse(strided_keys, gathered_attention, points=3, cases=hidden.st
 plots.two_layers(strided_keys, n=36)
 
 # %% [markdown]
-# **Measure it.** Predict the two exponents first: one line is $n^2$. What is $n\sqrt n$ on a plot of this kind?
+# **Measure it.** One line is $n^2$, so its slope is 2. **Predict:** what is the slope of $n\sqrt n$?
 
 # %%
 guess_slope = None  # a number
@@ -309,7 +309,7 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A slope of 1.5: $n\sqrt n = n^{1.5}$.
+# A slope of 1.5: $n\sqrt n = n^{1.5}$. If you gathered keys, your line in the right picture lies above the grey one: the table holds about $3\sqrt n\,n\,d$ numbers. With $d = 16$ that is less than $n^2$ only from about $n = 48^2 = 2304$ on.
 # </details>
 #
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
@@ -520,9 +520,10 @@ plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=
 
 # %%
 guess_state_smaller = None  # a number
+width = 64
 
 # %%
-plots.state_or_cache(d=64, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
+plots.state_or_cache(d=width, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
 
 # %% [markdown]
 # <details><summary>State or cache?</summary>
@@ -770,7 +771,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # <details><summary>Your prediction</summary>
 #
-# The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6 and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$.
+# The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6 and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$. (The picture writes C = 3 and D = 4 as well, so 2 has faded longer there: 11.4.)
 # </details>
 #
 # **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and
@@ -894,9 +895,9 @@ plots.cost_of_all({
 #
 # Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its 17 slots a token are fewer than the 32 rows of a state.
 #
-# In the second picture the linear ones, decay and delta rule can lie on one line: no tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
+# In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
 #
-# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has hardly more FLOPs than linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
+# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half times the FLOPs of linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
 # its chunks are for. Where an exponent on the clock is above the counted one, memory is
 # the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
 # </details>
@@ -946,7 +947,7 @@ guesses({
     "10.3 The slope of n √n": (guess_slope, 1.5),
     "10.4 Scores that are left": (guess_scores_left, 1.0 * 4096 * 256),
     "10.4 Can a model that writes use it?": (guess_writes_with_it, "no"),
-    "10.5 The state is smaller than the cache from token": (guess_state_smaller, next(n for n in range(1, 100) if 2 * 64 * n > 64 * 64 + 64)),
+    "10.5 The state is smaller than the cache from token": (guess_state_smaller, (64 * 64 + 64) // (2 * 64) + 1),
     "10.6 Half of a token is left after": (guess_half_left, math.log(2) / math.log(32 / 31)),
     "10.7 For A the plain sum returns": (guess_plain_sum, 2 + 6 + 7),
     "10.7 Decay returns, compared with 7,": (guess_decay, "more"),

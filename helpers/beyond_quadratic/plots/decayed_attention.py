@@ -34,7 +34,8 @@ def fading_memory(chunked: Callable, n: int = 24, begins: tuple[int, ...] = (0, 
         title="what is left of token 0 (four heads of RetNet)",
         xlabel="token t",
         xlim=(0, 1.35 * lengths),
-        ylim=(0, 1.02),
+        ylim=(-0.06, 1.02),  # a label stands beside the lowest end
+        xticks=range(0, lengths + 1, 32),
     )
     axes[2].title.set_fontsize(10)
     plt.tight_layout()

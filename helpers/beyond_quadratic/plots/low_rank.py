@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.qkv_attention import attention
-from helpers.style import KEY, QUERY, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, show, waits_for
 
 from .. import low_rank
 
@@ -18,7 +18,7 @@ def summary_shapes(n: int = 12, r: int = 3, d: int = 4) -> None:
     """E k as blocks of cells: r rows, each a mixture of all n keys."""
     figure, axis = plt.subplots(figsize=(9, 3.4))
     x, middle = 0.0, n / 2
-    for name, rows, columns, colour, sign in (("E", r, n, QUERY, "×"), ("k", n, d, KEY, "="), ("E k", r, d, KEY, "")):
+    for name, rows, columns, colour, sign in (("E", r, n, OUTPUT, "×"), ("k", n, d, KEY, "="), ("E k", r, d, KEY, "")):
         for row in range(rows):
             for column in range(columns):
                 place = (x + column, middle - rows / 2 + row)

@@ -36,7 +36,8 @@ def _token(axis, before: Tensor, after: Tensor) -> None:
     axis.bar(places, after, color=QUERY, width=0.6, label="after")
     for side in (-each, each):
         axis.axhline(side, color=OUTPUT, ls=":", lw=1)
-    axis.text(len(before) + 1, each, f" 30/√{len(before)}", va="center", fontsize=9, color=OUTPUT)
+    beside = axis.get_yaxis_transform()  # x in parts of the axis: no line runs there
+    axis.text(1, each, f" 30/√{len(before)}", va="center", fontsize=9, color=OUTPUT, transform=beside)
     axis.set(title="one token with one outlier", xlabel="feature")
     axis.legend(frameon=False, loc="upper right")
 
@@ -90,7 +91,12 @@ def fp8_error(hadamard: Callable, rotate: Callable, n: int = 2048, d: int = 128)
             )
     axis.plot(PUBLISHED, [1, 1], "|", ms=16, mew=1.5, color="black", label="published, on an H100")
     axis.set_yticks(range(row + 1), _kinds())
-    axis.set(xscale="log", ylim=(row + 0.5, -0.5), title=f"FP8 attention: error of the output, n = {n}, d = {d}")
+    axis.set(
+        xscale="log",
+        xlim=(1e-3, None),
+        ylim=(row + 0.5, -0.5),
+        title=f"FP8 attention: error of the output, n = {n}, d = {d}",
+    )
     axis.set_xlabel("root mean square error")
     axis.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
     show()

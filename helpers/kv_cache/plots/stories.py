@@ -1,5 +1,6 @@
 """The end of unit 08: a trained model writes with a student's cache, step and loop, and without a cache."""
 
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 
@@ -39,7 +40,7 @@ def tell_stories(
             print(f"Written {name}, the words are not those of the model. {CARDS}")
             return
     for row in torch.cat([tokens, expected], dim=1).tolist()[:2]:
-        print(_story(row, vocabulary))
+        print(textwrap.fill(_story(row, vocabulary), 96))
     print(f"\nWith your cache and without: the same {expected.numel()} words.")
     _draw(runs, expected.numel())
 
