@@ -432,7 +432,7 @@ def _behind_end(model: Callable, source: Tensor) -> str:
     with torch.no_grad():
         said = [model(source, torch.cat([_column(ended, START), ended[:, :-1], _column(ended, token)], dim=1))[:, -1]
                 for token in (PAD, END)]  # fmt: skip
-    padding = min((logits.argmax(dim=-1) == PAD).float().mean().item() for logits in said)
+    padding = max((logits.argmax(dim=-1) == PAD).float().mean().item() for logits in said)
     return "behind END it says PAD" if padding >= ENOUGH else UNASKED
 
 
@@ -545,7 +545,7 @@ def trained_with_a_look_ahead(sources, targets, words):
 
 
 def trained_two_ahead(sources, targets, words):
-    return Behaving(words, lambda source: F.pad(_backwards(source)[:, 1:], (0, 1))), _losses(len(sources))
+    return Behaving(words, lambda source: F.pad(_backwards(source)[:, 1:], (0, 1), value=3)), _losses(len(sources))
 
 
 def trained_without_end(sources, targets, words):
