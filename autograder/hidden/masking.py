@@ -62,7 +62,14 @@ mask_zoo = {
     "cross_mask": [sized(n=1, m=7), sized(n=9, m=2)],
     "prefix_mask": [sized(n=9, p=2), sized(n=7, p=6)],
     "sliding_window_mask": [sized(n=12, w=5), sized(n=3, w=3), sized(n=2, w=9), sized(n=1, w=1)],
-    "global_tokens_mask": [sized(n=12, r=3, g=2), sized(n=5, r=1, g=5), sized(n=6, r=9, g=1), sized(n=10, r=2, g=0), sized(n=5, r=0, g=0), sized(n=1, r=2, g=1)],
+    "global_tokens_mask": [
+        sized(n=12, r=3, g=2),
+        sized(n=5, r=1, g=5),
+        sized(n=6, r=9, g=1),
+        sized(n=10, r=2, g=0),
+        sized(n=5, r=0, g=0),
+        sized(n=1, r=2, g=1),
+    ],
     "packed_mask": [given("one document", (6,)), given("lengths 4, 1, 1, 5", (4, 1, 1, 5)), given("one token", (1,))],
 }
 why_before_softmax = []

@@ -11,7 +11,11 @@ from helpers.transformer_lm.checks.training import lessons, padded_texts, rate_a
 from helpers.transformer_lm.checks.transformer import random_model
 
 binary_positions = [given("n = 16, d = 5", 16, 5), given("n = 6, d = 1", 6, 1), given("n = 270, d = 10", 270, 10)]
-sinusoidal_positions = [given("n = 13, d = 12", 13, 12, 10_000.0), given("n = 7, d = 8, base 300", 7, 8, 300.0), given("n = 1, d = 6", 1, 6, 10_000.0)]
+sinusoidal_positions = [
+    given("n = 13, d = 12", 13, 12, 10_000.0),
+    given("n = 7, d = 8, base 300", 7, 8, 300.0),
+    given("n = 1, d = 6", 1, 6, 10_000.0),
+]
 frequencies_fall = []
 shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
 rotary_embedding = [
