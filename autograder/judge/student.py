@@ -102,7 +102,7 @@ def _cpu_used() -> int:
 
 
 class Callback(Stand):
-    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too (`Fed`)."""
+    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too (`Stream`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _returned(self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs))

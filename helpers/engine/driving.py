@@ -34,7 +34,7 @@ def watch(function: Callable, *args: Any) -> Observation:
     return seen
 
 
-class Fed:
+class Stream:
     """Hands out things one by one, once, to an answer here or in another process, and counts how many were taken."""
 
     def __init__(self, things: Iterable) -> None:

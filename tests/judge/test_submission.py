@@ -129,7 +129,7 @@ class Layer(torch.nn.Module):
     ("def softmax(x): return x.sum()", "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()", "('Tensor', 3.0)"),
     ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
     ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
-    ("def softmax(f): return next(f) + sum(f)", "from helpers.engine.driving import Fed\nf = Fed([1, 2, 3])\nsoftmax(f), softmax(Fed([5])), f.taken", "(6, 5, 3)"),
+    ("def softmax(f): return next(f) + sum(f)", "from helpers.engine.driving import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken", "(6, 5, 3)"),
     ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
     (CLASS + "softmax = Layer", "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
      "(3, ['linear.bias', 'linear.weight'], 2)"),

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.driving import Fed, call
+from helpers.engine.driving import Stream, call
 from helpers.engine.slips import in_single_precision
 
 from .. import training as reference
@@ -343,7 +343,7 @@ def drive_training(
     answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool
 ) -> tuple:
     """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as in an endless stream."""
-    told, stream = [], Fed(batches)
+    told, stream = [], Stream(batches)
     watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
     losses = call(answer, stream, rates, weight_decay, clip, None, watch)
     return losses, told, f"batches taken: {stream.taken}"
