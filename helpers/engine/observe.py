@@ -249,8 +249,13 @@ class _Dispatched(TorchDispatchMode):
             leaves = (output,) if isinstance(output, Tensor) else tree_leaves(output)
             seen.largest = max([seen.largest, *(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))])
         if self.forbids:
-            _note_forbidden(seen, known.name, self.forbids)
+            _note_forbidden(seen, "masked_select" if _picks(known.name, args) else known.name, self.forbids)
         return output
+
+
+def _picks(name: str, args: tuple) -> bool:
+    """Whether it is `x[mask]`, the same as `masked_select`."""
+    return name == "index" and any(isinstance(one, Tensor) and one.dtype == torch.bool for one in args[1])
 
 
 class _Called(TorchFunctionMode):
