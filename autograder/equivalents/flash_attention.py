@@ -14,4 +14,31 @@ merge_partials = {
     re.compile(
         r"gap = torch\.nan_to_num\(lse_a - lse_b, nan=1\.0"
     ): "where neither saw anything both outputs are 0, and any share of them is",
+    re.compile(
+        r"sigmoid\(lse_a - lse_b\)\.nan_to_num\(1\.0\)"
+    ): "where neither saw anything both outputs are 0, and any share of them is",
+}
+flash_attention_forward = {
+    re.compile(
+        r"if causal else m → m   in: end = m"
+    ): "tiles may be visited for nothing here: 9.5 asks for skipping them",
+    re.compile(r"^k_j\.shape\[-2\] → v_j\.shape\[-2\]"): "a tile has as many values as keys",
+}
+flash_attention_backward = {
+    re.compile(r"in: for i in range\(0, n \+ 1, block_q\):"): "the tile that is added has no rows",
+    re.compile(
+        r"if causal else m → m   in: for j in range"
+    ): "tiles may be visited for nothing: the text asks for skipping in the forward pass alone",
+}
+incoherent_rotation = {
+    re.compile(r"hadamard\(len\(signs\)\)\.to\(k\)"): "q and k have one dtype",
+    re.compile(
+        r"x\.reshape\(-1, \*x\.shape\[:-1\], 2, width\)"
+    ): "the pairs are neighbours in memory, whatever axes stand before them",
+    re.compile(r"\(h\.diff\(dim=-1\) == 0\)"): "the rows in the opposite order: any order is right",
+    re.compile(r"dim=-2\) / signs @ turn"): "to divide by 1 or −1 is to multiply by it",
+    re.compile(
+        r"float64\) → torch\.ones\(1, 1\) |torch\.ones\(1, 1, dtype=torch\.float32\)"
+    ): "float32 or float64: the text allows both",
+    re.compile(r"bin\(i \| j\)"): "rows and columns with an odd number of ones change their sign, and stay orthogonal",
 }

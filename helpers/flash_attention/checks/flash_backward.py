@@ -118,6 +118,7 @@ backward = Check(
         after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
         after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
         after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
+        after_forward("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", n=8, m=3, d=5, d_v=6, causal=True, block_q=4, block_k=2),
         after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
         _counted(24, 32, 3, 2, 8, 10),
     ],
