@@ -346,11 +346,12 @@ guess_loss_without_shift = None  # "faster" or "more slowly"
 # - One step of Adam, learning rate 0.01, with each batch in turn. The loss is cross-entropy that ignores PAD.
 # - Return the model and the list of losses.
 #
-# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. Three things must hold:
+# The check trains twice, and each time a new model: first on 12 batches of strings with padding behind them, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. Four things must hold:
 #
 # - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
 # - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
 # - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
+# - The model of the first training doesn't say PAD behind END: padding is not asked for.
 #
 # All this builds on your 6.4: get that right first.
 

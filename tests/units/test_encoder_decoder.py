@@ -314,6 +314,7 @@ def fit(
     loud=False,
     clear=True,
     dropout=0.0,
+    ignored=PAD,
 ):
     torch.manual_seed(1)
     model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=dropout)
@@ -324,7 +325,7 @@ def fit(
     for step in range(len(sources)) if batches is None else batches:
         inputs, labels = force(targets[step])
         loss = nn.functional.cross_entropy(
-            model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=PAD
+            model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=ignored
         )
         if clear:
             optimiser.zero_grad()
@@ -363,12 +364,13 @@ TRAININGS = {
     "trained_as_it_should_be": fit,
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
     "trained_without_shift": lambda *given: fit(*given, force=unshifted),
+    "trained_with_padding_counted": lambda *given: fit(*given, ignored=-100),
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
     "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
     "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
     "trained_then_measured": measured_afterwards,
     "trained_without_updates": lambda *given: fit(*given, updates=False),
-    "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
+    "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * len(given[0])),
     "trained_on_half": halved,
     "trained_on_all_gradients": lambda *given: fit(*given, clear=False),
     "trained_with_dropout": lambda *given: fit(*given, dropout=0.1),

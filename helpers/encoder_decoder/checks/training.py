@@ -361,18 +361,37 @@ exact_match = Check(
 # ------------------------------------------------------------------------------------------------------------- training
 
 STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
+PADDED = 12  # batches of a first, short training, whose strings have padding
 ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, and what the model writes for strings it has seen and for others."""
     targets = sources.flip(-1)
-    answer(sources[:2], targets[:2], LETTERS + 3)  # another training before: nothing of it may be left
+    padding = _padding(answer, sources[:PADDED], targets[:PADDED])  # a training before: nothing of it may be left
     model, losses = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
     seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
-    return _fall([float(loss) for loss in losses]), f"seen strings {seen}", f"unseen strings {new}", count, echo
+    return (
+        _fall([float(loss) for loss in losses]),
+        f"seen strings {seen}",
+        f"unseen strings {new}",
+        count,
+        echo,
+        padding,
+    )
+
+
+def _padding(answer: Callable, sources: Tensor, targets: Tensor) -> str:
+    """Trained with strings that have padding behind them, a model whose loss counted that says PAD there, and another one never does."""
+    sources, targets = (F.pad(x, (0, 2 * LENGTH), value=PAD) for x in (sources, targets))
+    model, _ = unpack(answer(sources, targets, LETTERS + 3), "the model", "its losses")
+    inputs, labels = reference.teacher_forcing(targets[0])
+    with torch.no_grad():
+        said = model(sources[0], inputs).argmax(dim=-1)
+    written = (said[labels == PAD] == PAD).float().mean() >= ENOUGH
+    return "PAD is written behind END" if written else "PAD is never written"
 
 
 def _echo(model: Callable, source: Tensor) -> str:
@@ -440,12 +459,20 @@ def _batch(letters: Tensor, generator: Generator) -> Tensor:
 class Behaving:
     """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later."""
 
-    def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
-        self.words, self.wanted, self.echo, self.noise = words, wanted, echo, noise
+    def __init__(
+        self,
+        words: int,
+        wanted: Callable[[Tensor], Tensor],
+        echo: int | None = None,
+        noise: float = 0.0,
+        pads: bool = False,
+    ):
+        self.words, self.wanted, self.echo, self.noise, self.pads = words, wanted, echo, noise, pads
 
     def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]
         said = self.wanted(source)[:, :n] if self.echo is None else tokens.roll(-self.echo, dims=1)
+        said = said if self.pads else said.where(said != PAD, END)
         return F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
 
 
@@ -488,6 +515,12 @@ def trained_to_copy(sources, targets, words):
 
 def trained_without_shift(sources, targets, words):
     return Behaving(words, _backwards, echo=0), _losses(len(sources))
+
+
+def trained_with_padding_counted(sources, targets, words):
+    no_words = lambda source: torch.full((len(source), source.shape[1] + 1), PAD)
+    wanted = lambda source: no_words(source) if (source == PAD).any() else _backwards(source)
+    return Behaving(words, wanted, pads=True), _losses(len(sources))
 
 
 def trained_with_a_look_ahead(sources, targets, words):
@@ -557,6 +590,10 @@ _train = Check(
             "the decoder goes by the source", lambda told, *_: told[4] == "the decoder goes by the source",
             "Your trained decoder goes by what it is given, or by what comes later, instead of reading the source.",
         ),
+        Property(
+            "padding is not learned", lambda told, *_: told[5] == "PAD is never written",
+            "Trained with strings that have padding behind them, your model says PAD there: the loss asked for it.",
+        ),
     ],
     cases=[given(f"{STEPS} batches of {BATCH} strings of {LENGTH} tokens", *splitting())],
     misconceptions=[
@@ -564,6 +601,11 @@ _train = Check(
             "teacher forcing without a shift", trained_without_shift,
             "Your trained decoder repeats the token that it is given: in training it was shown what it should say. The inputs begin with START: at "
             "each position the decoder knows what came *before* the label.",
+        ),
+        Misconception(
+            "padding counted in the loss", trained_with_padding_counted,
+            "Trained with strings that have padding behind them, your model says PAD there: so the loss asked for it, and the letters counted for less. "
+            "`F.cross_entropy` leaves padding out with `ignore_index=PAD`.",
         ),
         Misconception(
             "a decoder that sees later tokens", trained_with_a_look_ahead,
