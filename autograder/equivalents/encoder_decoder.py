@@ -32,6 +32,6 @@ train_reversal = {
     re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
     re.compile(
         r"→ train_reversal = first_output_again"
-    ): "differs only where one trains twice with as many batches, and the check takes 12 and then 80",
+    ): "differs only where one trains twice with as many batches, and the check takes 2 and then 80",
 }
 enc_dec_cost = {re.compile(r"^product\("): "2·a·b·c doesn't depend on the order of the three"}

@@ -34,13 +34,21 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
 
 
+OUTSIDE = "keys and values are kept outside the rings"
+
+
 def _read(cache, token: list[Tensor]) -> str:
-    """One token more, after the rings were filled with NaN: who reads them can't but return NaN."""
-    cache.keys, cache.values = (torch.full_like(ring, torch.nan) for ring in (cache.keys, cache.values))
+    """One token more, after other rings took the place of the old ones, full of NaN: who reads them can't but return NaN. Who neither
+    reads nor writes them may have other names for the old ones, and those are rings too, if something stands in them."""
+    empty = not any(ring.any() for ring in (cache.keys, cache.values))
+    try:
+        cache.keys, cache.values = (torch.full_like(ring, torch.nan) for ring in (cache.keys, cache.values))
+    except AttributeError:  # properties, that nobody can set
+        return OUTSIDE if empty else NO_MORE
     output = call(cache.attend, *(part[:, :, -1:] for part in token))
-    return (
-        NO_MORE if isinstance(output, Tensor) and output.isnan().any() else "keys and values are kept outside the rings"
-    )
+    read = isinstance(output, Tensor) and output.isnan().any()
+    written = not all(ring.isnan().all() for ring in (cache.keys, cache.values))
+    return OUTSIDE if not read and (written or empty) else NO_MORE
 
 
 def window_case(
