@@ -245,7 +245,7 @@ class AnnotatedModel(nn.Module):
         self.decoder = clones(AnnotatedDecoderLayer(d, h, d_ff, dropout))
         self.head = nn.Linear(d, target_words)
         self.drop = nn.Dropout(dropout)
-        self.register_buffer("pe", sinusoidal_positions(500, d), persistent=False)
+        self.register_buffer("pe", sinusoidal_positions(1024, d))
 
     def embedded(self, embedding, tokens):
         x = embedding(tokens) * math.sqrt(self.pe.shape[1])

@@ -26,7 +26,7 @@ from autograder.proofs.hostile import UNIT, hand_in, notebooks_of_all_kinds, sol
 ATTN = [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--json"]
 ANSWERS = {
     "right": ("", 6.0),
-    "wrong": ("attend = lambda query, keys, values: values.mean(0)", 3.5),
+    "wrong": ("attend = lambda query, keys, values: values.mean(0)", 3.25),
     "crashing": ("1 / 0", 3.0),
 }
 """What stands in the cell of `attend`, and what the notebook earns."""
@@ -47,7 +47,7 @@ def main() -> int:
             expected = a_class(course, size, arguments.hostile)
             twin = Course(Path(shutil.copytree(course.root, course.root.with_name("serial"))))
             found = _graded(course, arguments.workers)
-            wrong = [*_wrong(expected, found), *_doubled(course)]
+            wrong = [*_wrong(expected, found), *_doubled(course), *found["reasons"]]
             if arguments.serial:
                 serial = _graded(twin, 1)["scores"]
                 wrong += [f"{name}: one worker gives {serial.get(name)}" for name in expected
@@ -81,20 +81,21 @@ def _honest(course: Course, number: int) -> float:
 
 
 def _graded(course: Course, workers: int) -> dict:
-    """{"seconds", "mb": the most that the main process had in memory, "scores": by student}."""
+    """{"seconds", "mb": the most that the main process had in memory, "scores": by student, "reasons": why there are none}."""
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     start, most = time.monotonic(), 0.0
-    with tempfile.TemporaryFile("w+") as told:
-        run = subprocess.Popen(
-            [*ATTN, "--workers", str(workers)], cwd="/", env=environment, stdout=told, stderr=subprocess.DEVNULL
-        )
+    with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:
+        run = subprocess.Popen([*ATTN, "--workers", str(workers)], cwd="/", env=environment, stdout=told, stderr=said)
         while run.poll() is None:
             most = max(most, _megabytes(run.pid))
             time.sleep(0.5)
         seconds = time.monotonic() - start
+        said.seek(0)
+        reasons = [line for line in said if "not graded" in line]
         told.seek(0)
         students = json.load(told)["units"][UNIT]["students"]
-    return {"seconds": seconds, "mb": most, "scores": {name: row["score"] for name, row in students.items()}}
+    return {"seconds": seconds, "mb": most, "scores": {name: row["score"] for name, row in students.items()},
+            "reasons": reasons}  # fmt: skip
 
 
 def _megabytes(pid: int) -> float:

@@ -28,7 +28,6 @@ train_reversal = {
         r"^d \*\* \(-0\.5\) → "
     ): "the class is that of 6.4, and embeddings that begin still smaller learn it as well",
     "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "to turn a string round is its own inverse: the model learns the same",
-    re.compile(r"ignore_index=PAD\) → "): "the check's strings have no padding",
     "model.train() → (nothing)": "a new model is in training mode",
     re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
     re.compile(

@@ -5,7 +5,7 @@ import torch
 from helpers.engine.cases import Drawn, given, sized
 from helpers.flash_attention.checks.flash import climbing_scores, counted_tiles, skipping_tiles, tile_sizes
 from helpers.flash_attention.checks.flash_backward import after_forward, long_gradients, with_gradients
-from helpers.flash_attention.checks.flash_decoding import AT_ONCE
+from helpers.flash_attention.checks.flash_decoding import counted_parts
 from helpers.flash_attention.checks.flash_triton import backward_case, in_tiles
 from helpers.flash_attention.checks.online import long_row, score_rows, two_parts
 from helpers.flash_attention.checks.rotation import rotation_case
@@ -75,15 +75,7 @@ flash_decoding = [
     sized("as many parts as keys, float64", batch=(2, 1), m=8, d=5, d_v=3, splits=8, dtype=torch.float64),
     sized("one key, 4 parts", m=1, d=3, d_v=4, splits=4),
     sized("m = d = d_v = 6, 3 parts", m=6, d=6, d_v=6, splits=3),
-    sized(
-        f"m = 130 in 64 parts, in {AT_ONCE} operations",
-        batch=(2,),
-        m=130,
-        d=4,
-        d_v=5,
-        splits=64,
-        max_operations=AT_ONCE,
-    ),
+    counted_parts(130, 64, 4, 5, batch=(2,)),
 ]
 
 # ---------------------------------------------------------------- kernels in Triton

@@ -28,6 +28,7 @@ KVCache = [
     cache_steps(
         "chunks of 3, 1, 2, in float64", (0, 3), (0, 1), (0, 2), b=3, h=1, capacity=7, d_h=6, dtype=torch.float64
     ),
+    cache_steps("too many at once, then as many as fit", (0, 6), (0, 5), (0, 1), b=1, h=3, capacity=5, d_h=2),
     cache_steps("both full", (0, 2), (1, 4), (0, 2), (1, 1), (0, 1), b=1, h=4, capacity=4, d_h=3),
 ]
 decode_step = [

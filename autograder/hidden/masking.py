@@ -40,6 +40,8 @@ leaks_future = [
     planted("peeks: mask off by one, n = 5", peekers.off_by_one, n=5, d=3),
     planted("peeks: at the last position but one, n = 14", peekers.late_only, n=14, d=2),
     planted("peeks: tokens drawn with seed 42", peekers.off_by_one, n=6, seed=42),
+    planted("peeks: tokens drawn with seed 123", peekers.mean_of_all, n=7, seed=123),
+    planted("peeks: tokens drawn with seed 1234", peekers.three_ahead, n=8, seed=1234),
     planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
     planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
     planted("sound: a mean that fades, n = 10", peekers.fading_mean, n=10, d=3),
@@ -59,9 +61,16 @@ mask_zoo = {
     "decoder_mask": [sized(n=2), sized(n=11)],
     "cross_mask": [sized(n=1, m=7), sized(n=9, m=2)],
     "prefix_mask": [sized(n=9, p=2), sized(n=7, p=6)],
-    "sliding_window_mask": [sized(n=12, w=5), sized(n=3, w=3), sized(n=2, w=9)],
-    "global_tokens_mask": [sized(n=12, r=3, g=2), sized(n=5, r=1, g=5), sized(n=6, r=9, g=1), sized(n=10, r=2, g=0)],
-    "packed_mask": [given("one document", (6,)), given("lengths 4, 1, 1, 5", (4, 1, 1, 5))],
+    "sliding_window_mask": [sized(n=12, w=5), sized(n=3, w=3), sized(n=2, w=9), sized(n=1, w=1)],
+    "global_tokens_mask": [
+        sized(n=12, r=3, g=2),
+        sized(n=5, r=1, g=5),
+        sized(n=6, r=9, g=1),
+        sized(n=10, r=2, g=0),
+        sized(n=5, r=0, g=0),
+        sized(n=1, r=2, g=1),
+    ],
+    "packed_mask": [given("one document", (6,)), given("lengths 4, 1, 1, 5", (4, 1, 1, 5)), given("one token", (1,))],
 }
 why_before_softmax = []
 what_is_it_for = []

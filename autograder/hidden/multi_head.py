@@ -18,6 +18,7 @@ multi_head_loop = [
 ]
 MultiHeadAttention = [
     layer_case("one head, d = 6", n=4, d=6, h=1),
+    layer_case("one token for each of 3 sequences", b=3, n=1, d=6, h=2),
     layer_case("6 heads, a mask for each sequence, m = 3", b=2, n=5, m=3, d=12, h=6, mask=(2, 5, 3)),
     layer_case("a batch of one, d = 9, 3 heads of width 3", b=1, n=3, d=9, h=3, mask=(3, 3)),
 ]

@@ -17,7 +17,7 @@ attention_one_token = {
         sized(n=5, m=6, d=7, d_v=4, i=3, dtype=torch.float64, label="token 3, in float64"),
     ],
     "attention_all_tokens": [
-        sized(n=9, m=4, d=5, d_v=6), sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square"),
+        sized(n=9, m=4, d=5, d_v=6), sized(n=5, m=1, d=3, d_v=2, label="a single key"), sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square"),
         sized(n=90, m=70, d=2, d_v=3, max_operations=LOOP_FREE, label=f"90 tokens in {LOOP_FREE} operations"),
     ],
 }  # fmt: skip

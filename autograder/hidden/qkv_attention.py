@@ -26,6 +26,7 @@ scaled_dot_product_attention = [
     sized(batch=(2, 1, 3), n=3, m=5, d=7, d_v=4),
     sized(n=6, m=6, d=6, d_v=6, scale=2.5, label="everything square, large scores"),
     sized(n=4, m=11, d=3, d_v=2, dtype=torch.float64),
+    sized(batch=(2,), n=3, m=5, d=4, d_v=2, dtype=torch.float16, label="float16"),
 ]
 score_functions = {
     "cosine_score": [sized(n=6, m=4, d=3)],

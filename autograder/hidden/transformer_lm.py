@@ -11,22 +11,29 @@ from helpers.transformer_lm.checks.training import lessons, padded_texts, rate_a
 from helpers.transformer_lm.checks.transformer import random_model
 
 binary_positions = [given("n = 16, d = 5", 16, 5), given("n = 6, d = 1", 6, 1), given("n = 270, d = 10", 270, 10)]
-sinusoidal_positions = [given("n = 13, d = 12", 13, 12, 10_000.0), given("n = 7, d = 8, base 300", 7, 8, 300.0)]
+sinusoidal_positions = [
+    given("n = 13, d = 12", 13, 12, 10_000.0),
+    given("n = 7, d = 8, base 300", 7, 8, 300.0),
+    given("n = 1, d = 6", 1, 6, 10_000.0),
+]
 frequencies_fall = []
 shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
 rotary_embedding = [
     turned_rows("positions 30 … 33, d = 12", (1, 2), [30, 31, 32, 33], 12),
     turned_rows("6 tokens, d = 6", (2,), [3, 4, 5, 6, 7, 8], 6),
     turned_rows("one token at position 9, base 500", (3, 2), [9], 6, base=500.0),
+    turned_rows("d = 2, positions (3, 1, 4)", (3, 2), [[[2, 0, 5, 9]], [[1, 3, 4, 8]], [[7, 6, 11, 10]]], 2),
 ]
 layer_norm = [
     normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7),
     normed_rows("ε = 2", 6, 3, eps=2.0, scale=0.7),
+    normed_rows("three batch axes, d = 4", 3, 1, 2, 4),
     normed_rows("rows near −300", 9, 5, centre=-300.0, scale=1.0),
 ]
 rms_norm = [
     normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7, parameters=1),
     normed_rows("ε = 2", 6, 3, eps=2.0, parameters=1),
+    normed_rows("three batch axes, d = 4", 3, 1, 2, 4, parameters=1),
 ]
 feed_forward = {
     part: [
@@ -58,6 +65,7 @@ what_is_trained = []
 next_token_loss = [
     padded_texts("lengths 3, 9, 5, 7 of n = 9", 9, 6, 3, 9, 5, 7),
     padded_texts("4 texts of 4 tokens, v = 4", 4, 4, 4, 2, 3, 4),
+    padded_texts("lengths 5, 1, 2", 5, 7, 5, 1, 2),
     padded_texts("lengths 2, 4, in float64", 4, 10, 2, 4, dtype=torch.float64),
 ]
 learning_rate = [

@@ -102,13 +102,25 @@ def _cpu_used() -> int:
 
 
 class Callback(Stand):
-    """Stands for a function of the judge's that was passed in as an argument."""
+    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too (`Stream`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        answer = self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs)
-        if "error" in answer:
-            raise RuntimeError(f"{answer['error']['kind']}: {answer['error']['message']}")
-        return answer["ok"]
+        return _returned(self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs))
+
+    def __iter__(self) -> "Callback":
+        return self
+
+    def __next__(self) -> Any:
+        answer = self.__endpoint__.ask(ask="call", number=self.__number__, args=(), kwargs={})
+        if answer.get("error", {}).get("kind") == StopIteration.__name__:
+            raise StopIteration
+        return _returned(answer)
+
+
+def _returned(answer: dict) -> Any:
+    if "error" in answer:
+        raise RuntimeError(f"{answer['error']['kind']}: {answer['error']['message']}")
+    return answer["ok"]
 
 
 def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float) -> None:

@@ -54,6 +54,7 @@ EITHER_WAY = (
     "hypot",
     "logical_and",
     "logical_or",
+    "logaddexp",
 )
 """Functions whose two arguments may change places."""
 ABSOLUTE = ("abs()", "().abs", "torch.abs()", "() ** 2", "().square", "().pow")

@@ -34,8 +34,11 @@ POINTS = 8.0
 SEED = 20261122
 MOST = {True: 24, False: 6}
 """How many mutants are drawn of a model solution, and of a right alternative; from all kinds of changes alike."""
-SECONDS = 10.0  # of processor time for one mutant; the slowest right answer takes three
-SILENT = 90.0  # seconds after which a process that says nothing is ended
+SECONDS = 12.0  # of processor time for one mutant, at most; the slowest right answer takes three
+LEAST = 2.0  # seconds that each mutant gets at least
+SILENT = (
+    600.0  # seconds after which a process that says nothing is ended: it sleeps, for what computes is ended by SECONDS
+)
 MEMORY = 4 << 30
 
 
@@ -81,8 +84,10 @@ def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = 
     """All mutants of one exercise, in their order."""
     tried, reasons = Tried(), getattr(companion("equivalents", exercise.unit), exercise.id, {})
     tasks = list(_tasks(course, exercise, most, seed))
-    tried.misses = [f"unchanged, it loses points: {style}" for style in _not_right(course, exercise, seed)]
-    for task, outcome in zip(tasks, _outcomes(exercise, tasks, seed), strict=True):
+    wrong, slowest = _unchanged(course, exercise, seed)
+    tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
+    seconds = min(SECONDS, LEAST + 4 * slowest)
+    for task, outcome in zip(tasks, _outcomes(exercise, tasks, seed, seconds), strict=True):
         listed, line = _reason(reasons, task.mutant), str(task.mutant)
         about = {"answer": task.program.style, "kind": task.mutant.kind, "diff": line}
         tried.mutants += 1
@@ -132,12 +137,20 @@ def _reason(reasons: dict, mutant: Mutant) -> str:
 # ------------------------------------------------------------------------------------------------------------ which mutants
 
 
-def _not_right(course: Course, exercise: Exercise, seed: int) -> Iterator[str]:
-    """Answers that lose points as they are: then their mutants would show nothing."""
+def _unchanged(course: Course, exercise: Exercise, seed: int) -> tuple[list[str], float]:
+    """Answers that lose points as they are (then their mutants would show nothing), and the seconds that the slowest answer takes."""
+    wrong, slowest = [], 0.0
     for program in programs(course, exercise):
+        begun = _processor_time()
         score = exercise.check(*program.run(), points=POINTS, cases=exercise.hidden_cases() or (), seed=seed)
-        if not score.full:
-            yield program.style
+        slowest = max(slowest, _processor_time() - begun)
+        wrong += [] if score.full else [program.style]
+    return wrong, slowest
+
+
+def _processor_time() -> float:
+    """Of this process and of the forks in which kernels have run."""
+    return sum(os.times()[:4])
 
 
 def _tasks(course: Course, exercise: Exercise, most: dict[bool, int], seed: int) -> Iterator[Task]:
@@ -172,7 +185,7 @@ class Expired(BaseException):
     """A mutant has used up its time. No `Exception`: what watches students' calls must let it through."""
 
 
-def _outcomes(exercise: Exercise, tasks: list[Task], seed: int) -> Iterator[dict[str, Any]]:
+def _outcomes(exercise: Exercise, tasks: list[Task], seed: int, seconds: float) -> Iterator[dict[str, Any]]:
     """What came of every task, from a fork. Where it ends before it has said so, the task was caught and a new fork goes on."""
     done = 0
     while done < len(tasks):
@@ -180,7 +193,7 @@ def _outcomes(exercise: Exercise, tasks: list[Task], seed: int) -> Iterator[dict
         child = os.fork()
         if child == 0:
             os.close(reading)
-            _work(exercise, tasks[done:], seed, writing)
+            _work(exercise, tasks[done:], seed, seconds, writing)
         os.close(writing)
         with os.fdopen(reading, "rb", buffering=0) as pipe:
             for line in _lines(pipe):
@@ -204,17 +217,19 @@ def _lines(pipe: Any) -> Iterator[bytes]:
         yield from whole
 
 
-def _work(exercise: Exercise, tasks: list[Task], seed: int, target: int) -> None:
+def _work(exercise: Exercise, tasks: list[Task], seed: int, seconds: float, target: int) -> None:
     """In the fork: try all, a line for each."""
-    status = 1
+    status, start = 1, lambda: signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         torch.set_num_threads(1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (_size() + MEMORY,) * 2)
         signal.signal(signal.SIGPROF, _expire)
+        os.register_at_fork(after_in_child=start)  # kernels run in forks, whose time is not that of this process
         os.environ["ATTENTION_COURSE_ORDER"] = str(seed)
         _silent()
         for task in tasks:
+            start()
             os.write(target, json.dumps(_tried(exercise, task, seed)).encode() + b"\n")
         status = 0
     finally:
@@ -236,7 +251,6 @@ def _tried(exercise: Exercise, task: Task, seed: int) -> dict[str, Any]:
     """What the check says of one mutant."""
     torch.manual_seed(seed)  # a mutant that draws numbers of its own draws the same ones at every run
     random.seed(seed)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         answers = task.program.run(task.statement, task.mutant.source, **{AGAIN: first_output_again})
         parts, hidden = list(_parts(exercise)), exercise.hidden_cases() or ()

@@ -53,7 +53,6 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
-    one_passed = any(trial.passed for trial in trials)
     if check.quiz:  # its questions have nothing to do with one another
         trials = failed
     same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
@@ -64,7 +63,7 @@ def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: l
     same = [wrong for wrong in same if _mark(wrong)] or same
     if len(same) == 1:
         return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
-    return _by_mark(check, failed) or _by_guard(check, failed, one_passed)
+    return _by_mark(check, failed) or _by_guard(check, trials, failed)
 
 
 def _still_the_same(
@@ -103,16 +102,36 @@ def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
     return any(_shows(mark, check.recall(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _by_guard(check: Subject, failed: list[Trial], whole_tiles_go_well: bool) -> tuple[str, str] | None:
-    """Errors that our own guard of kernels raises say what happened, if whole tiles go well: there no mask is needed, but strides are."""
-    for trial in failed if whole_tiles_go_well else ():
+def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
+    """Errors that our own guard of kernels raises say what happened, if whole tiles go well (there no mask is needed, but strides are)
+    and the misconception goes astray in the very same cases."""
+    if len(failed) == len(trials):
+        return None
+    for trial in failed:
         error = trial.seen.error
         for wrong in check.misconceptions:
-            if error and error.kind in CERTAIN and wrong.raises == error.kind:
+            if (
+                error
+                and error.kind in CERTAIN
+                and wrong.raises == error.kind
+                and _astray_where_it_is(check, wrong, trials)
+            ):
                 return wrong.name, " ".join(
                     filter(None, (f"This looks like: {wrong.name}.", error.message, wrong.hint))
                 )
     return None
+
+
+def _astray_where_it_is(check: Subject, wrong: Misconception, trials: list[Trial]) -> bool:
+    """Whether a misconception stops with an error in the cases in which the student's function does, and in no others."""
+    others = (_outcome(check, wrong, trial.seen.args, trial) for trial in trials)
+    return all(
+        other and _kind(other.error) == _kind(trial.seen.error) for other, trial in zip(others, trials, strict=True)
+    )
+
+
+def _kind(error: StudentError | None) -> str:
+    return error.kind if error else ""
 
 
 def _mark(wrong: Misconception) -> Mark | None:

@@ -3,7 +3,7 @@
 Every call goes through `observe`, so that it is the same whether the answer lives here or in another process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
@@ -32,6 +32,23 @@ def watch(function: Callable, *args: Any) -> Observation:
         raise Stopped(seen.error)
     seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)
     return seen
+
+
+class Stream:
+    """Hands out things one by one, once, to an answer here or in another process, and counts how many were taken."""
+
+    def __init__(self, things: Iterable) -> None:
+        self.left, self.taken = iter(things), 0
+
+    def __iter__(self) -> Iterator:
+        return self
+
+    def __next__(self) -> Any:
+        thing = next(self.left)
+        self.taken += 1
+        return thing
+
+    __call__ = __next__  # what another process is given is a function
 
 
 def unpack(output: Any, *names: str) -> tuple:

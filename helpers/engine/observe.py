@@ -87,7 +87,8 @@ def observe(
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
     forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
-    gradient: also differentiate the output by every floating-point input, and observe the way back.
+    gradient: also differentiate the output by every floating-point input, and observe the way back. Before that the function is called
+    once more with other numbers, so that a state which isn't the call's own is found.
     layouts: for a function that launches kernels: how its tensors lie in memory (see own_process.py). It runs in a process of its own,
     unless it is `trusted` not to need one.
     """
@@ -152,6 +153,7 @@ def _observed(
     seen.modified = _modified(seen, inputs)
     if gradient and seen.error is None:
         seen.saved = kept.elements(seen.output)
+        _call_another(function, inputs)
         _observe_backward(seen, leaves, forbids)
     seen.output = tree_map(_plain, seen.output)
     return seen
@@ -162,6 +164,22 @@ def _plain(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf.detach()
     return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
+
+
+def _call_another(function: Callable, inputs: Any) -> None:
+    """Between a call and its way back another call is under way, with other numbers: what the first one kept in a global, or on a
+    class, is overwritten. Nothing of it counts."""
+    with quiet(), contextlib.suppress(Exception):
+        function(*tree_map(_another, inputs[0]), **tree_map(_another, inputs[1]))
+
+
+def _another(leaf: Any) -> Any:
+    """A value of the same kind and size."""
+    if isinstance(leaf, bool):
+        return not leaf
+    if isinstance(leaf, Tensor):
+        return 0.5 - leaf.detach().requires_grad_() if leaf.is_floating_point() else leaf.clone()
+    return leaf
 
 
 def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) -> None:
@@ -249,8 +267,13 @@ class _Dispatched(TorchDispatchMode):
             leaves = (output,) if isinstance(output, Tensor) else tree_leaves(output)
             seen.largest = max([seen.largest, *(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))])
         if self.forbids:
-            _note_forbidden(seen, known.name, self.forbids)
+            _note_forbidden(seen, "masked_select" if _picks(known.name, args) else known.name, self.forbids)
         return output
+
+
+def _picks(name: str, args: tuple) -> bool:
+    """Whether it is `x[mask]`, the same as `masked_select`."""
+    return name == "index" and any(isinstance(one, Tensor) and one.dtype == torch.bool for one in args[1])
 
 
 class _Called(TorchFunctionMode):

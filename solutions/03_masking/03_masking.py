@@ -699,7 +699,7 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
 # allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
-# is no formula: a function that gets its count from a tensor (`sum`, `cumsum`, `mean`, `count_nonzero`, `nonzero`, `unique`, `einsum`, `tolist` …) gets no points here. A sum in Python over numbers made from the sizes, such as
+# is no formula: a function that gets its count from a tensor (`sum`, `cumsum`, `mean`, `norm`, `count_nonzero`, `nonzero`, `unique`, `einsum`, `numel`, `item`, `int`, `tolist`, `numpy`, `mask[mask]` …) gets no points here. A sum in Python over numbers made from the sizes, such as
 # `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`: divide with `//`.
 #
 # Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows and bands may be longer than the text.

@@ -597,7 +597,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
-# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
+# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target, and so a text of one token has none at all. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1. If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
 
@@ -668,7 +668,7 @@ plots.learning_rates(learning_rate)
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
 #
-# `batches` yields pairs (inputs, targets), shifted already. Take one for each rate. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
+# `batches` yields pairs (inputs, targets), shifted already, and may never end. Take one for each rate, and none more. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:

@@ -225,7 +225,7 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences may have any length, and one call may differ from the next.
+# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences may have up to 1,024 tokens, and one call may differ from the next.
 #
 # The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
 #
@@ -346,11 +346,12 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # - One step of Adam, learning rate 0.01, with each batch in turn. The loss is cross-entropy that ignores PAD.
 # - Return the model and the list of losses.
 #
-# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens (a few seconds). Then it lets the model write by itself. Three things must hold:
+# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Then it lets the model write by itself. Four things must hold:
 #
 # - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
 # - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
 # - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
+# - What follows END was never asked for: the trained model doesn't say PAD there.
 #
 # All this builds on your 6.4: get that right first.
 

@@ -100,6 +100,25 @@ def test_the_way_back_is_counted_like_the_call():
     assert observe(attention, (q, k, v)).backward_flops == 0 == observe(attention, (q, k, v)).saved
 
 
+def test_what_is_kept_outside_ctx_is_overwritten_before_the_way_back():
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, on_the_class):
+            (Square if on_the_class else ctx).x = x
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * getattr(ctx, "x", getattr(Square, "x", None)) * grad, None
+
+    x = torch.randn(5)
+    weights = torch.linspace(-1, 1, 5)
+    (right,), (wrong,) = (
+        observe(lambda x, place=place: Square.apply(x, place), (x,), gradient=True).gradients for place in (False, True)
+    )
+    assert torch.allclose(right, 2 * x * weights) and not torch.allclose(wrong, right)
+
+
 def test_a_forbidden_function_is_seen_on_the_way_back():
     assert observe(KeepsOnCtx.apply, some_qkv(), forbids=("^_softmax$",), gradient=True).forbidden
     forward_only = type(

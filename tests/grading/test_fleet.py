@@ -132,6 +132,12 @@ def test_a_failure_here_is_one_line(place):
         result()
 
 
+def test_a_failure_that_does_not_come_again_costs_nothing():
+    tries = iter([1, 0])
+    with fleet.fleet(1) as workers:
+        assert _outcomes(workers, ("x", lambda one: one / (1 - next(tries)), 5)) == {"x": 5.0}
+
+
 def test_where_nothing_can_be_judged_the_reason_comes_back_as_it_is():
     with fleet.fleet(1) as workers:
         workers.submit("x", _no_sandbox)

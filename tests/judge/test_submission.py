@@ -129,6 +129,7 @@ class Layer(torch.nn.Module):
     ("def softmax(x): return x.sum()", "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()", "('Tensor', 3.0)"),
     ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
     ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
+    ("def softmax(f): return next(f) + sum(f)", "from helpers.engine.driving import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken", "(6, 5, 3)"),
     ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
     (CLASS + "softmax = Layer", "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
      "(3, ['linear.bias', 'linear.weight'], 2)"),
@@ -136,7 +137,7 @@ class Layer(torch.nn.Module):
      "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()", "([3.0, 3.0], [9.0, 9.0])"),
     (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
     ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
-], ids=["value", "arguments", "tensor", "call back", "call back and forth", "function", "class", "load_state_dict", "repr", "module"])  # fmt: skip
+], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class", "load_state_dict", "repr", "module"])  # fmt: skip
 def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 

@@ -14,6 +14,7 @@ from autograder.proofs.mutants import Mutant, mutants
 from autograder.proofs.programs import MODEL, Program, programs
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.own_process import in_own_process
 from helpers.engine.rules import Property
 
 ATTENTION = """
@@ -135,6 +136,18 @@ def test_one_that_never_ends_is_caught(monkeypatch):
         "mutants",
         lambda source: [Mutant("loop", "", "", source, "def double(x):\n    while True:\n        pass")],
     )
+    tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
+    assert (tried.mutants, tried.killed) == (1, 1)
+
+
+def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
+    """Interpreted kernels run in forks: their time is not that of the process that waits for them."""
+    monkeypatch.setattr(survivors, "SECONDS", 0.5)
+    source = "def double(x):\n    return in_own_process(lambda: 2 * x)"
+    hangs = source.replace("2 * x", "[None for _ in iter(int, 1)]")
+    monkeypatch.setattr(survivors, "mutants", lambda _: [Mutant("loop", "", "", source, hangs)])
+    monkeypatch.setattr(survivors, "AGAIN", "in_own_process")
+    monkeypatch.setattr(survivors, "first_output_again", in_own_process)
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
     assert (tried.mutants, tried.killed) == (1, 1)
 

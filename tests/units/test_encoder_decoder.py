@@ -314,6 +314,7 @@ def fit(
     loud=False,
     clear=True,
     dropout=0.0,
+    ignore=PAD,
 ):
     torch.manual_seed(1)
     model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=dropout)
@@ -324,7 +325,7 @@ def fit(
     for step in range(len(sources)) if batches is None else batches:
         inputs, labels = force(targets[step])
         loss = nn.functional.cross_entropy(
-            model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=PAD
+            model(sources[step], inputs).flatten(0, 1), labels.flatten(), ignore_index=ignore
         )
         if clear:
             optimiser.zero_grad()
@@ -361,6 +362,7 @@ def going_on(sources, targets, words, kept=[]):  # noqa: B006
 TRAININGS = {
     "trained_with_losses_from_before": going_on,
     "trained_as_it_should_be": fit,
+    "trained_to_pad": lambda *given: fit(*given, ignore=-100),
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
     "trained_without_shift": lambda *given: fit(*given, force=unshifted),
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),

@@ -244,6 +244,30 @@ def test_an_unmasked_tail_is_named_whatever_the_size_of_the_tiles():
     assert score <= 0.5 and score.diagnosis == misconception.name and "past the end of `k_ptr`" in score.message
 
 
+@triton.jit
+def one_column_too_far_kernel(
+    x_ptr, factor_ptr, out_ptr, x_strides, factor_stride, out_strides, n, d, ROWS: tl.constexpr, WIDTH: tl.constexpr
+):
+    rows, columns = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH)
+    inside = (rows[:, None] < n) & (columns[None, :] < d)
+    x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=inside, other=0.0)
+    factor = tl.load(factor_ptr + rows * factor_stride, mask=rows < n, other=0.0)
+    out_at = out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1]
+    tl.store(out_at, x * factor[:, None], mask=(rows[:, None] < n) & (columns[None, :] <= d))
+
+
+@interpreter_only
+def test_a_mask_that_is_one_off_is_not_called_none():
+    def launcher(x, factor):
+        (n, d), out = x.shape, torch.empty_like(x)
+        strides = x.stride(), factor.stride(0), out.stride()
+        one_column_too_far_kernel[(triton.cdiv(n, 16),)](x, factor, out, *strides, n, d, ROWS=16, WIDTH=32)
+        return out
+
+    score = check.triton_rows(launcher, points=4, seed=0)
+    assert score < 4 and score.diagnosis != "tiles written without a mask"
+
+
 def test_kernels_are_spliced_with_what_they_use():
     answer = _from_a_cell(splice(check.triton_rows.misconceptions[0].function, "scale_rows"), "scale_rows")
     assert check.triton_rows(answer, points=4, seed=0).diagnosis == check.triton_rows.misconceptions[0].name

@@ -36,7 +36,7 @@ def resets(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
 
     def draw(generator: torch.Generator) -> Tensor:
         wiped = torch.rand(shape, generator=generator) < 0.3
-        return torch.where(wiped, 1e-6, 1.0).to(dtype)
+        return torch.where(wiped, torch.tensor(1e-9, dtype=torch.float64), 1.0).to(dtype)
 
     return Drawn(draw)
 
@@ -553,7 +553,7 @@ chunked_decayed_attention = Check(
         decaying("n = 7, c = 2, γ = 1: nothing is forgotten", 7, 5, 2, 2, low=1.0, dtype=torch.float64),
         decaying("a chunk longer than the sequence", 5, 3, 4, 9),
         decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
-        decaying("n = 10, c = 4, γ of 1, and some that wipe the state", 10, 4, 3, 4, gamma=resets),
+        decaying("n = 10, c = 4, γ of 1, and some that wipe the state, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
         decaying("c = 1: a chunk a token", 6, 3, 2, 1),
         long_decaying_chunks(608, 4, 3, 25), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
         decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,

@@ -161,6 +161,7 @@ delta_rule = Check(
         written("n = 5, d = 4, d_v = 3", 5, 4, 3),
         written("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
         written("long keys", 6, 5, 2, scale=4.0),
+        written("keys of length 10^−7, in float64", 7, 4, 3, scale=5e-8, dtype=torch.float64),
         written("three keys, written four times each", 12, 4, 3, keys=few_keys(12, 4, 3)),
         written("the same, β = 1", 10, 4, 3, keys=few_keys(10, 4, 2), low=1.0),
         written("β near 0, and 0", 8, 3, 4, low=0.0, high=1e-3, dtype=torch.float64),
@@ -241,6 +242,10 @@ delta_rule = Check(
             "No key is zero here, so the length needs no help, and with it the keys are a little too short: the check works in float64 too, and "
             "sees it. (`F.normalize` takes the larger of length and 10⁻¹² instead, and that is right.)",
             _number_added,
+        ),
+        Misconception(
+            "a smallest length for keys", by_keys(lambda k: k / k.norm(dim=-1, keepdim=True).clamp_min(1e-3)),
+            "A short key has length 1 afterwards, as any other. No key is zero here, so the length needs no smallest value. (`F.normalize` has 10⁻¹², and that is right.)",
         ),
         Misconception(
             "keys divided by the square of their length", by_keys(lambda k: k / (k * k).sum(-1, keepdim=True)),

@@ -41,9 +41,9 @@ def _by_rows(q, k, v, causal=False) -> Tensor:
 
 
 def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
-    """Features near e^−5: a normaliser so small that a number added to it shows."""
-    q, k = (normal(length, d, mean=-5, dtype=torch.float64) for length in (n, m))
-    return given("inputs near −5, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
+    """Features near e^−10: a normaliser so small that a number added to it shows, and a smallest value for it too."""
+    q, k = (normal(length, d, mean=-10, dtype=torch.float64) for length in (n, m))
+    return given("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
 
 
 def _number_added(normaliser) -> Callable:
@@ -60,6 +60,10 @@ def _number_added(normaliser) -> Callable:
 EPSILON_HINT = (
     "φ is positive everywhere, so the normaliser is never 0 and needs no help. Where all features are small, the number that you add is larger "
     "than the normaliser itself, and the weights sum to much less than 1."
+)
+SMALLEST_HINT = (
+    "φ is positive everywhere, so the normaliser is never 0. Where all features are small it lies below your smallest value, and the weights sum "
+    "to less than 1."
 )
 SCALE_HINT = "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
 
@@ -85,6 +89,11 @@ def normaliser_axis_from_the_front(q, k, v) -> Tensor:
 def with_a_small_number(q, k, v) -> Tensor:
     above, below = _parts(q, k, v)
     return above / (below + 1e-6)
+
+
+def with_a_smallest_normaliser(q, k, v) -> Tensor:
+    above, below = _parts(q, k, v)
+    return above / below.clamp_min(1e-6)
 
 
 def one_normaliser(q, k, v) -> Tensor:
@@ -169,6 +178,7 @@ _all_at_once = Check(
             "the queries divided by √d before the feature map", lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
         ),
         Misconception("a small number added to the normaliser", with_a_small_number, EPSILON_HINT, _number_added(_parts)),
+        Misconception("a smallest value for the normaliser", with_a_smallest_normaliser, SMALLEST_HINT),
         Misconception(
             "the normaliser's axis counted from the front", normaliser_axis_from_the_front,
             "The normaliser is one number a row, (…, n, 1): its new axis is the last. `unsqueeze(1)` is that only where no batch stands in front; "
@@ -261,6 +271,11 @@ def _causal_parts(q, k, v) -> tuple[Tensor, Tensor]:
 def recurrent_with_a_small_number(q, k, v) -> Tensor:
     above, below = _causal_parts(q, k, v)
     return above / (below + 1e-6)
+
+
+def recurrent_with_a_smallest_normaliser(q, k, v) -> Tensor:
+    above, below = _causal_parts(q, k, v)
+    return above / below.clamp_min(1e-6)
 
 
 def square_state(q, k, v) -> Tensor:
@@ -371,6 +386,7 @@ recurrent_linear_attention = Check(
             "the queries divided by √d before the feature map", lambda q, k, v: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
         ),
         Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
+        Misconception("a smallest value for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
         Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.recurrent_linear_attention),
         written_for_one_batch_axis(reference.recurrent_linear_attention),

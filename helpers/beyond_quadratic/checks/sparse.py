@@ -850,6 +850,17 @@ def slots_masked_late(q, k, v, keys, allowed) -> Tensor:
     return _mix(_slots(q, k, keys).softmax(-1) * allowed, v, keys)
 
 
+def emptied_by_another_slot(q, k, v, keys, allowed) -> Tensor:
+    """A key is taken out where a slot that isn't allowed holds it too, as `mask.scatter_(1, keys, allowed)` may do."""
+    named = ((keys[:, :, None] == keys[:, None]) & ~allowed[:, None]).any(-1)
+    return _mix(_slots(q, k, keys).masked_fill(~allowed | named, -math.inf).softmax(-1), v, keys)
+
+
+def first_slot_read(q, k, v, keys, allowed) -> Tensor:
+    taken = allowed | (torch.arange(keys.shape[1]) == 0)
+    return _mix(_slots(q, k, keys).masked_fill(~taken, -math.inf).softmax(-1), v, keys)
+
+
 def values_in_order(q, k, v, keys, allowed) -> Tensor:
     weights = _slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-1)
     return weights @ v[..., : keys.shape[1], :]
@@ -866,14 +877,21 @@ def table_of_the_first_query(q, k, v, keys, allowed) -> Tensor:
 
 
 def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
-    """c different keys for each of n queries, of which the first is allowed, and each other more often than not."""
+    """c slots for each of n queries. The first key stands in the last slot once more, and one of these two slots is allowed, either one; each
+    other is allowed more often than not."""
+
+    def keys(generator) -> Tensor:
+        table = torch.stack([torch.randperm(m, generator=generator)[:c] for _ in range(n)])
+        table[:, -1] = table[:, 0]
+        return table
 
     def allowed(generator) -> Tensor:
         table = torch.rand(n, c, generator=generator) < 0.6
-        table[:, 0] = True
+        table[:, 0] |= c == 1
+        table[:, 1:][:, -1:] = ~table[:, :1]
         return table
 
-    return Drawn(lambda g: torch.stack([torch.randperm(m, generator=g)[:c] for _ in range(n)])), Drawn(allowed)
+    return Drawn(keys), Drawn(allowed)
 
 
 def listed_keys(
@@ -920,6 +938,14 @@ gathered_attention = Check(
         Misconception(
             "empty slots with score 0", lambda q, k, v, keys, allowed: _mix((_slots(q, k, keys) * allowed).softmax(-1), v, keys),
             "e^0 = 1 takes a share of the attention. A slot that takes none has the score −∞.",
+        ),
+        Misconception(
+            "an empty slot that takes away a key", emptied_by_another_slot,
+            "A slot that isn't allowed says nothing, also where its number is that of a key in another slot, which is allowed. Mask slots, not keys.",
+        ),
+        Misconception(
+            "the first slot read, allowed or not", first_slot_read,
+            "Slots that are not allowed may stand anywhere in a row, in front too. Ask `allowed` for each of them.",
         ),
         Misconception(
             "masked after the softmax", slots_masked_late,

@@ -118,6 +118,8 @@ def _intensity(n, m, k, size, flops=2.0):
     return flops * n * m * k / ((n * m + m * k + n * k) * size)
 
 
+SOME_SIZES = {torch.float64: 8, torch.float32: 4, torch.float16: 2, torch.bfloat16: 2, torch.int8: 1}
+
 arithmetic_intensity = Check(
     reference=costs.arithmetic_intensity,
     cases=[
@@ -126,6 +128,7 @@ arithmetic_intensity = Check(
         given("bfloat16, one row: 1×512×300", 1, 512, 300, torch.bfloat16),
         given("float64, 7×9×11", 7, 9, 11, torch.float64),
         given("int8, 90×70×30", 90, 70, 30, torch.int8),
+        given("int32, 20×70×15", 20, 70, 15, torch.int32),
     ],
     within=EXACT,
     misconceptions=[
@@ -165,6 +168,11 @@ arithmetic_intensity = Check(
         Misconception(
             "4 bytes or 2", lambda n, m, k, dtype: _intensity(n, m, k, 4 if dtype == torch.float32 else 2),
             "There are more sizes than two: float64 has 8 bytes and int8 has 1. `dtype.itemsize` knows all of them.",
+        ),
+        Misconception(
+            "a list of dtypes that isn't all of them", lambda n, m, k, dtype: _intensity(n, m, k, SOME_SIZES[dtype]),
+            "The dtype may be any, and your list knows some of them. `dtype.itemsize` knows all.",
+            raises="KeyError",
         ),
         Misconception(
             "rounded down to a whole number", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,

@@ -83,6 +83,8 @@ roofline = Check(
         given("just below the ridge, float32, tiny numbers", 6.0, 2.0, torch.float32, 6.0, 7.0),
         given("exactly at the ridge, float16", 2.0**40, 2.0**33, torch.float16, 2.0**42, 2.0**36),
         given("no FLOPs at all, as in the softmax", 0.0, 1e6, torch.float32, 2e12, 100e9),
+        given("float64, a product", 2 * 512**3, 3 * 512**2, torch.float64, 9.7e12, 1555e9),
+        given("int32, one row", 2 * 512**2, 512**2 + 2 * 512, torch.int32, 20e12, 300e9),
         given("int8, one row", 2 * 4096**2, 4096**2 + 2 * 4096, torch.int8, 130e12, 320e9),
     ],
     within=(1e-6, 0.0),

@@ -19,6 +19,7 @@ score_memory = Check(
         given("b = 1, n = 1024, h = 12, 12 layers, float16", 1, 1024, 12, 12, torch.float16),
         given("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
         given("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
+        given("b = 2, n = 77, h = 3, 4 layers, int32", 2, 77, 3, 4, torch.int32),
     ],
     within=EXACT,
     misconceptions=[
@@ -96,6 +97,8 @@ longest_context = Check(
         given("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
         given("80 GB, b = 8, h = 16, 24 layers, bfloat16", 80 * 10**9, 8, 16, 24, torch.bfloat16),
         given("a petabyte, one head, int8", 10**15, 1, 1, 1, torch.int8),
+        given("2 GB, b = 3, h = 4, 6 layers, float64", 2 * 10**9, 3, 4, 6, torch.float64),
+        given("1 GB, b = 2, h = 5, 3 layers, int32", 10**9, 2, 5, 3, torch.int32),
         given("not enough for a single token", 7, 1, 2, 1, torch.float32),
         given("just enough for n = 50", 2 * 3 * 5 * 50**2 * 4, 2, 3, 5, torch.float32),
         given("one byte short of n = 50", 2 * 3 * 5 * 50**2 * 4 - 1, 2, 3, 5, torch.float32),

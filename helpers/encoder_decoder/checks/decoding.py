@@ -538,6 +538,15 @@ def probability_returned(next_log_probs, k, longest, alpha):
     return tokens, math.exp(score)
 
 
+def twice_as_many_asked_for(next_log_probs, k, longest, alpha):
+    def enough(prefixes):
+        log_p = next_log_probs(prefixes)
+        log_p.flatten().topk(2 * k)  # an error where there are not so many
+        return log_p
+
+    return reference.beam_search(enough, k, longest, alpha)
+
+
 def one_by_one(next_log_probs, k, longest, alpha):
     def slowly(prefixes):
         return torch.cat([next_log_probs(row[None]) for row in prefixes])
@@ -566,6 +575,7 @@ beam_search = Check(
         given("11 words, k = 4, at most 7 tokens", tree(382, 11, 0.8), 4, 7, 1.0),
         given("8 words, k = 2, at most 8 tokens", tree(318, 8, 0.0), 2, 8, 0.8),
         given("k = 1: greedy search", tree(4, 8, 0.5), 1, 9, 0.6),
+        given("k as large as the vocabulary, 6 words", tree(5, 6, 0.0), 6, 4, 0.6),
         given("no length penalty, k = 3", tree(6, 10, 1.0), 3, 6, 0.0),
         given("150 tokens of 200 words, nearly equally likely", tree(7, 200, -3.0, spread=0.1), 2, 150, 0.6),
     ],
@@ -667,6 +677,11 @@ beam_search = Check(
             "the sum returned, not the score", plain_sum_returned, "Return what the hypotheses were compared by: the sum over the length penalty.",
         ),
         Misconception("a probability instead of its logarithm", probability_returned, "The score is a log-probability over the length penalty: a negative number."),
+        Misconception(
+            "more candidates than there are continuations", twice_as_many_asked_for,
+            "The first step has one hypothesis, so as many continuations as there are words: at least k, and perhaps not 2k. Ask `topk` for no more than there are.",
+            raises="RuntimeError",
+        ),
         Misconception(
             "one call for each hypothesis", one_by_one, "All live prefixes are equally long: ask about them in one call, (j, n) → (j, v).",
         ),

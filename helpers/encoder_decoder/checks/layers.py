@@ -64,7 +64,11 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     """A module with these weights, in their dtype."""
     if next(iter(weights.values())).dtype == torch.float64:
         module.double()
-    module.load_state_dict(weights)
+    there = module.state_dict()
+    tables = {
+        name: table for name, table in module.named_buffers() if name in there
+    }  # what is no weight stays as it is
+    module.load_state_dict(tables | weights)
     return module
 
 
@@ -115,10 +119,13 @@ def _run_encoder(
 
 
 def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "padding", or "rows", another for each token. A case in float64 is a thorough one."""
+    """masks: "none", "padding", (b, m, m), or (b, 1, m) where it is "spread", "shared" by all sequences, (m, m), or "rows", another
+    for each token. A case in float64 is a thorough one."""
     like = layers.EncoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
-    mask = {"none": None, "padding": padded(b, m, m), "rows": visible_mask(b, m, m)}[masks]
+    mask = {
+        "none": None, "padding": padded(b, m, m), "spread": padded(b, 1, m), "shared": visible_mask(m, m), "rows": visible_mask(b, m, m),
+    }[masks]  # fmt: skip
     return given(label, (d, h, d_ff, ALL), weights, normal(b, m, d, dtype=dtype), mask, dtype == torch.float64)
 
 
@@ -340,7 +347,8 @@ EncoderLayer = Check(
     drive=_run_encoder,
     cases=[
         _encoder("m = 5, d = 12, 3 heads, d_ff = 20", b=2, m=5, d=12, h=3, d_ff=20, masks="none"),
-        _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, masks="padding"),
+        _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, masks="spread"),
+        _encoder("one mask for all 3 sequences, m = 6", b=3, m=6, d=6, h=2, d_ff=7, masks="shared"),
         _encoder("a mask for each token; training mode and gradients, in float64", b=2, m=4, d=10, h=5, d_ff=6, masks="rows", dtype=torch.float64),
     ],
     misconceptions=[
@@ -476,17 +484,17 @@ def _run_decoder(
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "causal", "padding" (of the memory), "both", or "rows": another mask of the memory for each token. A case in
-    float64 is a thorough one."""
+    """masks: "none", "causal", "padding" (of the memory), "both", or "rows": another mask for each token and sequence, neither of them
+    causal. A case in float64 is a thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
 
     def draw(generator: Generator) -> tuple:
-        own = causal(n) if masks in ("causal", "both", "rows") else None
-        of_memory = (
-            visible_mask(b, n, m) if masks == "rows" else padded(b, n, m) if masks in ("padding", "both") else None
-        )
-        return own, of_memory and of_memory.make(generator)
+        if masks == "rows":
+            return visible_mask(b, n, n).make(generator), visible_mask(b, n, m).make(generator)
+        own = causal(n) if masks in ("causal", "both") else None
+        rows = {"padding": n, "both": 1}.get(masks)
+        return own, rows and padded(b, rows, m).make(generator)
 
     tokens = normal(b, n, d, dtype=dtype), normal(b, m, d, dtype=dtype)
     return given(label, (d, h, d_ff, ALL), weights, *tokens, Drawn(draw), dtype == torch.float64)
@@ -610,6 +618,11 @@ class DecoderOwnMaskInverted(_Decoder):
 class DecoderAlwaysCausal(_Decoder):
     def own(self, x, mask):
         return super().own(x, causal(x.shape[1]))
+
+
+class DecoderCausalWhereMasked(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, None if mask is None else causal(x.shape[1]))
 
 
 class DecoderMemoryMaskLost(_Decoder):
@@ -760,7 +773,7 @@ DecoderLayer = Check(
         _decoder("n = 5, m = 7, d = 12, 3 heads, causal", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="causal"),
         _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),
         _decoder("causal, and padding in the memory", b=3, n=7, m=4, d=10, h=5, d_ff=6, masks="both"),
-        _decoder("a row of the memory's mask for each token; training mode and gradients, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="rows", dtype=torch.float64),
+        _decoder("two masks with a row for each token; training mode and gradients, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="rows", dtype=torch.float64),
         _decoder("no mask at all, n = 4, m = 6", b=2, n=4, m=6, d=8, h=4, d_ff=5, masks="none"),
     ],
     misconceptions=[
@@ -829,6 +842,10 @@ DecoderLayer = Check(
         Misconception(
             "a causal mask that nobody asked for", DecoderAlwaysCausal,
             "The layer hides what `mask` hides. Where none is given, nothing is hidden: the model decides, not the layer.",
+        ),
+        Misconception(
+            "a causal mask in place of the given one", DecoderCausalWhereMasked,
+            "The layer makes no mask of its own: `mask` may hide anything, for every sequence something else. Hand it on as it is.",
         ),
         Misconception(
             "the memory's mask not used", DecoderMemoryMaskLost,

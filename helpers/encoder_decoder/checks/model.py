@@ -17,29 +17,39 @@ from .layers import ALL, FORBIDDEN, ROUNDING, causal, in_training, loaded, seen_
 
 __all__ = ["EncoderDecoder", "which_connects_where"]
 
-PAD = reference.PAD
+PAD, START = reference.PAD, reference.START
 
 
 def _run(
     cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, thorough: bool
 ) -> tuple:
-    """The memory, and the logits of the model as a whole and of its two halves. In a thorough case one word more is hidden from the halves
-    and their target has lost its first; and then come the memory's gradient, the logits in training mode, where every dropout drops all,
-    and how the embeddings began."""
+    """The memory, and the logits of the model as a whole and of its two halves. In a thorough case a word between others is hidden from
+    both halves and another one from the decoder alone, and their target has lost its first; and then come the memory's gradient, the
+    logits in training mode, where every dropout drops all, and how the embeddings began."""
     model, real = cls(*sizes), source != PAD
     began = _began(model.state_dict(), sizes[2])
     loaded(model, weights)
     model.eval()
-    logits = model(source, target)
+    logits = _asked_for(model(source, target), target)
     if thorough:
-        real[0, -1] = False
+        real[0, 1] = False
     memory = model.encode(source, real)
+    if thorough:
+        real = real.clone()  # `encode` may have kept its own
+        real[-1, 0] = False
     halves = seen_call(model.decode, (target[:, 1:] if thorough else target, memory, real), thorough)
     if not thorough:
-        return memory, logits, halves.output
+        return memory, logits, _asked_for(halves.output, target)
     model.train()
     trained = in_training(lambda: model(source, target))
     return memory, logits, halves.output, *told_gradients(halves), trained, began, f"logits of dtype {logits.dtype}"
+
+
+def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
+    """The logits, with 0 for any number where the target is padding: nothing is asked there, but NaN would spoil the gradients."""
+    if not isinstance(logits, Tensor) or logits.shape[:2] != target.shape:
+        return logits
+    return logits.masked_fill((target == PAD)[..., None] & logits.isfinite(), 0.0)
 
 
 def _began(weights: dict[str, Tensor], d: int) -> str:
@@ -64,24 +74,29 @@ def _model(
     padding=True,
     words=29,
     dtype=torch.float32,
+    ends=False,
 ) -> Case:
-    """words: of the source; the target has 23. A case in float64 is a thorough one."""
+    """words: of the source; the target has 23. ends: the targets end one after the other, all but the first in padding. A case in
+    float64 is a thorough one."""
     sizes = (words, 23, d, h, d_ff, layers, ALL)
     like = reference.EncoderDecoder(*sizes)
 
     def source(generator: Generator) -> Tensor:
-        tokens = torch.randint(3, words, (b, m), generator=generator)
+        tokens = torch.randint(START, words, (b, m), generator=generator)
         lengths = torch.randint(1, m, (b, 1), generator=generator)
         lengths[0] = m
         return tokens.masked_fill(torch.arange(m) >= lengths, PAD) if padding else tokens
 
-    target = Drawn(lambda generator: torch.randint(3, 23, (b, n), generator=generator))
+    def target(generator: Generator) -> Tensor:
+        tokens = torch.randint(START, 23, (b, n), generator=generator)
+        return tokens.masked_fill(torch.arange(n) >= n - torch.arange(b)[:, None], PAD) if ends else tokens
+
     return given(
         label,
         sizes,
         Drawn(lambda generator: weights_like(like, generator, dtype)),
         Drawn(source),
-        target,
+        Drawn(target),
         dtype == torch.float64,
     )
 
@@ -341,6 +356,38 @@ class EncodesWhatItFinds(_Model):
         return super().encode(source, source != PAD)
 
 
+class DecodesWithTheMaskOfEncode(_Model):
+    """`encode` keeps its `real`, and `decode` uses that."""
+
+    def encode(self, source, real):
+        self.kept = real
+        return super().encode(source, real)
+
+    def memory_mask(self, real, n):
+        return self.kept[:, None]
+
+
+class HidesTheEnd(_Model):
+    """Of `real` only the number of words in a row."""
+
+    def encoder_mask(self, real):
+        return (torch.arange(real.shape[1]) < real.sum(dim=1, keepdim=True))[:, None]
+
+    def memory_mask(self, real, n):
+        return self.encoder_mask(real)
+
+
+class TargetPaddingAsksNothing(_Model):
+    """Rows of the causal mask are emptied where the target is padding."""
+
+    def decode(self, target, memory, real):
+        x = self.embed_target(target)
+        own = causal(target.shape[1]) & (target != PAD)[:, :, None]
+        for layer in self.decoder:
+            x = layer(x, memory, own, real[:, None])
+        return self.head(x)
+
+
 class KeepsItsMask(_Model):
     def own_mask(self, n):
         if not hasattr(self, "kept"):
@@ -428,9 +475,9 @@ EncoderDecoder = Check(
     cases=[  # the cheapest first: a diagnosis tries all slips on it, and few of them on the others
         _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1),
         _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),
-        _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3),
+        _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
         _model("two vocabularies of 23 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=23, dtype=torch.float64),
-        _model("m = 300, n = 280", b=1, n=280, m=300, d=6, h=1, d_ff=5, layers=1),
+        _model("m = 1,024, n = 1,000", b=1, n=1000, m=1024, d=6, h=1, d_ff=5, layers=1),
     ],
     misconceptions=[
         Misconception(
@@ -562,6 +609,18 @@ EncoderDecoder = Check(
             "`encode` is told by `real` which tokens are words, and should hide all others, whatever they are. Only `forward` compares with PAD.",
         ),
         Misconception(
+            "a decoder that hides what was hidden from the encoder", DecodesWithTheMaskOfEncode,
+            "`decode` is told by its own `real` what to hide. Yours goes by what `encode` was told, which may have been another batch.",
+        ),
+        Misconception(
+            "`real` taken for a length", HidesTheEnd,
+            "How many words are real doesn't say which: the hidden ones may stand anywhere. Use `real` itself as the mask.",
+        ),
+        Misconception(
+            "the target's padding masked as queries", TargetPaddingAsksNothing,
+            "A query that may see nothing gives NaN, and in training NaN spoils all gradients. The target's padding needs no mask.",
+        ),
+        Misconception(
             "a causal mask kept from the first call", KeepsItsMask,
             "The mask of the first target is used for all later ones, and doesn't fit one of another length. Make it anew in every call.",
             raises="RuntimeError",
@@ -593,7 +652,7 @@ EncoderDecoder = Check(
                 f"A sequence may have more than {size} tokens. Ask `sinusoidal_positions` for as many rows as there are tokens.",
                 raises="RuntimeError",
             )
-            for size in (32, 50, 64, 100, 128, 200, 256)
+            for size in (32, 50, 64, 100, 128, 200, 256, 500, 512, 1000)
         ),
         Misconception(
             "a loud target embedding", LoudTarget,

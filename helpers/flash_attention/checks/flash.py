@@ -280,6 +280,7 @@ flash_attention_forward = Check(
         sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **tile_sizes(7, 7, 4, 3, True, 4, 3)),
         sized("causal, the last 6 of 13 positions", **tile_sizes(6, 13, 3, 5, True, 4, 5)),
         sized("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
+        sized("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", **tile_sizes(8, 3, 5, 6, True, 4, 2)),
         given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
         sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
         sized("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),

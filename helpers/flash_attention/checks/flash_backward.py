@@ -1,12 +1,13 @@
 """Checks of the tiled backward pass, and of the `torch.autograd.Function` that joins it to the forward pass."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
-from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import NO_FUSED_ATTENTION
 
@@ -117,6 +118,7 @@ backward = Check(
         after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
         after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
         after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
+        after_forward("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", n=8, m=3, d=5, d_v=6, causal=True, block_q=4, block_k=2),
         after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
         _counted(24, 32, 3, 2, 8, 10),
     ],
@@ -404,32 +406,25 @@ def _seen_causally(saved, causal) -> tuple[Tensor, Tensor]:
     return out, lse.nan_to_num(neginf=0.0)
 
 
-class _KeptOnTheClass(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal) -> Tensor:
-        out, lse = flash.flash_attention_forward(q, k, v, causal, 64, 64)
-        _KeptOnTheClass.kept = (q, k, v, out, lse)
-        ctx.causal = causal
-        return out
+def _kept_on_the_class(*elsewhere: str) -> Callable:
+    """Right but for where some of what the backward pass needs is kept: on the class, where the next call overwrites it."""
 
-    @staticmethod
-    def backward(ctx, grad_out):
-        return *flash.flash_attention_backward(*_KeptOnTheClass.kept, grad_out, ctx.causal, 64, 64), None
+    class Kept(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q, k, v, causal) -> Tensor:
+            out, lse = flash.flash_attention_forward(q, k, v, causal)
+            for name, value in {"inputs": (q, k, v), "sums": (out, lse), "causal": causal}.items():
+                setattr(Kept if name in elsewhere else ctx, name, value)
+            return out
 
+        @staticmethod
+        def backward(ctx, grad_out):
+            inputs, sums, causal = (
+                getattr(Kept if name in elsewhere else ctx, name) for name in ("inputs", "sums", "causal")
+            )
+            return *flash.flash_attention_backward(*inputs, *sums, grad_out, causal), None
 
-def _kept_elsewhere(seen: Observation) -> bool:
-    """Whether the graph keeps nothing for the backward pass, and the way back, in tiles, yet makes too few products to make it all again.
-    Left out: causal passes, which skip tiles, and stripes, in which a row's logsumexp can be made again at no price."""
-    q, k, v, causal = seen.args
-    again = 2 * score_count(seen) * (4 * q.shape[-1] + 3 * v.shape[-1])
-    in_tiles = seen.backward_largest < 64 * min(q.shape[-2], k.shape[-2])
-    return (
-        not causal
-        and in_tiles
-        and seen.saved == 0
-        and score_count(seen) > 10_000
-        and 0 < seen.backward_flops < 0.9 * again
-    )
+    return lambda q, k, v, causal=False: Kept.apply(q, k, v, causal)
 
 
 def _large_square_made(seen: Observation) -> bool:
@@ -467,6 +462,11 @@ def _dense_way_back(seen: Observation) -> bool:
 def tiles_left_to_autograd(q, k, v, causal=False) -> Tensor:
     return tiled_with_slip(q, k, v, causal, flash.TILE, flash.TILE)[0]
 
+
+OF_ONE_CALL = (
+    "What one call needs in its backward pass belongs to that call: `ctx.save_for_backward(…)`, and `ctx.causal = causal`. On the class, or in a "
+    "global, a second call overwrites what the first one kept."
+)
 
 flash_attention = Check(
     reference=flash.flash_attention,
@@ -548,17 +548,17 @@ flash_attention = Check(
             cost=_dense_way_back,
         ),
         Misconception(
-            "tensors kept on the class", lambda q, k, v, causal=False: _KeptOnTheClass.apply(q, k, v, causal),
-            "What one call needs in its backward pass belongs to that call: `ctx.save_for_backward(…)`. On the class, or in a global, a second call "
-            "overwrites what the first one kept.",
-            cost=_kept_elsewhere,
+            "tensors kept on the class", _kept_on_the_class("inputs", "sums"), OF_ONE_CALL,
         ),
-    ],
-    behaviours=[
-        Behaviour(
-            "keeps in `ctx` what the backward pass needs", lambda seen: not _kept_elsewhere(seen),
-            "The graph of the output keeps nothing for the backward pass, so what it needs must lie somewhere else, where the next call overwrites it.",
-        )
+        Misconception(
+            "tensors and `causal` kept on the class", _kept_on_the_class("inputs", "sums", "causal"), OF_ONE_CALL,
+        ),
+        Misconception(
+            "output and logsumexp kept on the class", _kept_on_the_class("sums"), OF_ONE_CALL,
+        ),
+        Misconception(
+            "`causal` kept on the class", _kept_on_the_class("causal"), OF_ONE_CALL,
+        ),
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import NO_FUSED_ATTENTION
@@ -134,6 +134,21 @@ def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
+def _sequences_apart(m: int, d_v: int, level: float) -> tuple[Drawn, ...]:
+    """Two sequences: all scores of one are near `level`, all of the other near −`level`."""
+    both = [
+        levelled_scores((1, 4), m, d_v, lambda i, j, at=at: (torch.ones_like(i), torch.full_like(j, at)))
+        for at in (level, -level)
+    ]
+    return tuple(Drawn(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True))
+
+
+def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
+    """Many parts in few operations, and none of them as long as all keys together."""
+    return sized(f"m = {m} in {splits} parts, in {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
+                 max_operations=AT_ONCE, max_elements=math.prod(batch) * splits * m * (d + d_v))  # fmt: skip
+
+
 flash_decoding = Check(
     reference=flash.flash_decoding,
     cases=[
@@ -145,7 +160,8 @@ flash_decoding = Check(
         given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
         given("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
         sized("float64, m = 7 in 3 parts", m=7, d=3, d_v=5, splits=3, dtype=torch.float64),
-        sized(f"m = 96 in 48 parts, in {AT_ONCE} operations", m=96, d=3, d_v=4, splits=48, max_operations=AT_ONCE),
+        given("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
+        counted_parts(96, 48, 3, 4),
     ],
     misconceptions=[
         Misconception(

@@ -5,6 +5,7 @@ with the signs flipped beforehand and none left to flip. Both must give the same
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -263,11 +264,21 @@ def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
 
 
 def _another_rotation(seen) -> bool:
-    q, k = seen.args[:2]
-    turned = seen.output[0][0]
-    return (
-        _scores_stay(seen.output, *seen.args) and not _shared_out(seen.output, *seen.args) and bool((turned != 0).all())
-    )
+    """Whether scores stay and an outlier is shared out, but unequally: then no factor is amiss, but the matrix is another one."""
+    turned = [x.double().abs() for x in seen.output[0]]
+    alone = [x[(before != 0).sum(dim=-1) == 1] for x, before in zip(turned, seen.args, strict=False)]
+    uneven = all(bool((x.amax(dim=-1) > 1.001 * x.amin(dim=-1)).all()) for x in alone)
+    return _scores_stay(seen.output, *seen.args) and uneven and bool((turned[0] != 0).all())
+
+
+def scaled_apart(of_queries: float, of_keys: float) -> Callable:
+    """Rotated by H/√d with these powers of d as a factor more: where they add up to 0, scores stay."""
+
+    def rotate(q, k, signs) -> tuple[Tensor, Tensor]:
+        turn, d = _hadamard_of(q, signs), len(signs)
+        return (q * signs) @ turn * d**of_queries, (k * signs) @ turn * d**of_keys
+
+    return rotate
 
 
 def scaled_down(q, k, signs) -> tuple[Tensor, Tensor]:
@@ -325,6 +336,14 @@ rotate = Check(
         Misconception(
             "not orthogonal: H divided by d", scaled_down,
             "Then every score is divided by d. Divide by √d, so that the rows have length 1; `hadamard` does it already.",
+        ),
+        Misconception(
+            "1/d for the keys and nothing for the queries", scaled_apart(0.5, -0.5),
+            "Scores stay, since only the product of the two factors counts there. But your queries are √d times as large as they should be: 1/√d for each of the two.",
+        ),
+        Misconception(
+            "1/d for the queries and nothing for the keys", scaled_apart(-0.5, 0.5),
+            "Scores stay, since only the product of the two factors counts there. But your keys are √d times as large as they should be: 1/√d for each of the two.",
         ),
         Misconception(
             "signs after the rotation",

@@ -90,6 +90,7 @@ tiled_traffic = Check(
         sized("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
         sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
         sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
+        sized("n = 61, d = 24, float32, tiles of 8 rows", n=61, d=24, on_chip=8 * 4 * 24 * 4, itemsize=4),
     ],
     within=EXACT,
     properties=[WHOLE],

@@ -92,8 +92,13 @@ new_operations = Check(
 COPIES = {"cat", "stack", "constant_pad_nd"}  # operations that make a longer tensor by copying a shorter one
 
 
-def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool) -> tuple:
-    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done."""
+def drive_cache(
+    cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool, room: torch.dtype | None = None
+) -> tuple | str:
+    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done.
+    room: another dtype than that of the tokens; then the one question is in which dtype they come out."""
+    if room:
+        return _dtype_of_the_room(call(cls, *sizes, room).append, *steps[0][1:], room)
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
     stored, told, manner, dtype = [0, 0], [], "an append copies nothing that is old", SAME_DTYPE
     for which, k, v in steps:
@@ -114,13 +119,20 @@ def drive_cache(cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tens
     return (*told, *(cache.length for cache in caches), dtype, manner)
 
 
-SAME_DTYPE = "what goes in comes out in the same dtype"
+SAME_DTYPE = "keys and values come out in the dtype of the room"
 
 
-def _changed(dtype: torch.dtype, part) -> str:
-    if not isinstance(part, Tensor) or part.dtype == dtype:
+def _changed(room: torch.dtype, part) -> str:
+    if not isinstance(part, Tensor) or part.dtype == room:
         return ""
-    return f"{str(part.dtype)[6:]} comes out where {str(dtype)[6:]} went in"
+    return f"{str(part.dtype)[6:]} comes out of a room of {str(room)[6:]}"
+
+
+def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
+    """In which dtype tokens of another one come out. To refuse them is nobody's mistake: nothing is said of that."""
+    seen = observe(append, (k, v))
+    found = [] if seen.error else [_changed(room, part) for part in _pair(seen.output)]
+    return next(filter(None, found), SAME_DTYPE)
 
 
 def _manner(seen: Observation, k: Tensor) -> str:
@@ -144,13 +156,13 @@ def _pair(output) -> list:
 
 
 def cache_steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, capacity: int = 9, d_h: int = 4, dtype=torch.float32,
-           frugal: bool = False) -> Case:  # fmt: skip
-    """chunks: (which cache, how many tokens). frugal: what is old may not be copied."""
+           frugal: bool = False, room: torch.dtype | None = None) -> Case:  # fmt: skip
+    """chunks: (which cache, how many tokens). frugal: what is old may not be copied. room: its dtype, where it isn't that of the tokens."""
 
     def draw(generator: torch.Generator) -> list:
         return [(which, *torch.randn(2, b, h, n, d_h, generator=generator, dtype=dtype)) for which, n in chunks]
 
-    return given(label, (b, h, capacity, d_h), Drawn(draw), frugal)
+    return given(label, (b, h, capacity, d_h), Drawn(draw), frugal, room)
 
 
 class _Cache:
@@ -291,6 +303,19 @@ class FixedDtype(_Cache):
         super().__init__(b, h, capacity, d_h)
 
 
+class RoomMadeLater(_Cache):
+    """The room is made at the first append, in the dtype of what comes."""
+
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+        self.capacity, self.length = capacity, 0
+        self.keys = self.values = None
+
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        if self.keys is None:
+            self.keys, self.values = (t.new_zeros(*t.shape[:2], self.capacity, t.shape[3]) for t in (k, v))
+        return super().append(k, v)
+
+
 class LengthMovedFirst(_Cache):
     def append(self, k, v) -> tuple[Tensor, Tensor]:
         self.length += k.shape[2]
@@ -344,6 +369,7 @@ KVCache = Check(
         cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
         cache_steps("full, and one token more", (0, 4), (0, 1), capacity=4, h=2, d_h=5),
         cache_steps("float16", (0, 3), (0, 2), b=1, h=2, d_h=5, dtype=torch.float16),
+        cache_steps("float32 into a room of float64", (0, 3), b=2, h=1, d_h=5, room=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -404,6 +430,10 @@ KVCache = Check(
             "dtype forgotten", FixedDtype,
             "Without `dtype=dtype` a tensor is made in float32, and keys and values of another dtype are converted. The room has the dtype that "
             "`__init__` is told, for keys and for values.",
+        ),
+        Misconception(
+            "the room in the dtype of the first tokens", RoomMadeLater,
+            "The room has the dtype that `__init__` gets, and tokens of another dtype are converted when they are written. Make it there, once.",
         ),
         Misconception(
             "length moved before the check", LengthMovedFirst,

@@ -165,6 +165,14 @@ class ReadInOrderOfNumbers(_Paged):
         return self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
 
 
+class ReleasedBeforeTaken(_Paged):
+    def part(self, name, page) -> None:
+        shared = self.table[name][page]
+        self.release(shared)
+        self.table[name][page] = self.take()
+        self.pool[self.table[name][page]] = self.pool[shared]
+
+
 class CopyStartsEmpty(_Paged):
     def part(self, name, page) -> None:
         shared = self.table[name][page]
@@ -264,6 +272,8 @@ paged_cache = Check(
                ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
         requests("a name used again after it was freed", 4, 3, ("append", "a", 5), ("free", "a"), ("append", "a", 4), ("read", "a"),
                ("fork", "a", "b"), ("free", "a"), ("append", "a", 1), ("read", "a"), ("read", "b")),
+        requests("no page left for a copy", 2, 2, ("append", "a", 3), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"), ("read", "b"), ("free", "b"),
+               ("read", "a"), ("append", "a", 1), ("read", "a"), ("free", "a")),
         requests("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
     ],
     properties=[
@@ -305,6 +315,10 @@ paged_cache = Check(
         Misconception(
             "pages read in the order of their numbers", ReadInOrderOfNumbers,
             "A freed page with a low number may hold the *end* of a later text. The table gives the order.",
+        ),
+        Misconception(
+            "a user counted down before there is a copy", ReleasedBeforeTaken,
+            "Where no page is free for the copy, `take` stops with a ValueError, and the shared page has lost a user that still reads it. Take first, then count down.",
         ),
         Misconception(
             "a copy without its contents", CopyStartsEmpty,

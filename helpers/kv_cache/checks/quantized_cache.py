@@ -76,8 +76,8 @@ def cached_rows(
         if still:
             x[:, 0, :, 1] = 0
             x[0, -1, 2] = 0
-            x[:, 0, :, 3] *= 1e-5
-            x[0, -1, 1] *= 1e-5
+            x[:, 0, :, 3] *= 1e-6
+            x[0, -1, 1] *= 1e-6
         return x.to(dtype)
 
     return given(label, Drawn(draw))
@@ -161,7 +161,8 @@ def _kept_from_0(form: Callable, dim: int) -> Callable:
 
     def shown(seen: Observation) -> bool:
         x, scale = seen.args[0], seen.output[1]
-        usual = (form(_by(x, dim), 10.0**-power) for power in range(3, 11))
+        small = (torch.finfo(torch.float32).eps, *(10.0**-power for power in range(3, 11)))
+        usual = (form(_by(x, dim), number) for number in small)
         return not _close(scale, _by(x, dim)) and any(_close(scale, steps) for steps in usual)
 
     return shown

@@ -13,14 +13,16 @@ from .. import sliding_cache as reference
 
 __all__ = ["sliding_cache"]
 
+NO_MORE = "never more than a window is kept"
 TOO_MUCH_READ = "a late token takes more work than an early one"
 
 
 def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
-    """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it."""
+    """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it, or read what isn't in
+    the rings."""
     b, h, _, d_h = k.shape
     cache = call(cls, b, h, window, d_h, k.dtype)
-    outputs, room, held = [], b * h * window * d_h, "never more than a window is kept"
+    outputs, room, held = [], b * h * window * d_h, NO_MORE
     for n, *parts in zip(chunks, *(t.split(chunks, dim=2) for t in (q, k, v))):
         seen = watch(cache.attend, *parts)
         outputs.append(seen.output)
@@ -29,7 +31,24 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
             held = f"{kept} numbers kept, where {room} are enough"
-    return *outputs, held
+    return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
+
+
+OUTSIDE = "keys and values are kept outside the rings"
+
+
+def _read(cache, token: list[Tensor]) -> str:
+    """One token more, after other rings took the place of the old ones, full of NaN: who reads them can't but return NaN. Who neither
+    reads nor writes them may have other names for the old ones, and those are rings too, if something stands in them."""
+    empty = not any(ring.any() for ring in (cache.keys, cache.values))
+    try:
+        cache.keys, cache.values = (torch.full_like(ring, torch.nan) for ring in (cache.keys, cache.values))
+    except AttributeError:  # properties, that nobody can set
+        return OUTSIDE if empty else NO_MORE
+    output = call(cache.attend, *(part[:, :, -1:] for part in token))
+    read = isinstance(output, Tensor) and output.isnan().any()
+    written = not all(ring.isnan().all() for ring in (cache.keys, cache.values))
+    return OUTSIDE if not read and (written or empty) else NO_MORE
 
 
 def window_case(
@@ -186,6 +205,25 @@ class LengthNeverMoved(_Sliding):
         self.length = 0
 
 
+class KeptInAList(_Sliding):
+    """All tokens in lists, of which the last `window` are read. The rings stay empty."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32) -> None:
+        super().__init__(b, h, window, d_h, dtype)
+        self.old = [], []
+
+    def attend(self, q, k, v) -> Tensor:
+        outputs = []
+        for token in range(q.shape[2]):
+            for old, new in zip(self.old, (k, v)):
+                old.append(new[:, :, token])
+            keys, values = (torch.stack(old[-self.window :], dim=2) for old in self.old)
+            scores = q[:, :, token : token + 1] @ keys.mT / math.sqrt(q.shape[-1])
+            outputs.append(scores.softmax(dim=-1) @ values)
+        self.length += q.shape[2]
+        return torch.cat(outputs, dim=2)
+
+
 class FullAndStopped(_Sliding):
     def store(self, k, v) -> None:
         room = self.window - self.length
@@ -259,6 +297,11 @@ sliding_cache = Check(
         Misconception(
             "nothing is ever dropped", NothingDropped,
             "The outputs are right, but the cache grows with the text. What no later token can see need not be kept: overwrite it.",
+        ),
+        Misconception(
+            "all tokens kept outside the rings", KeptInAList,
+            "The outputs are right, but what is read doesn't lie in `keys` and `values`: filled with NaN, they change nothing. A list that grows with the text is "
+            "what the ring is there to avoid.",
         ),
         Misconception(
             "all tokens read, and most of them hidden", AllTokensRead,

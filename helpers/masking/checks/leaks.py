@@ -194,6 +194,7 @@ leaks_future = Check(
         planted("peeks: outputs wider than the tokens", peekers.wider),
         planted("peeks: two tokens only", peekers.off_by_one, n=2),
         planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),
+        planted("peeks: tokens drawn with seed 1", peekers.off_by_one, seed=1),
         planted("peeks: outputs that only fall", peekers.falling, scale=0.01),
         planted("peeks: at one place in the text", peekers.one_place_only),
         planted("sound: causal attention", peekers.causal_attention),

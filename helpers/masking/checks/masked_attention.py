@@ -63,6 +63,12 @@ def mask_as_an_index(scores, mask) -> Tensor:
     return filled.softmax(-1) * mask
 
 
+def exponentials_thrown_away(scores, mask) -> Tensor:
+    largest = _hidden(scores, mask).amax(-1, keepdim=True)
+    powers = torch.where(mask, torch.exp(scores - largest), 0.0)
+    return powers / powers.sum(-1, keepdim=True).clamp_min(0.5)
+
+
 def weights_changed_in_place(scores, mask) -> Tensor:
     weights = _hidden(scores, mask).softmax(-1)
     weights[~mask.expand(weights.shape)] = 0.0
@@ -83,6 +89,7 @@ masked_softmax = Check(
         given("one query, one key", normal(3, 1, 1), torch.tensor([[[True]], [[False]], [[True]]])),
         given("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
         given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
+        given("gradients, hidden scores that tower above the rest", 4 * TOWER.double(), TOWER_MASK, gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -163,6 +170,11 @@ masked_softmax = Check(
             "the result of the softmax changed in place", weights_changed_in_place,
             "The softmax keeps its result for the backward pass. If you write into it, the gradient can't be taken: use `masked_fill` (without `_`) or a product.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "exponentials of hidden scores thrown away afterwards", exponentials_thrown_away,
+            "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the weights are right, and the gradient is 0 · ∞. "
+            "Hide the scores first, then take exponentials.",
         ),
         Misconception(
             "computed in float32 where the scores are float64", masked_in_float32,
@@ -351,6 +363,7 @@ causal_attention = Check(
         sized(n=6, m=6, d=16, d_v=4, scale=8.0, label="large scores"),
         sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
+        sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
         sized(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
     ],
     misconceptions=[

@@ -282,7 +282,10 @@ def _pairs_of_window(n, w):
     return sum(min(i + 1, w) for i in range(n))
 
 
-COUNTING = ("sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$")
+COUNTING = (
+    "sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "masked_select", "^numel$", "^numpy$",
+    "norm", "^dot$", "^item$", "^__int__$",
+)  # fmt: skip
 
 
 def _whole(output, *_) -> bool:

@@ -34,6 +34,7 @@ def token_sequences(label: str, v: int, n: int, length: int) -> Case:
 CASES = [
     token_sequences("5 kinds of token, n = 8", 5, 8, 8), token_sequences("9 kinds of token, n = 7", 9, 7, 7),
     token_sequences("3 kinds of token, n = 12", 3, 12, 12), token_sequences("sequences shorter than n", 6, 16, 9),
+    token_sequences("2 kinds of token, n = 6", 2, 6, 6), token_sequences("a long text: 4 kinds of token, n = 64", 4, 64, 64),
 ]  # fmt: skip
 
 

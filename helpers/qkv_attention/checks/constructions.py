@@ -259,6 +259,7 @@ query_for_pair = Check(
         given("4 keys, a = 0, b = 2", orthonormal_keys(4, 4), 0, 2),
         given("6 keys of width 9, a = 5, b = 1", orthonormal_keys(6, 9), 5, 1),
         given("12 keys, a = 3, b = 4", orthonormal_keys(12, 16), 3, 4),
+        given("100 keys, a = 40, b = 7", orthonormal_keys(100, 128), 40, 7),
     ],
     compare=False,
     properties=[

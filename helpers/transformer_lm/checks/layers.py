@@ -71,6 +71,8 @@ layer_norm = Check(
         normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4),
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
         normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
+        normed_rows("three batch axes", 2, 3, 2, 5),
+        normed_rows("features that are all equal: variance 0", 4, 6, scale=0.0),
         normed_rows("rows far from 0", 12, 7, centre=300.0, scale=1.0),
         normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
     ],
@@ -172,6 +174,8 @@ rms_norm = Check(
         normed_rows("3 tokens, d = 8", 3, 8, parameters=1),
         normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4, parameters=1),
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4, centre=0.3, parameters=1),
+        normed_rows("three batch axes", 2, 3, 2, 5, parameters=1),
+        normed_rows("features that are all 0", 4, 6, scale=0.0, centre=0.0, parameters=1),
         normed_rows("gradients, in float64", 2, 3, 5, parameters=1, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[

@@ -125,6 +125,7 @@ sinusoidal_positions = Check(
         given("n = 4, d = 10", 4, 10, 10_000.0),
         given("n = 9, d = 6, base 50", 9, 6, 50.0),
         given("n = 300, d = 8: a long text", 300, 8, 10_000.0),
+        given("n = 3, d = 2: a single clock", 3, 2, 10_000.0),
     ],
     within=(1e-4, 1e-4),
     misconceptions=[
@@ -352,6 +353,17 @@ def _one_list_of_positions(x, positions, base):
     return _turned(x, positions, base)
 
 
+def _a_list_or_one_for_each_row(x, positions, base):
+    if positions.dim() > 1:
+        torch.einsum("bn,d->bnd", positions.double(), torch.ones(x.shape[-1] // 2).double())
+    return _turned(x, positions, base)
+
+
+def _from_a_table(x, positions, base):
+    torch.zeros(4096)[positions]  # its rows would be the cosines and sines
+    return _turned(x, positions, base)
+
+
 def _coarse_angles(x, positions, base):
     theta = base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
     angles = positions[..., None].to(x.dtype) * theta.to(x.dtype)
@@ -382,8 +394,10 @@ rotary_embedding = Check(
         turned_rows("positions 7, 8, 9: after a prompt", (2, 3), [7, 8, 9], 8),
         turned_rows("positions in any order", (3,), [4, 0, 11, 2], 10),
         turned_rows("positions of their own for each row", (2,), [[0, 1, 2], [5, 6, 9]], 4),
+        turned_rows("one list of positions for all heads of a sequence", (2, 4), [[[0, 1, 2]], [[5, 6, 9]]], 6),
         turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
         turned_rows("positions 1001, 1002, 1003, in bfloat16", (2,), [1001, 1002, 1003], 6, dtype=torch.bfloat16),
+        turned_rows("positions 40,001, 40,002, 40,003: a whole book, in bfloat16", (2,), [40_001, 40_002, 40_003], 6, dtype=torch.bfloat16),
         turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
     # Angles in float32 are as good; in bfloat16 two products of 8 bits are added, which may cancel.
@@ -464,6 +478,17 @@ rotary_embedding = Check(
             "positions taken for a single list", _one_list_of_positions,
             "`torch.outer` takes two vectors. Positions may have batch axes, (…, n): multiply `positions[..., None]` and the frequencies.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "positions with one batch axis at most", _a_list_or_one_for_each_row,
+            "Positions may have as many batch axes as x, and an axis of size 1 where x has more: (b, 1, n) beside (b, h, n, d). `positions[..., None]` times the "
+            "frequencies serves them all.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "a table of 4,096 positions", _from_a_table,
+            "Positions come as an argument, and nothing says how large they may be. Compute the angles of those that are asked for.",
+            raises="IndexError",
         ),
         Misconception(
             "angles in the dtype of x", _coarse_angles,

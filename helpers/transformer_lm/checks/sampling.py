@@ -88,6 +88,36 @@ def _one_winner(logits, temperature, top_k, top_p):
     return (torch.arange(logits.numel()) == logits.argmax()).view(logits.shape).to(logits.dtype)
 
 
+def _plain_zero(logits, temperature, top_k, top_p):
+    if temperature == 0 and top_k is None and top_p is None:
+        return reference.next_token_probabilities(logits, 0)
+    return reference.next_token_probabilities(logits, temperature or 1.0, top_k, top_p)
+
+
+def _overflowing(logits, temperature, top_k, top_p):
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    powers = (logits / temperature).exp()
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    kept = (powers / powers.sum(-1, keepdim=True)) * (right > 0)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def _behind_the_kth(logits, temperature, top_k, top_p):
+    if top_k is not None:
+        logits.sort(dim=-1, descending=True).values[..., top_k]
+    return reference.next_token_probabilities(logits, temperature, top_k, top_p)
+
+
+def _rows_of_a_matrix(logits, temperature, top_k, top_p):
+    """The cut of the first row of a matrix for all of them, where there are several matrices."""
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    if logits.dim() < 3 or temperature == 0:
+        return right
+    kept = (right > 0)[:, :1]
+    return (logits / temperature).masked_fill(~kept, -torch.inf).softmax(-1)
+
+
 def _unsorted(logits, temperature, top_k, top_p):
     if temperature == 0 or top_p is None:
         return reference.next_token_probabilities(logits, temperature, top_k)
@@ -136,6 +166,11 @@ _next = Check(
         given("temperature 0, two logits that are close", torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]), 0.0, None, None),
         random_logits("top_k = 3 of 8", 2, 8, top_k=3),
         random_logits("top_k = 1", 3, 5, top_k=1),
+        random_logits("top_k = 6 of 6: nothing is cut", 2, 6, top_k=6),
+        random_logits("top_p = 1: nothing is cut", 3, 5, top_p=1.0),
+        random_logits("temperature 0, with top_k and top_p", 2, 7, temperature=0.0, top_k=4, top_p=0.9),
+        random_logits("temperature 0.01", 3, 4, temperature=0.01),
+        random_logits("two batch axes, all three", 2, 3, 8, temperature=2.0, top_k=6, top_p=0.7),
         given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
         given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
         given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
@@ -169,6 +204,23 @@ _next = Check(
             "Where two logits lie close together, even a tiny temperature leaves probability to both. T = 0 is a case of its own: probability 1 for the likeliest.",
             lambda seen: seen.args[1] == 0 and bool(((seen.output > 1e-6) & (seen.output < 1 - 1e-6)).any())
             and bool(((seen.output.sum(-1) - 1).abs() < 1e-4).all()),
+        ),
+        Misconception(
+            "temperature 0 forgotten where there are cuts", _plain_zero,
+            "Temperature 0 means the likeliest token, with top_k and top_p as well: they never cut that one away.",
+        ),
+        Misconception(
+            "an exponential that overflows", _overflowing,
+            "A small temperature makes large logits, and e^400 is infinite. `torch.softmax` takes the largest away first.",
+        ),
+        Misconception(
+            "the logit behind the k-th looked up", _behind_the_kth,
+            "`logits > sorted[k]` is right as long as there is an entry k. With k = v there is none: compare with the k-th, `>= sorted[k − 1]`.",
+            raises="IndexError",
+        ),
+        Misconception(
+            "no more than one batch axis", _rows_of_a_matrix,
+            "`*batch` means none, one or several axes before the last: sort, add up and scatter along `dim=-1`, and leave the others alone.",
         ),
         Misconception("top_k is ignored", _right_but(top_k=lambda k: None), "Only the k likeliest tokens keep a probability."),
         Misconception(
@@ -238,13 +290,13 @@ _next = Check(
 # --------------------------------------------------------------------------------------------------------------- loop
 
 
-def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str]:
-    """The tokens, and whether the model ever read more than it may."""
-    longest = 0
+def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str, str]:
+    """The tokens, whether the model ever read more than it may, and how often it was called."""
+    longest = calls = 0
 
     def model(tokens: Tensor) -> Tensor:
-        nonlocal longest
-        longest = max(longest, tokens.shape[1])
+        nonlocal longest, calls
+        longest, calls = max(longest, tokens.shape[1]), calls + 1
         return _riddle(table, tokens)
 
     def choose(logits: Tensor) -> Tensor:
@@ -257,6 +309,7 @@ def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context:
         "the model never reads too much"
         if longest <= context
         else f"the model read {longest} tokens, and its context is {context}",
+        f"calls of the model: {calls}",
     )
 
 
@@ -356,6 +409,11 @@ _write = Check(
         Misconception(
             "the prompt returned too", lambda *inputs: _loop(*inputs, returns=lambda tokens, prompt: tokens),
             "Only the n new tokens are asked for.",
+        ),
+        Misconception(
+            "one call of the model too many",
+            lambda model, prompt, n, context, choose: _loop(model, prompt, n + 1, context, choose)[:, :-1],
+            "n tokens take n calls of the model. Yours writes one more and throws it away.",
         ),
         Misconception(
             "the first new token lost", lambda *inputs: _loop(*inputs, returns=lambda tokens, prompt: tokens[:, prompt.shape[1] + 1 :]),

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.driving import call
+from helpers.engine.driving import Stream, call
 from helpers.engine.slips import in_single_precision
 
 from .. import training as reference
@@ -62,6 +63,12 @@ def _mean_of_means(logits, tokens, lengths):
     return ((losses * real).sum(1) / real.sum(1)).mean()
 
 
+def _weighted_means(logits, tokens, lengths):
+    """Right but for a text of one token, whose mean is that of no numbers at all."""
+    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
+    return sum(row[kept].mean() * kept.sum() for row, kept in zip(losses, real)) / real.sum()
+
+
 def _zero_as_padding(logits, tokens, lengths):
     """Padding is written as 0, and then all that is 0 is left out: real tokens with the number 0 too."""
     targets = tokens[:, 1:].masked_fill(~_real(tokens, lengths), 0)
@@ -74,6 +81,8 @@ next_token_loss = Check(
         padded_texts("lengths 4, 2, 5 of n = 7", 7, 9, 4, 2, 5),
         padded_texts("no padding, n = 5", 5, 7, 5, 5),
         padded_texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
+        padded_texts("a text of one token: lengths 1, 6, 3", 6, 8, 1, 6, 3),
+        padded_texts("one text alone", 6, 5, 4),
         padded_texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
         padded_texts("gradients, in float64", 5, 6, 5, 3, dtype=torch.float64, gradient=True),
     ],
@@ -114,6 +123,10 @@ next_token_loss = Check(
         Misconception(
             "a mean of the rows' means", _mean_of_means,
             "That gives a token in a short text more weight. Every prediction counts the same.",
+        ),
+        Misconception(
+            "the mean of no numbers", _weighted_means,
+            "A text of one token has no target, and the mean of no numbers is NaN. Add up the losses of all texts, and divide once at the end.",
         ),
         Misconception(
             "the sum instead of the mean", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].sum(),
@@ -283,9 +296,9 @@ def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=
     model = reference.small_model()
     parameters = (groups or reference.parameter_groups)(model, weight_decay)
     stepper = (optimiser or torch.optim.AdamW)(parameters, lr=rates[0], **({} if betas is None else {"betas": betas}))
-    losses = []
-    for step, (inputs, targets) in enumerate(batches if every else batches[: len(rates)]):
-        inputs, targets = batches[batch] if batch is not None else (inputs, targets)
+    losses, taken = [], list(batches if every else islice(batches, len(rates)))
+    for step, (inputs, targets) in enumerate(taken):
+        inputs, targets = taken[batch] if batch is not None else (inputs, targets)
         for group in stepper.param_groups:
             group["lr"] = rate(step) if rate else rates[step]
         loss = loss_of(model(inputs).flatten(0, 1), targets.flatten())
@@ -329,16 +342,36 @@ def _norms_decay(model, weight_decay):
 def drive_training(
     answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool
 ) -> tuple:
-    """The losses, and what `watch` was told of them, if there is one."""
-    told = []
+    """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as in an endless stream."""
+    told, stream = [], Stream(batches)
     watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
-    losses = call(answer, batches, rates, weight_decay, clip, None, watch)
-    return losses, told
+    losses = call(answer, stream, rates, weight_decay, clip, None, watch)
+    return losses, told, f"batches taken: {stream.taken}"
 
 
 def _reached(output, batches, rates, *_) -> bool:
     """Only the longest run without much decay has a loss to reach."""
     return len(rates) < 60 or sum(output[0][-4:]) / 4 < 0.25
+
+
+def _numbers(output, *_) -> bool:
+    return not any(isinstance(loss, Tensor) for loss in output[0])
+
+
+def _as_tensors(*inputs):
+    return [torch.tensor(loss, dtype=torch.float64) for loss in _loop(*inputs)]
+
+
+def _one_more_taken(batches, rates, *more):
+    return _loop([batch for batch, _ in zip(batches, rates)], rates, *more)
+
+
+def _all_taken(batches, *more):
+    return _loop(list(batches), *more)
+
+
+def _by_number(batches, rates, *more):
+    return _loop([batches[step] for step in range(len(rates))], rates, *more)
 
 
 def _watched(change):
@@ -361,7 +394,8 @@ train = Check(
         lessons("5 steps that are watched", 5, 0.1, 1.0, watched=True),
         lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
     ],
-    properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats.")],
+    properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats."),
+                Property("losses are plain numbers", _numbers, "The losses are right, but they come as tensors: numbers are asked for.")],
     within=(2e-4, 1e-6),
     misconceptions=[
         Misconception(
@@ -464,6 +498,24 @@ train = Check(
         ),
         Misconception(
             "`watch` is told steps from 1", _watched(lambda step, loss: (step + 1, loss)), "The steps are numbered 0, 1, 2, …, as rates and losses are.",
+        ),
+        Misconception(
+            "losses kept as tensors", _as_tensors,
+            "`losses.append(loss)` keeps a tensor, and with it the graph of its whole step. `loss.item()` is the number alone.",
+            lambda seen: any(isinstance(loss, Tensor) for loss in seen.output[0]),
+        ),
+        Misconception(
+            "one batch more than rates taken", _one_more_taken,
+            "`zip(batches, rates)` takes a batch before it sees that there is no rate left, and whoever reads on misses that batch. The rates first: `zip(rates, batches)`.",
+        ),
+        Misconception(
+            "all batches taken first", _all_taken,
+            "You take every batch that there is. Below they never end, and neither would your loop. Take one for each rate: `zip(rates, batches)`.",
+        ),
+        Misconception(
+            "batches asked for by their numbers", _by_number,
+            "`batches` is an `Iterable`: something to go through once, such as a generator. It has no `batches[0]` and no length. `zip(rates, batches)` needs neither.",
+            raises="TypeError",
         ),
         Misconception(
             "a step for every batch", lambda *inputs: _loop(*inputs, every=True),

@@ -19,11 +19,14 @@ __all__ = ["DecoderLM", "what_is_trained"]
 # -------------------------------------------------------------------------------------------------- logits, given weights
 
 
+STRIDE = 2  # positions count by two here: who turns by a function of their own, and not by `rotate`, is seen
+
+
 def drive_lm(
     cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
 ) -> tuple[Tensor, int, str]:
     """The logits of a model with these weights, how many numbers it would train, and where its embedding begins."""
-    model = call(cls, *sizes, rotary_embedding)
+    model = call(cls, *sizes, lambda x, positions: rotary_embedding(x, STRIDE * positions))
     wide = weights["embedding.weight"].dtype == torch.float64
     if wide:
         call(model.double)
@@ -34,7 +37,8 @@ def drive_lm(
     call(model.load_state_dict, weights | _other_heads(model, weights), False)
     call(model.eval)
     logits = call(model, tokens)
-    return logits, sum(parameter.numel() for parameter in list(call(model.parameters))), _begins(names)
+    trained = sum(parameter.numel() for parameter in list(call(model.parameters)) if parameter.requires_grad)
+    return logits, trained, _begins(names)
 
 
 def _begins(weights: dict[str, Tensor]) -> str:
@@ -72,6 +76,8 @@ def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int
 class _Reference(reference.DecoderLM):
     def __init__(self, vocabulary: int, d: int, h: int, layers: int, rotate: Callable):
         super().__init__(reference.Config(vocabulary, d, h, h, layers))
+        for block in self.blocks:  # which turns by itself
+            block.register_forward_pre_hook(lambda _, inputs: (inputs[0], STRIDE * inputs[1], *inputs[2:]))
 
 
 class _Attention(nn.Module):
@@ -235,6 +241,17 @@ class MaxNorm(_LM):
     def __init__(self, vocabulary, d, h, layers, rotate):
         super().__init__(vocabulary, d, h, layers, rotate)
         self.embedding = nn.Embedding(vocabulary, d, max_norm=1.0)
+
+
+class Frozen(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.embedding = nn.Embedding.from_pretrained(torch.randn(vocabulary, d))
+
+
+class TurnedByItself(_LM):
+    def stack(self, d, h, layers, rotate):
+        return super().stack(d, h, layers, rotary_embedding)
 
 
 class ScaledByRootOfTheVocabulary(_LM):
@@ -427,6 +444,14 @@ _model = Check(
         Misconception(
             "rows cut to length 1 (`max_norm`)", MaxNorm,
             "`max_norm=1` shortens the rows in every call, whatever training has made of them. Length about 1 is how they *begin*.",
+        ),
+        Misconception(
+            "an embedding that is not trained", Frozen,
+            "`from_pretrained` freezes the table unless it is told `freeze=False`, and `requires_grad=False` does the same. The table is trained, as input and as head.",
+        ),
+        Misconception(
+            "`rotate` is not used", TurnedByItself,
+            "The argument `rotate` turns queries and keys: hand it on to each block's attention. Yours calls `rotary_embedding` by its name, whatever it is given.",
         ),
         Misconception(
             "scaled by the root of the vocabulary", ScaledByRootOfTheVocabulary,
