@@ -118,7 +118,10 @@ def _intensity(n, m, k, size, flops=2.0):
     return flops * n * m * k / ((n * m + m * k + n * k) * size)
 
 
-SOME_SIZES = {torch.float64: 8, torch.float32: 4, torch.float16: 2, torch.bfloat16: 2, torch.int8: 1}
+def _by_a_list(n, m, k, dtype):
+    sizes = {torch.float64: 8, torch.float32: 4, torch.float16: 2, torch.bfloat16: 2, torch.int8: 1}
+    return _intensity(n, m, k, sizes[dtype])
+
 
 arithmetic_intensity = Check(
     reference=costs.arithmetic_intensity,
@@ -170,7 +173,7 @@ arithmetic_intensity = Check(
             "There are more sizes than two: float64 has 8 bytes and int8 has 1. `dtype.itemsize` knows all of them.",
         ),
         Misconception(
-            "a list of dtypes that isn't all of them", lambda n, m, k, dtype: _intensity(n, m, k, SOME_SIZES[dtype]),
+            "a list of dtypes that isn't all of them", _by_a_list,
             "The dtype may be any, and your list knows some of them. `dtype.itemsize` knows all.",
             raises="KeyError",
         ),
