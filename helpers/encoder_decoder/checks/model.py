@@ -13,7 +13,7 @@ from helpers.transformer_lm.positions import sinusoidal_positions
 
 from .. import model as reference
 from ..layers import DecoderLayer, EncoderLayer
-from .layers import ALL, FORBIDDEN, ROUNDING, causal, in_training, loaded, seen_call, told_gradients, weights_like
+from .layers import ALL, FORBIDDEN, causal, in_training, loaded, seen_call, told_gradients, weights_like
 
 __all__ = ["EncoderDecoder", "which_connects_where"]
 
@@ -477,7 +477,7 @@ EncoderDecoder = Check(
         _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),
         _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
         _model("two vocabularies of 23 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=23, dtype=torch.float64),
-        _model("m = 1,024, n = 1,000", b=1, n=1000, m=1024, d=6, h=1, d_ff=5, layers=1),
+        _model("m = 1,024, n = 3, d = 16", b=1, n=3, m=1024, d=16, h=2, d_ff=9, layers=1),
     ],
     misconceptions=[
         Misconception(
@@ -667,7 +667,7 @@ EncoderDecoder = Check(
             "`nn.Embedding` starts with numbers of size 1. Times √d they drown the positions: start both with standard deviation d^(−½).",
         ),
     ],
-    within={torch.float32: ROUNDING, torch.float64: (1e-6, 1e-6)},  # positions may come in float32
+    within={torch.float32: (3e-4, 3e-4), torch.float64: (1e-6, 1e-6)},  # positions may come in float32: late ones in few digits
     forbids=FORBIDDEN,
 )  # fmt: skip
 

@@ -484,14 +484,16 @@ def _batch(letters: Tensor, generator: Generator) -> Tensor:
 
 
 class Behaving:
-    """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later."""
+    """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later,
+    but never PAD, which no loss has asked for."""
 
     def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
         self.words, self.wanted, self.echo, self.noise = words, wanted, echo, noise
 
     def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]
-        said = self.wanted(source)[:, :n] if self.echo is None else tokens.roll(-self.echo, dims=1)
+        echo = tokens.masked_fill(tokens == PAD, END).roll(-(self.echo or 0), dims=1)
+        said = self.wanted(source)[:, :n] if self.echo is None else echo
         return F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
 
 
