@@ -36,9 +36,7 @@ MOST = {True: 24, False: 6}
 """How many mutants are drawn of a model solution, and of a right alternative; from all kinds of changes alike."""
 SECONDS = 12.0  # of processor time for one mutant, at most; the slowest right answer takes three
 LEAST = 2.0  # seconds that each mutant gets at least
-SILENT = (
-    600.0  # seconds after which a process that says nothing is ended: it sleeps, for what computes is ended by SECONDS
-)
+SILENT = 600.0  # seconds after which a process that says nothing is ended: it sleeps, or SECONDS would have ended it
 MEMORY = 4 << 30
 
 

@@ -64,10 +64,8 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     """A module with these weights, in their dtype."""
     if next(iter(weights.values())).dtype == torch.float64:
         module.double()
-    there = module.state_dict()
-    tables = {
-        name: table for name, table in module.named_buffers() if name in there
-    }  # what is no weight stays as it is
+    there = module.state_dict()  # with the buffers that are kept: no weights, they stay as they are
+    tables = {name: table for name, table in module.named_buffers() if name in there}
     module.load_state_dict(tables | weights)
     return module
 
