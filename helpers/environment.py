@@ -66,7 +66,7 @@ def triton_mode() -> str:
 def settle_triton() -> None:
     """Without a GPU kernels are interpreted. Triton decides that when it is first imported, and PyTorch imports it too (to count
     FLOPs, to make an optimiser): so it is said as soon as the course is imported."""
-    if not torch.cuda.is_available() and not os.environ.get("TRITON_INTERPRET"):
+    if not os.environ.get("TRITON_INTERPRET") and not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
 
 

@@ -111,12 +111,14 @@ def global_by_gather(q, k, v, w, g):
 
 
 def global_by_powers(q, k, v, w, g):
-    # Numerators and denominators of both parts, added: one softmax without a join. In float64, so that exp is safe.
+    # Numerators and denominators of both parts, added: one softmax without a join. The largest score is taken off both.
     n, outputs = q.shape[-2], []
     q, k, v = q.double() / math.sqrt(q.shape[-1]), k.double(), v.double()
     for i in range(n):
         parts = [slice(0, n)] if i < g else [slice(0, g), slice(max(i - w, g), i + w + 1)]
-        powers = [torch.exp(q[..., i : i + 1, :] @ k[..., part, :].mT) for part in parts]
+        scores = [q[..., i : i + 1, :] @ k[..., part, :].mT for part in parts]
+        top = torch.cat(scores, dim=-1).amax(-1, keepdim=True)
+        powers = [torch.exp(score - top) for score in scores]
         above = sum(p @ v[..., part, :] for p, part in zip(powers, parts))
         outputs.append(above / sum(p.sum(-1, keepdim=True) for p in powers))
     return torch.cat(outputs, dim=-2)
@@ -289,8 +291,8 @@ def recurrent_in_place(q, k, v):
     total = torch.zeros(*q.shape[:-2], q.shape[-1], dtype=q.dtype)
     output = torch.empty_like(v)
     for t in range(q.shape[-2]):
-        state += k[..., t, :, None] * v[..., t, None, :]
-        total += k[..., t, :]
+        state = state + k[..., t, :, None] * v[..., t, None, :]
+        total = total + k[..., t, :]
         output[..., t, :] = (q[..., t, :, None] * state).sum(-2) / (q[..., t, :] * total).sum(-1, keepdim=True)
     return output
 

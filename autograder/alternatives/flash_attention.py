@@ -1083,7 +1083,7 @@ def walsh_hadamard_transform(x):
 
 
 def rotate_by_butterflies(q, k, signs):
-    return walsh_hadamard_transform(q * signs), walsh_hadamard_transform(k * signs)
+    return walsh_hadamard_transform(q * signs.to(q)), walsh_hadamard_transform(k * signs.to(k))
 
 
 def hadamard_in_walsh_order(d):
@@ -1093,7 +1093,7 @@ def hadamard_in_walsh_order(d):
 
 def rotate_in_walsh_order(q, k, signs):
     turn = hadamard_in_walsh_order(signs.numel()).to(q)
-    both = torch.cat([q, k], dim=-2) * signs @ turn
+    both = torch.cat([q, k], dim=-2) * signs.to(q) @ turn
     return both[..., : q.shape[-2], :], both[..., q.shape[-2] :, :]
 
 
@@ -1137,7 +1137,7 @@ def _butterflies_in_turn(x):
 
 
 def rotated_by_butterflies_in_turn(q, k, signs):
-    return (_butterflies_in_turn(q * signs), _butterflies_in_turn(k * signs))
+    return (_butterflies_in_turn(q * signs.to(q)), _butterflies_in_turn(k * signs.to(k)))
 
 
 incoherent_rotation = {

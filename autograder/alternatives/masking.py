@@ -60,6 +60,9 @@ masked_softmax = {
     "the NaN of empty rows chosen away": lambda scores, mask: torch.where(
         mask, scores.masked_fill(~mask, -math.inf).softmax(-1), torch.zeros_like(scores)
     ),
+    "the NaN of empty rows wiped off": lambda scores, mask: torch.nan_to_num(
+        scores.masked_fill(mask.logical_not(), -math.inf).softmax(-1)
+    ),
     "a mask to be added": lambda scores, mask: (
         (
             scores
@@ -90,6 +93,9 @@ mask_then_renormalise = {
         (lambda kept: kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny))(scores.softmax(-1) * mask),
         (scores.softmax(-1) * ~mask).sum(-1),
     ),
+    "what is taken away, subtracted": lambda scores, mask: (lambda full, taken: (
+        (full - taken) / (full - taken).sum(-1, True), taken.sum(-1)
+    ))(scores.softmax(-1), scores.softmax(-1).masked_fill(mask, 0)),
     "einsum": lambda scores, mask: (lambda w, a: (
         w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None], torch.einsum("...nm,...nm->...n", w, 1 - a)
     ))(scores.softmax(-1), mask.to(scores.dtype).expand(scores.shape)),
@@ -206,7 +212,17 @@ def detector_by_assert(model, x):
     return False
 
 
+def detector_of_the_output_before_the_cut(model, x):
+    before = model(x.clone()).clone()
+    return any(
+        bool((model(torch.cat((x[:t], torch.randn_like(x[t:])))) - before)[t - 1].abs().gt(1e-5).any())
+        for _ in range(3)
+        for t in range(1, x.size(0))
+    )
+
+
 leaks_future = {
+    "the output before the cut alone, all later tokens new": detector_of_the_output_before_the_cut,
     "the future set to zero": detector_by_zeros,
     "prefixes": detector_by_prefixes,
     "the upper triangle of the influence": detector_by_influence,

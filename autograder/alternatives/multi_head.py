@@ -12,6 +12,7 @@ split_heads = {
     "copied head by head": lambda x, h: torch.cat(
         [x[:, None, :, i * (x.shape[-1] // h) : (i + 1) * (x.shape[-1] // h)] for i in range(h)], dim=1
     ),
+    "windows that don't overlap": lambda x, h: x.unfold(2, x.shape[2] // h, x.shape[2] // h).permute(0, 2, 1, 3),
     "view and swapaxes": lambda x, h: x.view(*x.shape[:2], h, x.shape[2] // h).swapaxes(-2, -3),
 }
 
@@ -215,7 +216,33 @@ class LayerThatCountsAxes(nn.Module):
         return self.w_o(torch.cat(F.scaled_dot_product_attention(q, k, v, mask).unbind(1), -1))
 
 
+class LayerOfBatchedProducts(nn.Module):
+    """Heads folded into the batch axis; masks repeated, and added inside the product."""
+
+    def __init__(self, d, h):
+        super().__init__()
+        self.h, self.d_h = h, d // h
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d) for _ in range(4))
+
+    def forward(self, x, memory=None, mask=None):
+        memory = x if memory is None else memory
+        b, n, m = len(x), x.shape[1], memory.shape[1]
+
+        def fold(y):
+            return y.reshape(b, -1, self.h, self.d_h).transpose(1, 2).reshape(b * self.h, -1, self.d_h)
+
+        q, k, v = fold(self.w_q(x)), fold(self.w_k(memory)), fold(self.w_v(memory))
+        wall = q.new_zeros(b, n, m)
+        if mask is not None:
+            wall.masked_fill_(mask.logical_not(), -math.inf)
+        wall = wall.repeat_interleave(self.h, dim=0)
+        scores = torch.baddbmm(wall, q, k.transpose(1, 2), alpha=1 / math.sqrt(self.d_h))
+        heads = torch.bmm(F.softmax(scores, dim=-1), v).view(b, self.h, n, self.d_h)
+        return self.w_o(heads.permute(0, 2, 1, 3).reshape(b, n, self.h * self.d_h))
+
+
 MultiHeadAttention = {
+    "batched products on folded heads": LayerOfBatchedProducts,
     "PyTorch's fused attention": FusedLayer,
     "einsum without a transpose": EinsumLayer,
     "a loop over slices": LoopLayer,

@@ -1,7 +1,7 @@
 """Right answers of unit 05 in other styles: loops and NumPy, the Annotated Transformer, minGPT and nanoGPT, Hugging Face, x-transformers."""
 
 import math
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 import torch
@@ -189,7 +189,14 @@ def norm_by_length(x, weight, bias, eps):
     return torch.addcmul(bias, deviation * (spread + eps).pow(-0.5), weight)
 
 
+def norm_by_var_mean(x, weight, bias, eps):
+    variance, mean = torch.var_mean(x, dim=-1, correction=0)
+    scale = torch.rsqrt(variance + eps)[..., None]
+    return torch.addcmul(bias, x - mean[..., None], weight * scale)
+
+
 layer_norm = {
+    "var_mean, and the gain in the scale": norm_by_var_mean,
     "var with unbiased=False": lambda x, w, b, eps: (
         w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt() + b
     ),
@@ -223,7 +230,18 @@ def gate_and_up_in_one_product(x, w_gate, w_up, w_down):
     return F.linear(gate.sigmoid() * gate * up, w_down.mT)
 
 
+def relu_by_where(x, w_1, b_1, w_2, b_2):
+    inner = F.linear(x, w_1.T, b_1)
+    return F.linear(torch.where(inner > 0, inner, torch.zeros_like(inner)), w_2.T, b_2)
+
+
+def sigmoid_by_tanh(x, w_gate, w_up, w_down):
+    gate, up = torch.matmul(x, torch.cat([w_gate, w_up], dim=1)).split(w_gate.shape[1], dim=-1)
+    return torch.einsum("...f,...f,...f,fd->...d", gate, 0.5 + 0.5 * torch.tanh(gate / 2), up, w_down)
+
+
 feed_forward = {
+    "where, and the sigmoid as a tanh": (relu_by_where, sigmoid_by_tanh),
     "a threshold, and gate and up in one product": (
         lambda x, w_1, b_1, w_2, b_2: F.threshold(x @ w_1 + b_1, 0, 0) @ w_2 + b_2,
         gate_and_up_in_one_product,
@@ -313,7 +331,19 @@ def block_as_a_loop(x, attention, feed_forward, norm_1, norm_2, pre_norm):
     return x
 
 
+def block_of_closures(x, attention, feed_forward, norm_1, norm_2, pre_norm):
+    def before(norm, f):
+        return lambda stream: torch.add(f(norm(stream)), stream)
+
+    def after(norm, f):
+        return lambda stream: norm(torch.add(f(stream), stream))
+
+    wrap = before if pre_norm else after
+    return wrap(norm_2, feed_forward)(wrap(norm_1, attention)(x))
+
+
 transformer_block = {
+    "a closure for each half": block_of_closures,
     "a loop with what stands before and after": block_as_a_loop,
     "a sublayer connection (the Annotated Transformer)": block_annotated,
     "written out": block_written_out,
@@ -625,7 +655,35 @@ def train_by_hand(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=
     return losses
 
 
+def train_with_many_optimisers(batches, rates, weight_decay=0.1, clip=1.0, model=None, watch=None):
+    """One AdamW for each parameter."""
+    model = small_model() if model is None else model
+    optimisers = [
+        torch.optim.AdamW([p], betas=(0.9, 0.95), weight_decay=0.0 if p.ndim < 2 else weight_decay)
+        for p in model.parameters()
+    ]
+
+    def one_step(inputs, targets, rate):
+        model.zero_grad()
+        asked = targets != -100
+        loss = F.cross_entropy(model(inputs)[asked], targets[asked])
+        loss.backward()
+        nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=clip)
+        for optimiser in optimisers:
+            optimiser.param_groups[0].update(lr=rate)
+            optimiser.step()
+        return loss.item()
+
+    losses = []
+    for step, (inputs, targets) in enumerate(islice(batches, len(rates))):
+        losses.append(one_step(inputs, targets, rates[step]))
+        if watch is not None:
+            watch(step, losses[step])
+    return losses
+
+
 train = {
+    "an AdamW for each parameter, islice": train_with_many_optimisers,
     "AdamW written out": train_by_hand,
     "parameters by name (nanoGPT)": train_nano,
     "a schedule, clipping by hand": train_by_schedule,
@@ -735,7 +793,32 @@ def generate_by_recursion(model, prompt, n, context, choose):
     return torch.cat((new, generate_by_recursion(model, torch.cat((prompt, new), 1), n - 1, context, choose)), 1)
 
 
+def probabilities_of_masked_scores(logits, temperature, top_k, top_p):
+    """What is cut gets −∞, and one softmax at the end does the rest."""
+    order = logits.argsort(dim=-1, descending=True)
+    rank = order.argsort(dim=-1)
+    if temperature == 0:
+        return (rank == 0).to(logits.dtype)
+    scores = logits / temperature
+    if top_k is not None:
+        scores = scores.masked_fill(rank >= top_k, -torch.inf)
+    if top_p is not None:
+        held = scores.softmax(dim=-1).gather(-1, order).cumsum(dim=-1)
+        needed = 1 + (held[..., :-1] < top_p).sum(dim=-1, keepdim=True)
+        scores = scores.masked_fill(rank >= needed, -torch.inf)
+    return scores.softmax(dim=-1)
+
+
+def generate_into_padding(model, prompt, n, context, choose):
+    p = prompt.shape[1]
+    text = F.pad(prompt, (0, n))
+    for end in range(p, p + n):
+        text[:, end] = choose(model(text[:, max(0, end - context) : end])[:, -1])
+    return text[:, p:]
+
+
 generate = {
+    "scores masked by rank, a padded prompt": (probabilities_of_masked_scores, generate_into_padding),
     "ranks, a recursion": (probabilities_by_rank, generate_by_recursion),
     "warpers of logits (Hugging Face), nanoGPT's loop": (hugging_face_probabilities, generate_nano),
     "plain Python, a buffer": (probabilities_by_rows, generate_into_a_buffer),
@@ -776,7 +859,15 @@ def masked_by_buckets(tokens, real, chance, other, mask_token):
     return candidates.gather(0, kind[None])[0], tokens.masked_fill(kind == 3, -100)
 
 
+def masked_by_arithmetic(tokens, real, chance, other, mask_token):
+    case = 3 - sum((chance < edge).to(tokens.dtype) for edge in (0.15, 0.135, 0.12))
+    case = case.masked_fill(real.logical_not(), 3)
+    inputs = (case == 0) * mask_token + (case == 1) * other + (case >= 2) * tokens
+    return inputs, (case < 3) * tokens - 100 * (case == 3)
+
+
 masked_lm_objective = {
+    "four cases in whole numbers": masked_by_arithmetic,
     "buckets and gather": masked_by_buckets,
     "a loop over tokens": masked_by_loop,
     "indices of labels (Hugging Face)": masked_by_indexing,

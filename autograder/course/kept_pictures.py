@@ -9,6 +9,7 @@ import base64
 import builtins
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,26 @@ def drawn_from(notebook: NotebookNode) -> dict[str, str]:
 
 def drawing(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells that call pictures and need nothing but the setup cell for it. Cells that import, loop or define something do more
-    than draw: they train a model, say, or measure a time, and no two machines show the same."""
+    than draw: they train a model, say, or measure a time, and no two machines show the same. A picture directly below a prediction
+    would tell what is to be guessed before anybody has guessed: it is not among them."""
     setup = notebooks.by_id(notebook).get("setup")
     if setup is None:
         return []
-    known = binds(setup.source) | set(dir(builtins))
-    return [cell for cell in notebook.cells if _only_draws(cell, known)]
+    known, above = binds(setup.source) | set(dir(builtins)), [None, *notebook.cells]
+    return [
+        cell
+        for cell, before in zip(notebook.cells, above)
+        if _only_draws(cell, known) and not _asks_for_a_guess(before)
+    ]
+
+
+def _asks_for_a_guess(cell: NotebookNode | None) -> bool:
+    """Whether it holds a variable for a prediction: `guess_slope = None  # a number`."""
+    return (
+        cell is not None
+        and cell.cell_type == "code"
+        and bool(re.search(r"^guess_\w+ = None", cell.source, re.MULTILINE))
+    )
 
 
 def _only_draws(cell: NotebookNode, known: set[str]) -> bool:

@@ -213,9 +213,20 @@ def _spans(node: ast.Lambda, code: CodeType) -> bool:
     """Whether all of the code's instructions come from the lambda's body, and from the whole of it."""
     places = [i.positions for i in dis.get_instructions(code) if i.opname not in NO_PLACE]
     where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for p in places if p.end_col_offset]
-    first, last = min(w[:2] for w in where), max(w[2:] for w in where)
     body = node.body
+    if not where:  # Python 3.12 tells of the code of a constant the line alone
+        return node.lineno == code.co_firstlineno and _constants(_compiled(node)) == _constants(code)
+    first, last = min(w[:2] for w in where), max(w[2:] for w in where)
     return first >= (body.lineno, body.col_offset) and last <= (body.end_lineno, body.end_col_offset)
+
+
+def _compiled(node: ast.Lambda) -> CodeType:
+    return next(one for one in compile(ast.Expression(node), "<lambda>", "eval").co_consts if isinstance(one, CodeType))
+
+
+def _constants(code: CodeType) -> list[str]:
+    """What its instructions load, told apart by type too: 0 is not False."""
+    return [repr(i.argval) for i in dis.get_instructions(code)]
 
 
 def _extent(node: ast.Lambda) -> tuple[int, int]:

@@ -31,12 +31,12 @@ flash_attention_backward = {
     ): "tiles may be visited for nothing: the text asks for skipping in the forward pass alone",
 }
 incoherent_rotation = {
-    re.compile(r"hadamard\(len\(signs\)\)\.to\(k\)"): "q and k have one dtype",
+    re.compile(r"hadamard\(len\(signs\)\)\)\.to\(k\)"): "q and k have one dtype",
     re.compile(
         r"x\.reshape\(-1, \*x\.shape\[:-1\], 2, width\)"
     ): "the pairs are neighbours in memory, whatever axes stand before them",
     re.compile(r"\(h\.diff\(dim=-1\) == 0\)"): "the rows in the opposite order: any order is right",
-    re.compile(r"dim=-2\) / signs @ turn"): "to divide by 1 or −1 is to multiply by it",
+    re.compile(r"dim=-2\) / signs\.to\(q\) @ turn"): "to divide by 1 or −1 is to multiply by it",
     re.compile(
         r"float64\) → torch\.ones\(1, 1\) |torch\.ones\(1, 1, dtype=torch\.float32\)"
     ): "float32 or float64: the text allows both",

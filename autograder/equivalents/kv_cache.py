@@ -19,7 +19,7 @@ decode_step = {
 }
 bidirectional_cannot_cache = {
     re.compile(r"→ layer\(x\) - layer\(torch.cat\("): "the largest change, up or down, has no sign",
-    re.compile(r"→ zip\(layer\(torch.cat|→ torch\.dist\("): "the same: of both only the distance is taken",
+    re.compile(r"→ zip\(layer\(torch.cat|→ torch\.dist\(layer\(x\), "): "the same: of both only the distance is taken",
 }
 paged_cache = NEVER_READ | {
     re.compile(

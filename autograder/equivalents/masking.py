@@ -18,7 +18,7 @@ combine_masks = {
 }
 leaks_future = {
     "range(1, len(x)) → range(1, len(x) + 1)": "behind the last token there is nothing to change",
-    re.compile("^model\\(changed\\) - before → before - model"): "of the difference only the size is taken",
+    re.compile("^model\\(.*\\) - before → before - model"): "of the difference only the size is taken",
     re.compile(
         "^moved > 1e-05 → moved >= 1e-05|^1e-05 → 2e-05"
     ): "rounding stays far below the threshold, and the faintest leak lies far above",

@@ -24,6 +24,9 @@ select_one_value = {
         r"^torch.arange\(n \* d, dtype=torch.float32\) → torch.arange\(n \* d\)|^torch.float32 → torch.float"
     ): "all values differ, whatever their dtype and however far apart",
     re.compile(r"^torch.randn\(n, d\) \+ .* → torch.randn\(n, d\) - "): "all values differ",
+    re.compile(
+        r"^torch.arange\(n\)\[:, None\].expand\(n, d\) / 100 → torch.arange"
+    ): "all values differ, however far apart",
     re.compile("^values → keys"): "the keys are different values too",
     re.compile("10 → "): "all values differ",
 }

@@ -26,12 +26,14 @@ shift_is_rotation = {
 rotary_embedding = {
     re.compile(
         r"^torch\.arange\(0, (d|x\.shape\[-1\]), 2, dtype=torch\.float64\) → torch\.arange\(0, |^torch\.float64 → torch\.float32"
+        r"|^torch\.arange\(x\.shape\[-1\] // 2, dtype=torch\.float64\) → "
     ): SINGLE,
     "theta.to(x.device) → theta": "where there is one device",
     re.compile(
         r"^angle\.(sin|cos)\(\)\.to\(x\.dtype\) → .* in: cos, sin = "
     ): "the table that it is written into has the dtype of x",
 }
+feed_forward = {"inner > 0 → inner >= 0": "where it is 0, both give 0"}
 DecoderLM = {
     re.compile(r"nn\.init\.normal_|^torch\.ones → torch\.zeros   in: self\.weight, "): LOADED,
     re.compile(r"in: self\.register_buffer\('mask'"): "a buffer that nobody reads",
@@ -43,8 +45,8 @@ learning_rate = {
 }
 train = {
     "small_model() if model is None else model → small_model()": "the stub gives that line; the check trains the small model",
+    re.compile(r"^list\(model\.parameters\(\)\) → .* in: nn\.utils\.clip_grad_norm_"): "it is gone through once",
     re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)|set_to_none=True\) → "): DEFAULT,
-    "loss.item() → loss": "a loss that comes as a tensor of one number is accepted",
 }
 generate = {
     re.compile(r"to\(logits\.dtype\)\.float\(\)"): "0 and 1 are the same in all dtypes",

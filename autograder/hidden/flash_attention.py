@@ -50,7 +50,7 @@ flash_attention_forward = [
     ),
     given("causal, scores that climb by 50 a key, square tiles", *climbing_scores(9, 9, 50.0), True, 3, 3),
     sized("causal, tiles larger than the input", **tile_sizes(6, 4, 3, 5, True, 16, 16)),
-    counted_tiles(26, 40, 3, 2, 7, 11),
+    counted_tiles(52, 80, 3, 2, 7, 11),
 ]
 causal_tiles = {
     "causal_tiles": [

@@ -31,7 +31,7 @@ grouped_query_attention = [
 two_hand_made_heads = {
     part: [
         token_sequences("4 kinds of token, n = 20", 4, 20, 20),
-        token_sequences("12 kinds of token, sequences shorter than n", 12, 11, 6),
+        token_sequences("20 kinds of token, sequences shorter than n = 100", 20, 100, 30),
     ]
     for part in ("previous_token_head", "first_token_head", "induction_head")
 }

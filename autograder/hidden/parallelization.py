@@ -38,7 +38,7 @@ chunked_attention = {
         sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="7 rows of 80 alone"),
     ],
     "chunked_attention": [
-        handing_out(13, 5, [2, 1, 0], "13 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "4 rows, one chunk of 9"),
+        handing_out(11, 5, [2, 1, 0], "11 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "4 rows, one chunk of 9"),
         handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
     ],
 }  # fmt: skip

@@ -14,6 +14,7 @@ from autograder.judge.sandbox.namespaces import SandboxError, Walls
 from autograder.judge.warm import JUDGE, STUDENT, Warm, branch
 from autograder.judge.wire import BorderError, read
 
+TRIES = 4  # of a kernel whose warm process ends before it is there
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
 
 
@@ -49,16 +50,20 @@ class Kernels:
     def ready(self, kernel: Kernel) -> Kernel:
         """The kernel, when it can run cells; another one where its warm process was ended from outside before it was there.
         SandboxError, one line, where it never will."""
-        try:
-            failed = read(kernel.wire.receive(START_SECONDS)).get("failed")
-        except BorderError:
-            failed = kernel.why()
-            if not failed and (another := kernel.lost()):
-                kernel.close()
-                return self.ready(another)
-        if failed is not None:
-            raise SandboxError(self._refusal(failed))
-        return kernel
+        for _ in range(TRIES):
+            try:
+                failed = read(kernel.wire.receive(START_SECONDS)).get("failed")
+            except BorderError:
+                failed = kernel.why()
+                if not failed and (another := kernel.lost()):
+                    kernel.close()
+                    kernel = another
+                    continue
+            if failed is not None:
+                raise SandboxError(self._refusal(failed))
+            return kernel
+        kernel.close()
+        raise SandboxError(self._refusal(f"its warm process ended {TRIES} times before a kernel was there"))
 
     def close(self) -> None:
         for warm in self.warm.values():

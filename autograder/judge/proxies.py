@@ -144,7 +144,7 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
             _count(seen["largest"]), tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
             _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
             _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
-            _error(seen["backward_error"]), seen.get("away") is True,
+            _error(seen["backward_error"]), seen.get("away") is True, _count(seen["living"]),
         )  # fmt: skip
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))

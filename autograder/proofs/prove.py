@@ -122,9 +122,10 @@ def _items(score: Any) -> Iterator[Any]:
 
 
 def _declared(exercise: Exercise, name: str) -> set[str]:
-    """The kind of error that a misconception says it stops with."""
+    """The kinds of errors that a misconception says it stops with."""
     parts = getattr(exercise.check, "parts", {"": exercise.check}).values()
-    return {m.raises for part in parts for m in getattr(part, "misconceptions", ()) if m.name == name and m.raises}
+    named = (m for part in parts for m in getattr(part, "misconceptions", ()) if m.name == name)
+    return {kind for misconception in named for kind in misconception.raises.split()}
 
 
 def _try_right(exercise: Exercise, style: str, answers: tuple, proof: Proof) -> None:

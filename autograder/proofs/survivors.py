@@ -318,7 +318,7 @@ def _marked(check: Any, wrong: Any, mine: Any, args: tuple, case: Any) -> bool:
     """Whether the call shows the misconception's mark and the right answer's doesn't, or is right all the way: a mark is looked for
     in calls that went wrong. A price is told only of right values."""
     if mine.error:  # says nothing of a mark, which is in the outputs
-        return bool(wrong.recognise) or (mine.error.kind in CERTAIN and wrong.raises == mine.error.kind)
+        return bool(wrong.recognise) or (mine.error.kind in CERTAIN and wrong.may_raise(mine.error.kind))
     right = not check.compare or not check.difference(mine, check.expected(args))
     if wrong.cost and right:
         return True

@@ -43,7 +43,9 @@ class Picture:
 
 @dataclass(frozen=True)
 class Panel:
-    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number)."""
+    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number).
+
+    cut: what of rows and columns is drawn, if not all."""
 
     name: str
     size: str
@@ -51,6 +53,7 @@ class Panel:
     grounds: list[list[str]]
     off: list[list[bool]]
     first: tuple[int, int] | None
+    cut: str = ""
 
     @property
     def title(self) -> str:
@@ -74,7 +77,10 @@ def text(picture: Picture) -> list[str]:
             for row in zip(panel.cells, panel.off, strict=True)
         ]
         width = max((len(word) for row in words for word in row), default=0)
-        lines += [panel.title, *("  " + " ".join(word.rjust(width) for word in row) for row in words)]
+        lines += [
+            panel.title + f" · only {panel.cut}" * bool(panel.cut),
+            *("  " + " ".join(word.rjust(width) for word in row) for row in words),
+        ]
     return lines
 
 
@@ -121,6 +127,7 @@ def panels(picture: Picture) -> list[Panel]:
             grounds,
             wrong,
             first,
+            _cut(size, rows, first),
         )
 
     scaled = picture.expected.is_floating_point() and got.dtype != torch.bool
@@ -143,6 +150,15 @@ def panels(picture: Picture) -> list[Panel]:
 def _size(size: torch.Size) -> str:
     """2×3 of a matrix, (3,) of a vector, as PyTorch writes it, for a 3 alone looks like a number; nothing of a single number."""
     return "×".join(map(str, size)) if len(size) > 1 else str(tuple(size)) if size else ""
+
+
+def _cut(size: torch.Size, drawn: list[list], first: tuple[int, int] | None) -> str:
+    """Which rows and columns of a larger matrix are drawn, counted from 0 as they are on the table: "rows 0–7 of 12, columns 4–11 of 40"."""
+    whole = (1, *size)[-2:]
+    parts = zip(("rows", "columns"), whole, (len(drawn), len(drawn[0]) if drawn else 0), first or (0, 0))
+    return ", ".join(
+        f"{what} {start}–{start + shown - 1} of {all_}" for what, all_, shown, start in parts if 0 < shown < all_
+    )
 
 
 def _matrices(tensor: Tensor) -> Tensor:
@@ -289,7 +305,8 @@ def _ground(x: float, largest: float) -> str:
 
 
 def _table(panel: Panel) -> str:
-    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{panel.title}</div>"
+    words = panel.title + f"<br>only {panel.cut}" * bool(panel.cut)
+    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{words}</div>"
     look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
     body = "".join(_row(panel, i, "".join(map(_cell, *line)))
                    for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip

@@ -26,7 +26,7 @@ from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_num
 from .diagnose import FORBIDDEN, diagnose
 from .group import CheckGroup
 from .misconceptions import Misconception, distinct
-from .observe import Observation, StudentError, observe, quiet
+from .observe import ASKED, Observation, StudentError, observe, quiet
 from .rules import Behaviour, Property, over_the_limit
 from .score import NOT_ATTEMPTED, Item, Picture, Score, not_attempted
 from .trial import Trial
@@ -38,6 +38,11 @@ MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
 KEPT = "The first call was right. Is something kept from one call to the next?"
 LEAVES_INPUTS = "leaves its inputs unchanged"
+CHANGES_INPUTS = "Your function changes its inputs in place."
+ASKS_FOR_GRADIENTS = (
+    "Your function leaves `requires_grad` switched on (or off) in one of its inputs: the caller's tensor is another one afterwards. "
+    "Work on a copy: `x.detach().clone().requires_grad_()`."
+)
 
 
 class Check:
@@ -169,7 +174,7 @@ class Check:
         seen = self.recall(student, args, case.gradient)
         seen = without_words(seen) if hidden else seen
         expected = self._once("expected", args, False, lambda: self.expected(args)) if self.compare else None
-        wrong = self._wrong(seen, expected, case)
+        wrong = self._wrong(seen, expected, case, hidden)
         dear = "" if wrong else self._dear(seen, case)
         if hidden and wrong and (seen.error or self.compare):
             wrong = what_kind(seen, expected, right=not seen.error and not self.difference(seen, expected))
@@ -186,14 +191,14 @@ class Check:
         trial = self._try(student, case, first.generator)
         return None if trial.passed else replace(trial, wrong=f"{trial.note} {KEPT}", dear="")
 
-    def _wrong(self, seen: Observation, expected: Any, case: Case) -> str:
+    def _wrong(self, seen: Observation, expected: Any, case: Case, hidden: bool) -> str:
         if seen.error:
             return f"stopped with an error. {seen.error}"
         if self.compare and (words := self.difference(seen, expected)):
             return words
         broken = next((rule for rule in self.properties if not rule.of(seen)), None)
         if broken:
-            return broken.note or f"This does not hold: {broken.label}."
+            return broken.words(seen, hidden)
         return self._gradient_difference(seen) if case.gradient else ""
 
     def _gradient_difference(self, seen: Observation) -> str:
@@ -266,11 +271,11 @@ def _shape_fits(trial: Trial) -> bool:
 
 def _misuse_items(trials: list[Trial]) -> list[Item]:
     """Lines that stand on the card only where something is amiss."""
-    modified = any(trial.seen.modified for trial in trials)
+    modified = {key for trial in trials for key in trial.seen.modified}
     forbidden = sorted({name for trial in trials for name in trial.seen.forbidden})
     items = []
     if modified:
-        items.append(Item(LEAVES_INPUTS, False, "Your function changes its inputs in place."))
+        items.append(Item(LEAVES_INPUTS, False, ASKS_FOR_GRADIENTS if modified == {ASKED} else CHANGES_INPUTS))
     if forbidden:
         public = [name for name in forbidden if not name.startswith("_")] or forbidden
         items.append(Item(FORBIDDEN, False, f"It calls `{'`, `'.join(public)}`."))

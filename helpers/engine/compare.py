@@ -57,6 +57,10 @@ def in_float64(leaf: Any) -> Any:
     return leaf.to(torch.float64) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
+class Told(str):
+    """What a check says of an answer in its own words, as part of the output: on a card it stands as it is, and not as the answer."""
+
+
 def is_number(value: Any) -> bool:
     """Whether `value` is a plain number (a truth value is none)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -91,6 +95,8 @@ def difference(got: Any, expected: Any, within: tuple[float, float] = TOLERANCE[
         return _sequence_difference(got, expected, within)
     if isinstance(expected, dict):
         return _dict_difference(got, expected, within)
+    if isinstance(got, Told):
+        return f"{got[:1].upper()}{got[1:]}."
     if isinstance(expected, bool) or isinstance(expected, str):
         return f"You answered {got!r}."
     if not isinstance(got, Tensor) and isinstance(expected, Tensor) and not (is_number(got) and expected.dim() == 0):
@@ -129,7 +135,8 @@ def _sequence_difference(got: Any, expected: Any, within: tuple[float, float]) -
         return f"Your function returns {len(got)} values, and {len(expected)} are expected."
     for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
         if not agree(g, e, within):
-            return f"Value {position} of {len(expected)} is off. {difference(g, e, within)}"
+            place = "" if isinstance(g, Told) else f"Value {position} of {len(expected)} is off. "
+            return place + difference(g, e, within)
     return ""
 
 

@@ -52,14 +52,18 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
 
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
-    """Two slips that do the same are told apart by a mark; where none has one, neither is named."""
+    """Two slips that do the same are told apart by a mark; where none has one, neither is named. An error may have other words (the same
+    slip can be written with `einsum` or with `@`) where there are wrong outputs as well: these tell."""
     if check.quiz:  # its questions have nothing to do with one another
         trials = failed
-    same = [wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial) for trial in trials)]
+    words = all(trial.seen.error or not trial.wrong for trial in failed)
+    same = [
+        wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial, words) for trial in trials)
+    ]
     same = [
         wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
     ]
-    same = _still_the_same(check, student, same, failed)
+    same = _still_the_same(check, student, same, failed, words)
     same = [wrong for wrong in same if _mark(wrong)] or same
     if len(same) == 1:
         return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
@@ -67,13 +71,15 @@ def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: l
 
 
 def _still_the_same(
-    check: Subject, student: Callable, candidates: list[Misconception], failed: list[Trial]
+    check: Subject, student: Callable, candidates: list[Misconception], failed: list[Trial], words: bool
 ) -> list[Misconception]:
     """Those that do what the student's function does on fresh inputs as well."""
     for trial in failed[:FRESH] if candidates else ():
         args = trial.case.draw(check.reference, trial.generator)
         mine = check.recall(student, args, trial.case.gradient)
-        candidates = [wrong for wrong in candidates if _same(check, mine, _outcome(check, wrong, args, trial), trial)]
+        candidates = [
+            wrong for wrong in candidates if _same(check, mine, _outcome(check, wrong, args, trial), trial, words)
+        ]
     return candidates
 
 
@@ -113,7 +119,7 @@ def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> tuple
             if (
                 error
                 and error.kind in CERTAIN
-                and wrong.raises == error.kind
+                and wrong.may_raise(error.kind)
                 and _astray_where_it_is(check, wrong, trials)
             ):
                 return wrong.name, " ".join(
@@ -145,23 +151,23 @@ def _shows(mark: Mark, seen: Observation) -> bool:
         return False
 
 
-def _same_outcome(check: Subject, wrong: Misconception, trial: Trial) -> bool:
+def _same_outcome(check: Subject, wrong: Misconception, trial: Trial, words: bool) -> bool:
     other = _outcome(check, wrong, trial.seen.args, trial)
-    return _same(check, trial.seen, without_words(other) if other and trial.hidden else other, trial)
+    return _same(check, trial.seen, without_words(other) if other and trial.hidden else other, trial, words)
 
 
 def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
     """What a misconception does; None where it stops with an error that it doesn't own to: then it proves nothing."""
     seen = check.recall(wrong.function, args, trial.case.gradient)
     error = seen.error or seen.backward_error
-    return None if error and error.kind != wrong.raises else seen
+    return None if error and not wrong.may_raise(error.kind) else seen
 
 
-def _same(check: Subject, mine: Observation, other: Observation | None, trial: Trial) -> bool:
+def _same(check: Subject, mine: Observation, other: Observation | None, trial: Trial, words: bool) -> bool:
     if other is None:
         return False
     if mine.error or other.error:
-        return _same_error(mine.error, other.error)
+        return _same_error(mine.error, other.error) if words else _kind(mine.error) == _kind(other.error)
     if mine.output is None or not check.agrees(mine.output, other.output, mine.args):
         return False
     return not trial.case.gradient or _same_gradients(check, mine, other)
@@ -188,6 +194,8 @@ def _lead(check: Subject, failed: list[Trial]) -> str:
         return "That is not right:"
     if all(trial.seen.error for trial in failed):
         return "Your function stops with the same error as one with this slip:"
+    if all(trial.seen.backward_error for trial in failed):
+        return "Your output is right, and its backward pass stops with the same error as with this slip:"
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
         return "Your output is right, and its gradients are what you get with this slip:"
     return "Your output is what you get with this slip:"

@@ -13,7 +13,8 @@ class Misconception:
     function: the wrong answer itself; a student's function that does the same in every case has this misconception.
     recognise: a mark in the output, for a mistake that many different outputs come from. (It gets the observation of a call.)
     cost: a mark on the way to a right output: what it took or made. It is looked for where all values are right.
-    raises: the kind of error ("RuntimeError") that `function` stops with in some case; without it, an error is a slip of ours.
+    raises: the kind of error ("RuntimeError") that `function` stops with in some case, or several kinds ("IndexError RuntimeError");
+        without it, an error is a slip of ours.
     """
 
     name: str
@@ -22,6 +23,10 @@ class Misconception:
     recognise: Callable[[Observation], bool] | None = None
     cost: Callable[[Observation], bool] | None = None
     raises: str = ""
+
+    def may_raise(self, kind: str) -> bool:
+        """Whether it owns to errors of this kind."""
+        return kind in self.raises.split()
 
 
 def distinct(misconceptions: Sequence[Misconception], exercise: str) -> tuple[Misconception, ...]:

@@ -14,6 +14,7 @@ import re
 import sysconfig
 import traceback
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -40,6 +41,8 @@ OUR_FOLDERS = (
 )  # fmt: skip
 
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
+
+ASKED = "requires_grad"  # an input that wants a gradient from now on, though its numbers are as they were
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 
@@ -68,7 +71,9 @@ class Observation:
     operations: Counter[str] = field(default_factory=Counter)  # aten operator (or KERNEL) -> times dispatched
     flops: int = 0  # of matrix products and fused attention, 2 per multiply-add
     largest: int = 0  # elements of the largest tensor that was made; views of old tensors are free
-    modified: tuple[int | str, ...] = ()  # inputs that were changed in place
+    modified: tuple[
+        int | str, ...
+    ] = ()  # inputs that were changed in place; ASKED stands for `requires_grad_` on one of them
     gradients: tuple[Tensor | None, ...] | None = None  # of a fixed weighted sum of the output, one per float input
     forbidden: tuple[str, ...] = ()  # forbidden PyTorch functions that were called, there or on the way back
     # With `gradient`, the way back:
@@ -78,6 +83,7 @@ class Observation:
     backward_largest: int = 0
     backward_error: StudentError | None = None  # then `gradients` is None
     away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
+    living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
 
 
 def observe(
@@ -145,12 +151,13 @@ def _observed(
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
     kept = Kept(tree_leaves((leaves, inputs)))
+    asked = _asking(inputs)
     with _counting(seen, forbids), kept.noting() if gradient else contextlib.nullcontext():
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
             seen.error = _student_error(error)
-    seen.modified = _modified(seen, inputs)
+    seen.modified = _modified(seen, inputs) + (ASKED,) * (_asking(inputs) != asked)
     if gradient and seen.error is None:
         seen.saved = kept.elements(seen.output)
         _call_another(function, inputs)
@@ -227,6 +234,7 @@ class Active:
         self.seen.operations.update(other.operations)
         self.seen.flops += other.flops
         self.seen.largest = max(self.seen.largest, other.largest)
+        self.seen.living = max(self.seen.living, other.living)
         self.seen.away |= other.away
         self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
 
@@ -249,6 +257,7 @@ class _Dispatched(TorchDispatchMode):
     def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
         super().__init__()
         self.seen, self.forbids = seen, forbids
+        self.held, self.holding = {}, 0  # the tensors that still live, and their elements
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -265,10 +274,26 @@ class _Dispatched(TorchDispatchMode):
             seen.flops += known.flops(*args, **kwargs, out_val=output)
         if known.makes:
             leaves = (output,) if isinstance(output, Tensor) else tree_leaves(output)
-            seen.largest = max([seen.largest, *(leaf.numel() for leaf in leaves if isinstance(leaf, Tensor))])
+            for leaf in leaves:
+                if isinstance(leaf, Tensor):
+                    seen.largest = max(seen.largest, leaf.numel())
+                    self._hold(leaf)
         if self.forbids:
             _note_forbidden(seen, "masked_select" if _picks(known.name, args) else known.name, self.forbids)
         return output
+
+    def _hold(self, tensor: Tensor) -> None:
+        """Counts its elements for as long as it lives."""
+        place, elements = id(tensor), tensor.numel()
+
+        def let_go(_) -> None:
+            del self.held[place]
+            self.holding -= elements
+
+        if place not in self.held:
+            self.held[place] = weakref.ref(tensor, let_go)
+            self.holding += elements
+            self.seen.living = max(self.seen.living, self.holding)
 
 
 def _picks(name: str, args: tuple) -> bool:
@@ -349,6 +374,11 @@ def _same(old: Any, new: Any) -> bool:
     if not isinstance(old, Tensor):
         return True
     return old.shape == new.shape and torch.equal(old.nan_to_num(), new.detach().to(old.device).nan_to_num())
+
+
+def _asking(inputs: tuple) -> list[bool]:
+    """Which inputs want a gradient."""
+    return [isinstance(leaf, Tensor) and leaf.requires_grad for leaf in (*inputs[0], *inputs[1].values())]
 
 
 @contextlib.contextmanager

@@ -9,15 +9,27 @@ from .observe import Observation
 
 @dataclass(frozen=True)
 class Property:
-    """Something that must hold of every output: `holds(output, *inputs)`. `note` says what is wrong where it doesn't."""
+    """Something that must hold of every output: `holds(output, *inputs)`. `note` says what is wrong where it doesn't, and
+    `example(output, *inputs)` where: a sentence about this very output, which a hidden case doesn't get."""
 
     label: str
     holds: Callable[..., bool]
     note: str = ""
+    example: Callable[..., str] | None = None
 
     def of(self, seen: Observation) -> bool:
         """Whether it holds. Of an error, or of an output of another form than it expects, it doesn't."""
         return _true(lambda: self.holds(seen.output, *seen.args), seen)
+
+    def words(self, seen: Observation, hidden: bool) -> str:
+        """What is wrong with an output of which it doesn't hold."""
+        note = self.note or f"This does not hold: {self.label}."
+        if hidden or not self.example:
+            return note
+        try:
+            return f"{note} {self.example(seen.output, *seen.args)}"
+        except Exception:  # an output of another form has no such place
+            return note
 
 
 @dataclass(frozen=True)
@@ -46,8 +58,9 @@ def over_the_limit(seen: Observation, case: Case) -> str:
     """Which limit of the case the call went beyond, in a sentence; "" if it kept to all of them."""
     operations, backward = sum(seen.operations.values()), sum(seen.backward_operations.values())
     measured = (
-        (operations, case.max_operations, "It took {} tensor operations; {} are enough, whatever the length."),
+        (operations, case.max_operations, "It took {} tensor operations; {} are enough."),
         (seen.largest, case.max_elements, "It made a tensor of {} elements; {} are enough."),
+        (seen.living, case.max_living, "It held tensors of {} elements together at one time; {} are enough."),
         (seen.flops, case.max_flops, "It took {} FLOPs; {} are enough."),
         (seen.saved, case.max_saved, "It kept {} numbers for the backward pass; {} are enough."),
         (backward, case.max_backward_operations, "The backward pass took {} tensor operations; {} are enough."),

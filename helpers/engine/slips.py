@@ -24,6 +24,8 @@ NO_FUSED_ATTENTION = (
 )
 """For `forbids`: PyTorch's own attention under all its names."""
 
+WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
+
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
 
@@ -90,6 +92,39 @@ def in_single_precision(reference: Callable) -> Misconception:
         "rounded to float32 on the way", rounded,
         "The inputs are float64, and your output is right to about seven digits only. `torch.zeros(…)` and `torch.tensor(…)` make float32 where "
         "nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        shown,
+    )  # fmt: skip
+
+
+def axes_of_size_1_dropped(reference: Callable) -> Misconception:
+    """The right answer, and a `squeeze()` after it."""
+    return Misconception(
+        "axes of size 1 dropped",
+        lambda *args: reference(*args).squeeze(),
+        "`squeeze()` drops every axis of size 1: that of a single token, row or feature too. The result has as many axes as the signature says, whatever "
+        "their sizes. Name the axis, `squeeze(1)`, or leave it out.",
+    )
+
+
+def scaled_by_another_number(reference: Callable, rows: Callable = lambda q, k, v: q) -> Misconception:
+    """Another divisor than √d: the root of some whole number. The reference takes q, k, v first; `rows(*args)` are the queries, of all
+    or of some of which the outputs are wanted."""
+
+    def off_by_one(q: Tensor, *others: Any) -> Any:
+        d = q.shape[-1]
+        return reference(q * math.sqrt(d / (d + 1)), *others)
+
+    def shown(seen: Observation) -> bool:
+        args = tree_map(in_float64, seen.args)
+        q, k, v = rows(*args), *args[1:3]
+        got, within = seen.output.reshape(*q.shape[:-1], v.shape[-1]), tolerance(seen.args)
+        alike = [width for width in WIDTHS if agree(got, attention(q, k, v, scale=width**-0.5), within)]
+        return bool(alike) and q.shape[-1] not in alike
+
+    return Misconception(
+        "divided by the root of another number than d", off_by_one,
+        "Your output is what another divisor than √d gives. d is the width of q in *this* call, `q.shape[-1]`: no fixed number, none that was kept from "
+        "an earlier call, and not rounded (`math.isqrt`, `//`).",
         shown,
     )  # fmt: skip
 

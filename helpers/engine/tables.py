@@ -87,6 +87,8 @@ def _entries(row: Any) -> tuple:
 def _gap(got: Any, expected: Any) -> str:
     """How an entry is off. Of a growth the right one isn't told: it is the answer itself, where a number is only an example."""
     if isinstance(expected, str):
+        if " or " in str(got):  # one of them may be the right one
+            return f"it is off, though from this setting alone it could be {got}"
         return f"yours grows like {got}, and it should not"
     mine = in_words(got, expected) if is_number(got) else type(got).__name__
     return f"you have {mine}, and {in_words(expected)} is expected{_factor(got, expected)}"

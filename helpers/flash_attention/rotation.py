@@ -23,7 +23,7 @@ def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
     """(q ∘ signs) H and (k ∘ signs) H: the same rotation for both, so q kᵀ stays. `signs` is ±1 for each feature."""
-    turn = hadamard(len(signs)).to(q)
+    turn, signs = hadamard(len(signs)).to(q), signs.to(q)
     return (q * signs) @ turn, (k * signs) @ turn
 
 

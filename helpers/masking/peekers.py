@@ -57,6 +57,11 @@ def running_mean(d: int, generator: Generator) -> Model:
     return lambda x: x.cumsum(0) / _counts(x)
 
 
+def far_from_zero(d: int, generator: Generator) -> Model:
+    """Outputs near 100, where float32 counts in steps of 8 · 10⁻⁶."""
+    return lambda x: 100 + x.cumsum(0) / _counts(x)
+
+
 def steep_sum(d: int, generator: Generator) -> Model:
     """Depends on the past, and strongly."""
     return lambda x: 50 * x.cumsum(0)
@@ -235,7 +240,7 @@ late_only = _plus_later(recurrent, _late)
 first_only = _plus_later(running_mean, _first)
 middle_only = _plus_later(recurrent, _middle)
 second_only = _plus_later(running_mean, _second)
-faint_all_over = _plus_later(running_mean, _faint_all_over)
+faint_all_over = _plus_later(far_from_zero, _faint_all_over)
 faint_and_late = _plus_later(running_mean, _faint_and_late)
 even_only = _plus_later(running_mean, _even)
 three_ahead = _plus_later(causal_attention, _far)

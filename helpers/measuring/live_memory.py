@@ -1,6 +1,6 @@
 """How much memory a computation needs at its worst moment, beyond its inputs: counted tensor by tensor as they come and go.
 
-On a GPU the allocator itself knows. On a CPU nobody does, so every tensor that PyTorch makes is followed until it dies.
+On a GPU the allocator itself knows. On a CPU nobody does, so every tensor that PyTorch makes there is followed until it dies.
 """
 
 import weakref
@@ -14,19 +14,17 @@ from torch.utils._pytree import tree_leaves
 
 
 def peak_bytes(function: Callable[[], object]) -> int:
-    """The most bytes that tensors made by `function()` take up at one time."""
+    """The most bytes that tensors made by `function()` take up at one time: on a GPU and on the CPU, added up."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        function()
-        return torch.cuda.max_memory_allocated() - before
     with _Living() as living:
         function()
-    return living.peak
+    return living.peak + (torch.cuda.max_memory_allocated() - before if torch.cuda.is_available() else 0)
 
 
 class _Living(TorchDispatchMode):
-    """The sizes of all storages made while it is on. A storage lives as long as any tensor that looks at it."""
+    """The sizes of all storages on the CPU made while it is on. A storage lives as long as any tensor that looks at it."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +35,7 @@ class _Living(TorchDispatchMode):
         self.known.update(self._place(leaf) for leaf in tree_leaves((args, kwargs)) if self._is_old(leaf))
         output = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(output):
-            if isinstance(leaf, Tensor) and self._place(leaf) not in self.known:
+            if isinstance(leaf, Tensor) and leaf.device.type == "cpu" and self._place(leaf) not in self.known:
                 self._follow(leaf)
         return output
 

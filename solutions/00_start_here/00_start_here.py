@@ -42,7 +42,8 @@ setup()
 # the GPU kernels in unit 09. *Compiled* means that it runs on a GPU, *interpreted* that it runs slowly on the CPU, which is fine for learning. If you see an
 # error instead, restart (*Runtime → Restart session* on Colab, *Kernel → Restart Kernel* in JupyterLab) and run the cell again.
 #
-# Here is the way through the course. An arrow says what a unit needs; where two ways part, take either.
+# Here is the way through the course: take the units in the order of their numbers, along the pale band. A blue arrow says what a unit cannot do without. So after 04 you may also take 07 before 05, and no unit waits for 01: its question is the
+# reason for all the others, and unit 10 comes back to it.
 
 # %%
 plots.course_map()
@@ -266,7 +267,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - **einsum**: letters after the arrow stay, the others are summed over.
 # - Cards, hints, hidden tests, and the way to hand in.
 #
-# **Next:** unit 01 asks why attention took over from recurrent networks: what can be computed at the same time, and what has to wait.
+# **Next:** unit 01 asks why attention took over from recurrent networks: what can be computed at the same time, and what has to wait. (No other unit needs its exercises: if time is short, go on with unit 02.)
 
 # %% [markdown]
 # ## Where you stand

@@ -22,8 +22,8 @@
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 2¾ hours, and 20 points to earn.
 #
-# **For all functions here:** leave the inputs unchanged, and keep their dtype (the checks also use float64). Every length is at least 1, and scores may
-# be in the hundreds.
+# **For all functions here:** leave the inputs unchanged, and stay in their dtype all the way (the checks also use float64, and look at all its digits). Every length is at least 1, and scores may
+# be in the hundreds. Gradients are looked at where a section says so (1.1).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -53,13 +53,17 @@ setup()
 # **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$, $\tanh(0.38) = 0.36$,
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
+# Write the steps yourself, without any of PyTorch's recurrent functions: no layer (`nn.RNN`, `nn.LSTM` …), no cell (`nn.RNNCell`, `torch.rnn_tanh_cell` …). The encoder is to be trained, so gradients must find their way back through
+# all steps: don't detach a state, and don't overwrite a tensor that a step has read.
+
+# %%
+plots.rnn_unrolled(["The", "cat", "sat", "down"])
+
+# %% [markdown]
 # **Before you write:** you have as many processors as you like. How many of the four states $h_1 … h_4$ in the picture can be computed in the first step?
 
 # %%
 guess_first_step = None  # a number
-
-# %%
-plots.rnn_unrolled(["The", "cat", "sat", "down"])
 
 # %% nbgrader={"grade": false, "grade_id": "rnn_encoder", "locked": false, "schema_version": 3, "solution": true}
 def rnn_encoder(
@@ -68,7 +72,7 @@ def rnn_encoder(
     w_h: Float[Tensor, "d d"],
     bias: Float[Tensor, "d"],
 ) -> Float[Tensor, "b n d"]:
-    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without `nn.RNN` and its like."""
+    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), from h_0 = 0. Write it without PyTorch's recurrent layers and cells."""
     ### BEGIN SOLUTION
     state = torch.zeros(x.shape[0], w_h.shape[0], dtype=x.dtype, device=x.device)
     states = []
@@ -126,20 +130,21 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 #
 # Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with each other. So write it twice:
 #
-# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (Row $i$ of (b) would be right too, but you would learn nothing.)
+# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (A comprehension or `sum(…)` is a loop too. Row $i$ of (b) would be right as well, but you would learn nothing.)
 #
 # **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
 # then times $V$.
-#
-# The check of (b) counts your tensor operations, that is your calls to PyTorch. Their number must not grow with $n$.
-#
-# **Predict:** a loop over 64 tokens does what (b) does, for one token at a time. There are 48 keys. How many times as many PyTorch calls does it make as (b)?
-
-# %%
-guess_times_as_many_calls = None  # a number
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
+
+# %% [markdown]
+# The check of (b) counts your tensor operations, that is your calls to PyTorch. Their number must not grow with $n$.
+#
+# **Predict:** a loop over 64 tokens does what (b) does, for one token at a time. How many times as many PyTorch calls does it make as (b)?
+
+# %%
+guess_times_as_many_calls = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "attention_one_token", "locked": false, "schema_version": 3, "solution": true}
 def attention_one_token(
@@ -190,7 +195,7 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 # %% [markdown]
 # <details><summary>How many calls?</summary>
 #
-# 64 times as many: the scores, the softmax and the mixture of one token take as many calls as those of all tokens. With a loop over the keys inside it would be 48 times more again. (b) makes four or five calls, for any number of tokens.
+# 64 times as many: the scores, the softmax and the mixture of one token take as many calls as those of all tokens. With a loop over 48 keys inside it would be about 48 times more again. (b) makes four or five calls, for any number of tokens.
 # </details>
 #
 # **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
@@ -237,8 +242,8 @@ plots.dependency_graphs(n=5, layers=3)
 # 1. of an RNN with one layer that reads $n$ tokens,
 # 2. of a stacked RNN with $L$ layers that reads $n$ tokens,
 # 3. of a Transformer with $L$ layers that reads $n$ tokens (an encoder, or any Transformer in training, where the whole text is known: section 1.5),
-# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token written is the next input. (Column $t$ of the
-#    picture is the pass that writes token $t$. The start token is the input of the first column, and has no column of its own.)
+# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token written is the next input. Column $t$ of the
+#    picture is the pass that writes token $t$: the start token is the input of the first column, and has no column of its own.
 #
 # **By hand:** the four pictures say 5, 7, 3 and 15. Several formulas give these numbers. Try yours with $n = 1$ and with $L = 1$.
 #
@@ -296,8 +301,8 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # %% [markdown]
 # ## 1.4 Who runs with whom  ●●○ · 15 min · 2 points
 #
-# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers with a row for each layer
-# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. (Here `layers` comes first, as rows do.)
+# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers (PyTorch's usual int64: a text can have more steps than a byte can count) with a row for each layer
+# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. Mind the arguments: `layers` comes first here, as rows do.
 #
 # When a Transformer writes, layer 1 of a token reads the token that was written before it, and that comes out of the *top* layer. Each higher layer reads the layer
 # below it.
@@ -444,10 +449,10 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 # **By hand.** $n = 10$ queries in chunks of 4: rows 0–3, 4–7 and 8–9. That is $\lceil 10/4 \rceil = 3$ chunks, and the last is short. A chunk's table of scores is $4 \times m$ instead of $10 \times m$, so it
 # also needs less memory.
 #
-# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make: the scores of
-# the other rows have no place in it.)
+# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make. With $c$ rows in the chunk, $c \times m \times d$ numbers, as broadcasting makes them, are accepted;
+# the scores of all $n$ rows, $n \times m$, are too many.)
 #
-# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk, in the given `order`, and put the results where they belong. `order` holds the
+# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk of `size` rows, in the given `order`, one call after the other (no threads yet), and put the results where they belong. What a call returns is a tensor of its own. `order` holds the
 # number of every chunk once; `order = [2, 0, 1]` means that chunk 2 is computed first. The last chunk may be short, and `size` may be more than $n$: its `stop` is $n$, not more. Workers finish when they like, so the
 # order must not change the result.
 
@@ -567,6 +572,12 @@ plots.idle_share(pipeline_steps)
 plots.pipeline_film(devices=4, batches=4)
 
 # %% [markdown]
+# <details><summary>What the first device has to keep</summary>
+#
+# Something of all $M$ micro-batches: its backward pass is the last to begin, and needs what the forward pass left there. More micro-batches make the bubble smaller and fill the memory. The idle fraction is what it was,
+# since every device works three times as long and waits three times as long.
+# </details>
+#
 # ## 1.8 The surprise: a recurrence that need not wait  ●●● · 35 min · 3 points
 #
 # "Recurrent, so it must wait" is what sections 1.1 to 1.4 seem to say. It isn't true of every recurrence. Take the tanh away:
@@ -596,9 +607,14 @@ plots.scan_film()
 # %% [markdown]
 # **(a)** Write `combine`. A step is the last axis of a tensor: `step[..., 0]` is $a$ and `step[..., 1]` is $b$. It combines any number of pairs at once.
 #
-# **(b)** Write the scan for *any* associative operator: `operator(first, second)` takes two tensors of the same shape and combines row 0 with row 0, row 1 with row 1, and so on: each row is an element. (Don't rely on broadcasting: repeat a
-# row where you need it often.) Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included. What comes earlier stands on the left: the operator need not be commutative. For a
-# recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.
+# **(b)** Write the scan for *any* associative operator. Each row of `elements` is an element, of any width $w$. `operator(first, second)` combines row 0 with row 0, row 1 with row 1, and so on.
+#
+# - Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included.
+# - What comes earlier stands on the left. The operator need not be commutative.
+# - Both tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often.
+# - The operator need have no neutral element: a row with nothing to its left is passed on as it is.
+#
+# For a recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.
 #
 # Only the **depth** counts: how many operators stand one inside the other in a result, $x \circ (y \circ z)$ having depth 2. Many small calls are fine. (The check measures it with an operator that writes
 # into the last column of each row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to $2 \lceil \log_2 n \rceil + 1$ is
@@ -675,7 +691,7 @@ plots.composed_steps()
 #
 # ## 1.9 How fast is fast?  ●○○ · 10 min · 1 point
 #
-# All of this pays because machines are so good at one thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$ matrix has $m n$ outputs, each a sum of $k$ products. One multiplication with its addition counts as 2 floating-point operations (FLOPs). Speed
+# All of this pays because machines are so good at one thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$ matrix has $m n$ outputs. Each takes $k$ multiplications, and after each of them an addition (the first to a zero). Both count: 2 floating-point operations (FLOPs) for each of the $m k n$ products. Speed
 # is counted in GFLOP/s: $10^9$ of them a second.
 #
 # **By hand.** Two $1000 \times 1000$ matrices in 0.02 seconds: $2 \cdot 10^9$ operations, so 100 GFLOP/s.
@@ -746,8 +762,11 @@ guesses({
 #
 # - Vaswani et al. (2017), *Attention Is All You Need*, section 4 and table 1: work, sequential steps and path length of three kinds of layers. 1.2 and 1.3 are that table, by hand.
 # - Huang et al. (2019), *GPipe*: the pipeline of 1.7 with its idle corner, and how it trains a real network.
+# - Hillis & Steele (1986), *Data Parallel Algorithms*: the scan with doubling reach, and more that is done in log n rounds.
 # - Blelloch (1990), *Prefix Sums and Their Applications*: the scan, and how much more than sums it can do.
 # - Martin & Cundy (2018), *Parallelizing Linear Recurrent Neural Nets Over Sequence Length*: the scan of this unit as a layer to train.
+# - Gu & Dao (2023), *Mamba: Linear-Time Sequence Modeling with Selective State Spaces*: the linear recurrence as a language model.
+# - Lim et al. (2024), *Parallelizing Non-Linear Sequential Models over the Sequence Length*: all states guessed at once, and improved.
 #
 # **Next:** unit 02 opens up attention itself: where the scores, the weights and the $\sqrt d$ come from. The linear recurrence comes back in unit 10, where attention without a softmax turns out to be one.
 

@@ -20,6 +20,8 @@
 #
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 3¾ hours, and 30 points to earn.
+#
+# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.)
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -50,7 +52,7 @@ setup()
 # One step of score is a factor of $e \approx 2.7$ in share.
 #
 # Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
-# million too, and in half precision (float16). And it must leave `x` as it is: nowhere in this course may a function change its inputs.
+# million too, and in half precision (float16).
 
 # %%
 plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
@@ -195,7 +197,7 @@ check.attend(attend, points=1, cases=hidden.attend)
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
 # within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in some entry.
 #
-# The number of tokens $n$ is at least 4 and at most the width $d$; it may be 100. Your scores must be finite numbers in float32.
+# The number of tokens $n$ is anything from 4 up to the width $d$, and $d$ may be in the hundreds. Your scores must be finite numbers in float32. The 0.001 is absolute: the larger your values are, the less weight may go astray.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$. (And with ninety-nine others?)
 # If it scores 1, it gets $e/(e + 3) = 0.48$.
@@ -256,7 +258,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
 # **(a)** Given two keys that differ, in length or direction or both, find a query that is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always
-# one if $d \ge 2$. The keys may agree in most of their entries.
+# one if $d \ge 2$. The keys may agree in most of their entries. Their entries are less than 100 in size.
 #
 # **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ ($a \ne b$), and together
 # less than 0.001 to all the others.
@@ -318,18 +320,20 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 #
 # ## 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
-# The dot product is one way to compare a query with a key. Others came before it: cosines (Graves et al., 2014, section 3.3.1), a small network (Bahdanau et al., 2015, section 3.1), three ways in Luong et al. (2015, section 3.1), and
-# the scaled dot product (Vaswani et al., 2017, section 3.2.1). Weng (2018) has them in one table, which ours follows. Write all six for $n$ queries and $m$ keys
+# The dot product is one way to compare a query with a key, and others came before it. Write all six for $n$ queries and $m$ keys
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
-# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas are written for one row $q$ and one row $k$. Take care where n, m or a width is 1. No vector is zero, but some are short (0.001), and the cosine must not depend on that.
+# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas are written for one row $q$ and one row $k$. The result is always $n \times m$, also where $n$, $m$ or a width is 1.
+# No vector is zero, but some are short (0.001), and the cosine must not depend on that.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
 # - **Additive:** $\tanh(q W_q + k W_k) \cdot v$. A small network decides.
-# - **Location-based:** $q W$. The query names positions and ignores the keys.
+# - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the keys.
 # - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
 # - **Dot product:** $q \cdot k$. The cheapest: one matrix product.
 # - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, at a spread that does not depend on $d$.
+#
+# (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general, dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. Weng, 2018, has them in one table, which ours follows.)
 #
 # **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine can't be
 # more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
@@ -485,7 +489,7 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 # <details><summary>What you should see</summary>
 #
 # Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
-# before anything was learned. With the scale the entropy stays the same at every width.
+# before anything was learned. With the scale the entropy stays where it is at every width, near 5.3 bits.
 # </details>
 #
 # ## 2.8 A worked example  ●○○ · 3 min · 1 point
@@ -628,7 +632,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
 #
-# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.)
+# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.) A layer is there to be trained, so its gradients are checked too.
 #
 # Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into weights that
 # sum to 1. The product with $V$ mixes the values with those weights.
@@ -636,7 +640,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
 # output is 0.73 of the first value and 0.27 of the second.
 #
-# There may be any number of batch axes (or none), and any floating-point dtype: compute in the precision that comes in, or in a higher one. Rows of scores may lie far apart. Leave the inputs as they are.
+# There may be any number of batch axes (or none), and any floating-point dtype, half precision too. Rows of scores may lie far apart.
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
@@ -712,7 +716,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
 #
-# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap as it is, however small.
+# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap, a tensor or a plain number, as it comes out: whoever reads it decides what is small enough to be rounding.
 #
 # **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
 
@@ -788,12 +792,12 @@ plots.permutation_gaps(permutation_gap, {
 # %% [markdown]
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
-# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn or to
-# compute, for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`):
+# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn, and how many weights attention has to compute,
+# for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`), by formulas: at the sizes of real models no memory holds the dense layer.
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
-# 3. the **attention weights**: the $\alpha$ of all queries. These are computed for every input, not learned;
+# 3. the **attention weights**: one $\alpha$ for each query and each key, the key of its own token included. These are computed for every input, not learned;
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
@@ -822,8 +826,8 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$ (each at least 0.001) and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
-# negative, sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001.
+# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size) with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
+# negative, but for rounding below $10^{-6}$; sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001, however many there are.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$
 # unknowns, so there is a solution as soon as $n \ge d + 2$.
@@ -833,7 +837,7 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 
 # %% nbgrader={"grade": false, "grade_id": "same_output_other_weights", "locked": false, "schema_version": 3, "solution": true}
 def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
-    """Other attention weights (not negative, sum 1) with the same output. n ≥ d + 2, all weights positive."""
+    """Other attention weights (not negative, sum 1) with the same output. n ≥ d + 2, each weight at least 0.001."""
     ### BEGIN SOLUTION
     constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z must be orthogonal to each column
     direction = torch.linalg.svd(constraints.T.double()).Vh[-1]  # the last right singular vector: in the null space

@@ -21,6 +21,9 @@
 #
 # **How to work.** Read a section, write the function, run the check below it. In every picture of a mask a row is a query, a
 # column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
+#
+# **In all exercises.** No tensor is empty: $n$, $m$, $d$ and the number of sequences are at least 1. Your functions leave their inputs as they are. No result is
+# less precise than its inputs (float64 stays float64). A more precise one is fine.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -51,10 +54,16 @@ setup()
 # the *last* $n$ of $m$ positions. Query 0 stands at position $m - n$.
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
+
+# %%
+position = torch.arange(7)
+plots.mask_grids({"the last three of seven": position[4:, None] >= position}, "The cat sat on the mat .".split(), size=2.6)
+
+# %% [markdown]
+# The lengths may be anything, as long as $1 \le n \le m$. Every call makes a new tensor, with a cell of its own for every pair, because whoever gets a mask may
+# write into it.
 #
-# The lengths may be anything, as long as $n \le m$, and every call makes a new tensor, because whoever gets a mask may write into it.
-#
-# **Before you look at the picture:** how many cells of the 6×6 mask are allowed?
+# **Before you look at the next picture:** how many cells of the 6×6 mask are allowed?
 
 # %%
 guess_allowed_cells = None  # a number
@@ -144,9 +153,9 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # %% [markdown]
 # Three things go wrong in practice, and your function must survive all of them.
 #
-# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (an empty sequence, a padded query). Let them
-#   have weights 0. The gradients must be finite too. It is best if no NaN occurs on the way at all: where a mask of $-\infty$ is *added* to the scores, a NaN going forward is a NaN in the gradient, even if
-#   it is wiped off afterwards. (`masked_fill` stops it: its backward pass writes 0 there. PyTorch's anomaly mode complains in both cases.)
+# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all padding, a padded query). Give them weights 0, and
+#   finite gradients. It is best if the NaN never arises. If it does and you wipe it off afterwards (`nan_to_num`), what counts is how the $-\infty$ came in. With `masked_fill` all
+#   is well: its backward pass writes 0 there. With a mask of $-\infty$ that was *added* to the scores, the NaN comes back in the gradient.
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 #
@@ -221,7 +230,7 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
 # Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
-# in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
+# in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. (The lost share is then 1. A higher precision earns the points too, but it would spoil the picture.) Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
 # share, the attention that went to hidden keys and was taken away.
 #
 # **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27,
@@ -348,7 +357,8 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns* are hidden, in every row. The rows of padded
 # queries stay as they are: nobody reads their output.
 #
-# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask, so it is $(b, 1, n, m)$. (A view made with `expand` is fine.)
+# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask: return $(b, 1, n, m)$, with all its $n$ rows, though they are alike. (A view made with `expand` is
+# fine here.)
 #
 # **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True, False, False, False.
 
@@ -376,7 +386,7 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # %% [markdown]
 # ## 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
-# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are.
+# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are. (If there is only one, you may return it itself.)
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
@@ -478,10 +488,10 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on. It may call the model as
-# often as it likes. It has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
+# often as it likes, on texts of any length. The model keeps nothing from call to call, and leaves its input alone. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
 #
-# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak, and
-# some leaks are faint: $10^{-4}$, at one position.
+# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak,
+# however large the outputs themselves are, and some leaks are faint: $10^{-4}$, at one position.
 #
 # The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
 # nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
@@ -564,7 +574,7 @@ plots.shifted_rows({
 # %% [markdown]
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees its own answer.
 #
-# You get tokens of shape `(b, n)`. A sequence's length is 0 … n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
+# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
 # inputs, padding stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
@@ -604,8 +614,8 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 # ## 3.12 The model that copies  ●●○ · 20 min · 1 point
 #
 # First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes probabilities of them. The loss is the mean of
-# $-\log p(\text{target})$ over all positions whose target is not −100. There is at least one such position, and logits may be in the hundreds. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
-# `nn.CrossEntropyLoss`, `nn.NLLLoss`.
+# $-\log p(\text{target})$ over all positions whose target is not −100. There is at least one such position, and logits may be in the hundreds. A model is trained on this number, so its gradient is checked too. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
+# `nn.CrossEntropyLoss`, `nn.NLLLoss`. (`log_softmax` and `logsumexp` are welcome. The check is named for the experiment that follows.)
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model that is always right, and sure of it, has loss 0.
 
@@ -699,7 +709,8 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
 # allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
-# is no formula: a function that gets its count from a tensor (`sum`, `cumsum`, `mean`, `norm`, `count_nonzero`, `nonzero`, `unique`, `einsum`, `numel`, `item`, `int`, `tolist`, `numpy`, `mask[mask]` …) gets no points here. A sum in Python over numbers made from the sizes, such as
+# is no formula: a function that gets its count from a tensor (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `argwhere`,
+# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `tolist`, `numpy`) gets no points here. A sum in Python over numbers made from the sizes, such as
 # `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`: divide with `//`.
 #
 # Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows and bands may be longer than the text.
@@ -709,7 +720,7 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # | encoder | all see all | BERT |
 # | decoder | causal | GPT |
 # | cross | $n$ queries of one sequence see all $m$ keys of another | translation |
-# | prefix LM | the first $p$ tokens see each other both ways; everything else is causal | T5's variants |
+# | prefix LM | the first $p$ tokens see each other both ways; everything else is causal, so later tokens see the whole prefix | T5's variants |
 # | sliding window | causal, and only $w$ tokens: itself and the $w - 1$ before it | Mistral 7B |
 # | global tokens | an encoder: $r$ tokens to either side; and the first $g$ tokens see all and are seen by all | Longformer |
 # | packed documents | documents one after the other in one sequence: causal, each by itself | pretraining |

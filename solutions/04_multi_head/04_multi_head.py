@@ -22,7 +22,7 @@
 #
 # **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points to earn.
 #
-# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call does not
+# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Inputs lie in memory row by row, so `view` works on an input. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call does not
 # depend on the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -83,7 +83,8 @@ check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 # %% [markdown]
 # <details><summary>What the view gives to head 0</summary>
 #
-# *All* features of the first half of the tokens. Such a head would not see the other tokens at all. The shape is right, and only the content tells.
+# The first $1/h$ of all numbers, as they lie in memory: here all features of token a and half of those of token b. Such a head would not see the later tokens at all. The
+# shape is right, and only the content tells.
 # </details>
 #
 # ## 4.2 Put the heads back  ●○○ · 5 min · 1 point
@@ -126,7 +127,7 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # \text{output} = [\,\text{head}_1, \dots, \text{head}_h\,]\; W_O$$
 #
 # The queries come from $X$. Keys and values come from $M$, the **memory**. If $M = X$, this is self-attention. If $M$ is another sequence, it is
-# **cross-attention**: a French sentence that is being written asks the English one.
+# **cross-attention**: the queries come from the French sentence that is being written, keys and values from the English one that it translates.
 #
 # The width of a head is the last axis of `w_q`. In the paper it is $d/h$; here it may be any.
 #
@@ -135,8 +136,9 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is $\sqrt{64} = 8$ (section 2.7). What would dividing by
 # $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead of 1, and all heads would look everywhere.
 #
-# A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is only a suggestion.) Write the attention itself out, without
-# `F.scaled_dot_product_attention`.
+# A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is only a suggestion.)
+#
+# **Not allowed:** PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`). Write it out.
 #
 # **Watch it.** The four words of 2.11 again. Head 0 is what you know; head 1 reads other features of the same words.
 
@@ -185,8 +187,8 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # %% [markdown]
 # ## 4.4 All heads at once  ●●● · 30 min · 4 points
 #
-# Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
-# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). If you call it, `self.w_q(x)`, that doesn't concern you.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
+# In this layer $d_h = d/h$ again, and $h$ divides $d$. Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
+# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). Call it, `self.w_q(x)`, and you need not think of that.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
 #
 # $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
 # \xrightarrow{\;W_O\;} (b, n, d)$$
@@ -380,7 +382,8 @@ check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
 # weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left
 # out: they are small.
 #
-# **By hand.** $n = 1$, $d = 2$, one head of width 2: each of the four projections takes $2 \cdot 1 \cdot 2 \cdot 2 = 8$, scores and weighted sum 4 each. Together 40.
+# **By hand.** $n = 3$, $d = 2$, two heads of width 2: each of the four projections takes $2 \cdot 3 \cdot 2 \cdot 4 = 48$. In each head the scores take $2 \cdot 3 \cdot 2 \cdot 3 = 36$, and so does
+# the weighted sum. Together $4 \cdot 48 + 2 \cdot 2 \cdot 36 = 336$.
 
 # %% nbgrader={"grade": false, "grade_id": "head_flops", "locked": false, "schema_version": 3, "solution": true}
 def head_flops(n: int, d: int, h: int, d_h: int) -> int:
@@ -444,12 +447,12 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 #
 # $$[\,\text{head}_1, \dots, \text{head}_h\,]\; W_O = \sum_{i} \text{head}_i\, W_O^{(i)}$$
 #
-# So a layer is a **sum of heads**: each reads the tokens, and adds something to them, independently of the others. That is how one can ask what a single head does,
+# So a layer is a **sum of heads**: each reads the tokens, and adds a part of its own to the output, independently of the others. That is how one can ask what a single head does,
 # switch one off, or copy one into another model. Elhage et al. (2021) build their analysis of Transformers on this.
 #
 # **By hand.** Two heads of width 1 with outputs 3 and 5, and $W_O$ with the rows $(2, 0)$ and $(1, 1)$: head 0 adds $(6, 0)$, head 1 adds $(5, 5)$, the output is $(11, 5)$.
 #
-# Return both: what each head adds, and the sum.
+# Return both: what each head adds, and beside it the sum.
 
 # %% nbgrader={"grade": false, "grade_id": "heads_as_sum", "locked": false, "schema_version": 3, "solution": true}
 def heads_as_sum(
@@ -500,18 +503,17 @@ plots.parts_add_up(heads_as_sum, features=[3.0, 2.0, 1.5, 2.0], w_o=w_o)
 
 # %%
 plots.shared_heads(8, groups=(8, 2, 1), names=("multi-head: 8", "grouped-query: 2", "multi-query: 1"))
-plots.cache_per_token({
-    "64 key/value heads of width 128": 2 * 64 * 128,
-    "8, as in Llama 3 70B": 2 * 8 * 128,
-    "1": 2 * 128,
-})
+plots.cache_per_token({"multi-head: 64": 64, "grouped, Llama 3 70B: 8": 8, "multi-query: 1": 1}, d_h=128)
 
 # %% [markdown]
 # **By hand.** $h = 6$ and $h_{kv} = 2$: groups of 3. Query heads 0, 1, 2 use key/value head 0, and 3, 4, 5 use head 1.
 #
-# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? (And for which $h_{kv}$ would you never notice?)
+# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? (And with which values of $h_{kv}$ does the order make no difference?)
 #
-# The numbers for Llama 3 are from Grattafiori et al. (2024): 64 query heads, 8 key/value heads. Write the attention out, without `F.scaled_dot_product_attention`.
+# There is no mask here: every query sees all $m$ keys. **Not allowed**, as in 4.3: PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+# `flex_attention`). Write it out.
+#
+# (The numbers for Llama 3 are from Grattafiori et al., 2024: 64 query heads, 8 key/value heads.)
 
 # %%
 guess_order = None  # "000111" or "010101" (quotes included)
@@ -591,20 +593,20 @@ plots.stream_columns(x, "^ABCDA", {"token": V, "empty": V, "position": N})
 
 # %% [markdown]
 # A **head** is four matrices: `w_q` and `w_k`, both $(d, d_h)$; `w_v`, $(d, d_v)$; and `w_o`, $(d_v, d)$. It adds `weights @ (x @ w_v) @ w_o` to the stream. The widths $d_h$ and
-# $d_v$ are yours to choose, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99, and a one-hot may be off by 0.01 as well. Your heads must work for any $v \ge 2$ and $n$, and for
-# sequences of any length up to $n$.
+# $d_v$ are yours to choose, and so is float32 or float64, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99; an equal share or a one-hot may be off by 0.01 as well. Your heads must
+# work for any $v$ from 2 to 20, any $n$ up to 100, and sequences of any length up to $n$. The check tries the three one by one, and (c) after a right (a), not after yours.
 #
 # **(a) `previous_token_head`**: position $i$ gives all its attention to position $i - 1$ (position 0 sees only itself), and writes *which token* stood there into the empty columns, as a
 # one-hot, and nothing anywhere else.
 #
 # **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for. It reads the stream as it is at first, before (a) has written.
 #
-# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares (in `^BAA` the last $A$ finds itself:
-# its previous token is an $A$). If there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
+# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares (in `^BAA` the last $A$ looks at itself,
+# for the token before it is an $A$). If there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
 # next.
 #
 # **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of position $j$ the one-hot vector of $j$. Then $d_h = n$, and the score of $(i, j)$ is $100/\sqrt n$ if
-# $j = i - 1$, else 0: with $n = 12$ that is 29. Where $n$ is large it gets weak.
+# $j = i - 1$, else 0: with $n = 12$ that is 29, with $n = 100$ still 10, which is just enough.
 # A row of `w_q` says what one column of the stream turns into. Which rows are not zero?
 #
 # **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal? And what has (a) written at position 0, which sees only itself?
@@ -688,6 +690,7 @@ check.two_hand_made_heads(previous_token_head, first_token_head, induction_head,
 
 # %%
 def maps_of_both():
+    x = stream(numbers("^ABCDA"), V, N)
     w_q, w_k, _, _ = previous_token_head(V, N)
     return causal_weights(x, w_q, w_k), causal_weights(x, *first_token_head(V, N))
 
@@ -744,7 +747,8 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
 #
 # One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head with a flat one sees far. The slopes are not trained. Later keys,
-# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor (in float32), added to the scores, is position and causal mask at once.
+# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once. Make it in
+# float32: no input says otherwise. The formula holds for every $h$ here. (The code released with the paper takes other slopes where $h$ is no power of two.)
 #
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #

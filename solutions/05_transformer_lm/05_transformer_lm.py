@@ -20,6 +20,9 @@
 # - write text greedily, with temperature, top-k and top-p.
 #
 # **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
+#
+# **For all functions here:** leave the inputs unchanged, and compute in the precision that comes in, or in a higher one (the checks use float64 too). Layers
+# and losses are there to be trained, so their gradients are checked as well: don't overwrite a tensor that an earlier step has read.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -37,10 +40,16 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
+# This is all of it. The numbers are the sections in which you build each part.
+
+# %%
+plots.model_map()
+
+# %% [markdown]
 # ## 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
 # Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
-# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64.
+# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64. Digits may be floats or whole numbers.
 #
 # **By hand.** $d = 3$: position 6 is 110 in base 2, so its row is $(0, 1, 1)$. Position 1 is $(1, 0, 0)$.
 
@@ -150,7 +159,7 @@ check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall
 #
 # $$\sin(a+b) = \sin a\cos b + \cos a\sin b, \qquad \cos(a+b) = \cos a\cos b - \sin a\sin b$$
 #
-# **By hand.** $d = 2$ and $k\theta_0 = 90°$: row $(\sin t, \cos t)$ becomes $(\cos t, -\sin t)$. So $M = \begin{pmatrix}0 & -1\\ 1 & 0\end{pmatrix}$. Multiply and see.
+# **By hand.** $d = 2$, and let $k\theta_0$ be 90° (no whole $k$ gives exactly that, but its sine and cosine are easy): row $(\sin t, \cos t)$ becomes $(\cos t, -\sin t)$. So $M = \begin{pmatrix}0 & -1\\ 1 & 0\end{pmatrix}$. Multiply and see.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_is_rotation", "locked": false, "schema_version": 3, "solution": true}
 def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d"]:
@@ -261,7 +270,7 @@ plots.rotary_scores(rotary_embedding)
 #
 # The variance is divided by $d$. (`torch.var` divides by $d - 1$ unless you tell it otherwise.)
 #
-# **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$.
+# **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$. With a single feature nothing is left of $x$: $y = b$.
 #
 # Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits.
 #
@@ -294,7 +303,7 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 # %% [markdown]
 # ## 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
-# Is the mean needed? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) leaves it in, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
+# Must the mean go? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) doesn't subtract it, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
 # $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
 #
@@ -488,7 +497,7 @@ class MLP(nn.Module):
 # 3. one more norm;
 # 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row. The head is **tied** (Press & Wolf, 2017).
 #
-# Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4).
+# Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). To begin with such rows, draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it with 1; the check accepts both.
 #
 # The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
@@ -596,8 +605,8 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # %% [markdown]
 # ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
-# Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is neither
-# read nor asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target, and so a text of one token has none at all. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
+# Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is not
+# asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target, and so a text of one token has none at all. Every text has a token, and one at least has two. Padding holds words of the vocabulary too: `lengths` alone tells it from text. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1. If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
 
@@ -663,12 +672,12 @@ plots.learning_rates(learning_rate)
 #
 # One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
 #
-# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`.
+# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`. All else is PyTorch's default ($\varepsilon = 10^{-8}$).
 # - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
-# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
+# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it, up to a millionth.)
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
 #
-# `batches` yields pairs (inputs, targets), shifted already, and may never end. Take one for each rate, and none more. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
+# `batches` gives pairs (inputs, targets), shifted already. It may be a list, or a stream that never ends; there are at least as many as rates. Take one for each rate, and none more. The model comes without gradients. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -806,10 +815,10 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 #
 # A model gives scores. Somebody must choose. Write the two halves:
 #
-# **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1 for the likeliest. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
+# **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1.0 for the likeliest, whatever the cuts. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
 # (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, $1 \le k \le v$, and $0 < p \le 1$.)
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, no sum lies so near to $p$ that rounding decides, $1 \le k \le v$, and $0 < p \le 1$, where 1 cuts nothing.)
 #
 # **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only; $n \ge 1$.
 
@@ -879,6 +888,9 @@ plots.story_samples(next_token_probabilities, generate)
 # the sixteen heads you see four: those that look most where they should, in four kinds of places. The number is the mean weight there, in 40 new stories. **Predict:** silence the head that looks from *that* at *one* or *two* (set its output to 0). What happens to the verbs?
 
 # %%
+guess_silenced = None  # "worse than a guess", "somewhat worse" or "as before" (quotes included)
+
+# %%
 plots.trained_heads()
 
 # %% [markdown]
@@ -906,7 +918,7 @@ plots.trained_heads()
 # A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
 # masked? When the model is used, there is no mask token. And a model that may be asked about any word must keep something about every word.
 #
-# The random numbers come as an argument, one in [0, 1) for each token: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+# The random numbers come as an argument, one in [0, 1) for each token, in float64: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22, 5, targets −100, 8, 9, 5.
 
@@ -965,6 +977,7 @@ guesses({
     "5.15 The loss of a model that knows nothing": (guess_first_loss, math.log(57)),
     "5.15 It costs most to leave out": (guess_costs_most, "attention"),
     "5.15 It costs least to leave out": (guess_costs_least, "positions"),
+    "5.16 Without that head the verbs are": (guess_silenced, "as before"),
 })
 
 # %% [markdown]

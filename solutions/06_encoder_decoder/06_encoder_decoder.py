@@ -41,8 +41,8 @@ PAD, START, END = 0, 1, 2  # the tokens that are no words, in every vocabulary o
 setup()
 
 # %% [markdown]
-# `MultiHeadAttention(d, h)` is the layer of unit 04: `attention(x)` is self-attention, `attention(x, memory)` cross-attention, and
-# `attention(x, memory, mask)` hides what is `False` in a boolean mask of shape $(n, m)$ or $(b, n, m)$. A size 1 in place of $n$ is spread over all queries.
+# `MultiHeadAttention(d, h)` is the layer of unit 04: `attention(x, mask=mask)` is self-attention, `attention(x, memory, mask)` cross-attention. The mask is boolean, of shape
+# $(n, m)$ or $(b, n, m)$, and hides what is `False` in it; a mask of shape $(b, 1, m)$ holds for all queries alike, and `None` hides nothing.
 # `sinusoidal_positions(n, d)` is the table of unit 05.
 #
 # In this unit the **source** has $m$ tokens and the **target** $n$.
@@ -63,8 +63,9 @@ setup()
 plots.enc_dec_layers()
 
 # %% [markdown]
-# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them. The dropout
-# acts in training mode only, and at rate 1 it leaves nothing of a sublayer. The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
+# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them. Dropout is
+# that of `nn.Dropout`: it acts in training mode only, and divides what it leaves by 1 − rate; at rate 1 nothing of a sublayer is left. (PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it,
+# your layer is right.) The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
 #
 # The **mask** says who may attend to whom. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
 
@@ -224,10 +225,10 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two vocabularies, two embeddings.
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
-# - **Out:** `head`, a linear layer from $d$ to the words of the target. The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. `encode` and `decode` hide what `real` says, and look at nothing else; `forward` compares with PAD. Sequences may have up to 1,024 tokens, and one call may differ from the next.
+# - **Out:** `head`, a linear layer from $d$ to the words of the target, with weights of its own (the paper shares them with the embeddings). The model returns logits, without a softmax.
+# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone: `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may differ from the next.
 #
-# The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
+# The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
 #
 # **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which are at most 1. So start both embeddings with standard deviation $d^{-1/2}$:
 # `nn.init.normal_(embedding.weight, std=d**-0.5)`.
@@ -322,8 +323,8 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and
 # is asked for the next one. With the causal mask all positions are done in one pass.
 #
-# **(a) `teacher_forcing`.** The target is a string, followed by PAD. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
-# nothing is asked, so what the input is there makes no difference. The target itself stays as it is.
+# **(a) `teacher_forcing`.** The target is a string of one token or more; it fills its row, or PAD follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
+# nothing is asked, so any input is right there. The target itself stays as it is.
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
 #
@@ -343,7 +344,7 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
 #
 # - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
-# - One step of Adam, learning rate 0.01, with each batch in turn. The loss is cross-entropy that ignores PAD.
+# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is cross-entropy that ignores PAD.
 # - Return the model and the list of losses.
 #
 # The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Then it lets the model write by itself. Four things must hold:
@@ -351,7 +352,7 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
 # - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
 # - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
-# - What follows END was never asked for: the trained model doesn't say PAD there.
+# - The loss has ignored PAD: what follows END was never asked for, so the model has not learned to say PAD there.
 #
 # All this builds on your 6.4: get that right first.
 
@@ -450,7 +451,7 @@ plots.reversal_learned(train_reversal)
 #
 # `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the token that comes next, and the cache with the new tokens in it. What it keeps are keys and values: unit 08 opens that box.
 #
-# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD from then on. Stop as soon as every row has said END, or after `longest` tokens. All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
+# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD from then on; what `step` reads in that row then makes no difference. Stop as soon as every row has said END, or after `longest` tokens (one at least). All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
 #
 # **By hand.** Two rows; the first says 7, END, the second 5, 6, END. Three steps, and the answer is `[[7, 2, 0], [5, 6, 2]]`. The check counts: one call of `encode`, three of `step`, three tokens a row.
 
@@ -544,9 +545,9 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #
 # 1. Begin with one hypothesis, START.
-# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first. It returns the log-probabilities of the next token, $(j, v)$.
+# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first. It returns the log-probabilities of the next token, $(j, v)$, all of them finite.
 # 3. Of all continuations of all live hypotheses keep the best by their sums: $k$ minus as many as have finished already. A continuation that says END is *finished*. It goes into a list, and keeps its place among the $k$.
-# 4. Stop when none is alive, or after `longest` tokens. What has not ended then is taken as it is.
+# 4. Stop when none is alive (then all $k$ places are taken by finished ones), or after `longest` tokens. What has not ended then is taken as it is.
 # 5. Of all these return the one with the best **score**, and the score:
 #
 # $$\text{score} = \frac{\log P(Y)}{\left(\frac{5 + |Y|}{6}\right)^{\alpha}}$$
@@ -600,7 +601,7 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, grey what was dropped; the numbers are sums of log-probabilities.
+# **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, orange what ended without being the best, grey what was dropped; the numbers are sums of log-probabilities.
 #
 # The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it has 0.9. **Predict:** does greedy search find the best sentence?
 
@@ -641,7 +642,7 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # | `cross_attention` | ? | ? |
 # | `decoder_feed_forward` | 0 | ? |
 #
-# **By hand.** $n = m = d = 1$: the encoder's self-attention has one score (2 FLOPs) and one value mixed (2), and four projections of one token (2 each): (4, 8).
+# **By hand.** $n = 1$, $m = 3$, $d = 1$: the encoder reads the $m$ source tokens. Its self-attention has 9 scores (2 FLOPs each), as many values mixed (2 each), and four projections of three tokens (2 each): (36, 24).
 #
 # **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the target's $n$?
 

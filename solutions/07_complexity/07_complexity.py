@@ -20,8 +20,8 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are exact even where they are large: Python's
-# integers can do that. (A Python float has 16 digits, and that will do. float32 has 7, and won't.) $h$ divides $d$ throughout. You have about 4 hours, and
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are right to 16 digits, however large: write them
+# with Python's own numbers. (Where `int` is promised, a float such as `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence.) $h$ divides $d$ throughout. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -81,7 +81,12 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 # **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
 #
 # The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
-# **Before you read the numbers:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the left one or in the right one?
+
+# %%
+plots.product_traffic((16, 16, 16), (1, 16, 16), uses=False)
+
+# %% [markdown]
+# **Predict:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the left one or in the right one?
 
 # %%
 guess_reused = None  # "left" or "right" (quotes included)
@@ -176,9 +181,11 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `ffn` | $d \to d_\text{ff} \to d$. The activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
-# For each row return **(FLOPs, elements moved)**, in a new dict at each call. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
+# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
 # the next one reads is counted in both. Scale, mask, norms,
-# biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09.
+# biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09. All sizes are at least 1.
+#
+# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier one returned.
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
@@ -256,7 +263,7 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
 # is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
 #
-# The rows are the same. `qkv` writes the new key and value straight into the cache: that costs nothing extra. Then all $n$ cached keys are an operand of `scores`, and all $n$
+# The rows are the same. `qkv` writes its results, as always, and it writes the new key and value straight into the cache: no further copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$
 # values one of `weighted_sum`: they have to be read, the new token's own among them.
 #
 # **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5 elements. Row: (40, 34).
@@ -322,9 +329,9 @@ plots.cost_shares({
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
-# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$ (0 where there is no FFN).
+# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there.
 #
-# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens.
+# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens. With $d_\text{ff} = 1000$ it would be 2024.
 
 # %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
 def crossover(d: int, d_ff: int) -> float:
@@ -357,8 +364,8 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
 #
 # - **cost**: how the FLOPs of one layer grow. Projections that all of them need are left out.
-# - **steps**: how many operations of one layer have to wait for each other, if there are as many processors as you like. A matrix product is one operation, whatever its size.
-# - **path**: the longest way between two tokens. In `recurrent` it runs from state to state, so count states. In the others it runs from layer to layer, so count layers (not the
+# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a matrix product is one operation, whatever its size.
+# - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state to state, so count states. In the others it runs from layer to layer, so count layers (not the
 #   steps inside a layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
 #
 # | row | how it works |
@@ -367,15 +374,17 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # | `convolution` | every token looks at $k$ tokens, with a $d \times d$ matrix for each place; layers are stacked and dilated, so that each multiplies the reach by $k$ |
 # | `self-attention` | every token looks at every token; one head of width $d$ |
 # | `strided sparse` | every token looks at $\sqrt n$ others, chosen so that two layers connect all pairs |
-# | `lsh` | tokens are sorted by a hash ($n \log n$ moves of $d$ numbers, in $\log n$ rounds), then attend in buckets of fixed size; new hashes in each layer multiply the reach by a constant |
+# | `lsh` | tokens are sorted by a hash ($n \log n$ moves of $d$ numbers, in $\log n$ rounds, one after the other), then attend in buckets of fixed size; new hashes in each layer multiply the reach by a constant |
 # | `low-rank` | keys and values of the $n$ positions are projected to $r$ positions, then ordinary attention |
 # | `linear` | no softmax: all keys and values are summed up into one $d \times d$ matrix, $K^\top V$, which every query multiplies |
 #
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** To move a number costs as much as one FLOP here (in `lsh` the sorting is moves). $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. And $k$
-# and $r$ are sizes here, not constants. The check calls your function with enormous sizes, such as $n = 2^{100}$, as floats, squares one of them and sees by how much the result grows.
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$
+# and $r$ are sizes too, not constants: more than 1, and less than $n$. To move a number costs as much as one FLOP (in `lsh` the sorting is moves).
+#
+# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is squared: by how much does the result grow?
 # So write formulas: a loop over $n$ tokens would never end.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
@@ -464,7 +473,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # half a percent.
 #
 # Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
-# softmax: then 0 FLOP/s are attainable, and memory is the limit. Exactly at the ridge the limit is compute. (There the checks use sizes so round that no rounding error can tip the answer.)
+# softmax: then 0 FLOP/s are attainable, and memory is the limit. (Something is always moved: elements are never 0.) Exactly at the ridge the limit is compute. (There the checks use sizes so round that no rounding error can tip the answer.)
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -562,7 +571,7 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Now the other way round: a number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of floats is exact enough for that.)
+# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of Python's floats is exact enough for that, one in float32 isn't.)
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 
@@ -579,7 +588,7 @@ def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype
 # %% [markdown]
 # <details><summary>Hint: whole tokens</summary>
 #
-# A square root, rounded down. `math.isqrt` does both for integers.
+# A square root, rounded down. `math.isqrt` does both for whole numbers, if you divide with `//`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "longest_context_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -637,10 +646,10 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 #
 # Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are at most two layers apart.
 #
-# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
+# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens, be $w$ odd or even (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
 # Return the FLOPs of scores and weighted sum.
 #
-# **By hand.** $n = 6$, $w = 3$, $g = 1$: the ordinary tokens have 6·(3 + 1) pairs, the global one has 7. That is 31 of 49.
+# **By hand.** $n = 6$, $w = 3$, $g = 2$: the ordinary tokens have 6·(3 + 2) = 30 pairs, the global ones 2·8 = 16. That is 46 of 64.
 
 # %%
 plots.global_pattern(n=20, w=5, g=2)
@@ -682,7 +691,7 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 #
 # Return the FLOPs of both, **with** the four projections.
 #
-# **By hand.** $n = 2$, $d = 4$, $h = 1$. Between patches: 2×2 scores, each a dot product of length 4: 32 FLOPs. Between channels: 4×4 scores, each of length 2: 64 FLOPs. The weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 2 \cdot 4 \cdot 4 = 256$ FLOPs. Together (320, 384).
+# **By hand.** $n = 3$, $d = 4$, $h = 2$. Between patches, each head: 3×3 scores, dot products of length 2, 36 FLOPs. Between channels, each head: 2×2 scores of length 3, 24 FLOPs. Two heads make 72 and 48, and the weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 3 \cdot 4 \cdot 4 = 384$ FLOPs. Together (528, 480).
 
 # %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
 def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
@@ -737,7 +746,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
 # saves nothing: the product is computed in full and half of it is hidden afterwards.
 #
-# **By hand.** One layer without vocabulary, $d = 2$, $d_\text{ff} = 8$: 4·4 + 2·16 = 48 weights. One token: 6·48 = 288 FLOPs, and $12 \cdot 1^2 \cdot 2 = 24$ for attention.
+# **By hand.** Two layers, $d = 2$, $d_\text{ff} = 8$, a vocabulary of 5: 2·(4·4 + 2·16) + 2·5 = 106 weights. Two sequences of 3 tokens: $6 \cdot 106 \cdot 6 = 3816$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer and sequence, 864. Together 4680.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -799,7 +808,7 @@ plots.attention_share(model_flops, {
 #
 # Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each (a day has 86,400 seconds; don't round); `bytes` of weights, gradients and Adam's state, on all devices together; `chinchilla_tokens`, the tokens that suit this number of parameters, however many this run sees.
 #
-# **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs: $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation.
+# **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs: $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation. Two devices would take half the days, and the 16 GB stay. (This run sees just as many tokens as suit it. Others see more, or fewer.)
 #
 # **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much text, or too little? And by what factor?
 
@@ -856,7 +865,7 @@ plots.published_runs(training_run)
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Look at **one layer on one of them**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Every layer lies on one device as a whole. Look at **one layer**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.

@@ -80,7 +80,7 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 #
 # ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
-# A model has several layers. What must be kept so that it can read the next token without reading the old ones again?
+# A model has several layers. What must be kept so that it can read the next token without reading the old ones again, and without projecting anything of theirs again?
 # Keep nothing that will never be needed.
 #
 # - **a** the queries, keys and values of every layer
@@ -113,7 +113,8 @@ plots.decoding_step(m=4, d=3)
 
 # %% [markdown]
 # Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions are
-# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have been turned already.
+# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have been turned already. All keys
+# and values, the new ones too, are read from the cache.
 #
 # - **a** softmax of the scores
 # - **b** append the new key and value to the cache
@@ -152,7 +153,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # is filled. Return a *view* of that part, which copies nothing. Keys and values come back
 # in the dtype of the room, which is the `dtype` that `__init__` gets.
 #
-# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2.
+# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in this unit: no input wants a gradient.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
 # 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, because PyTorch doesn't always complain: one token written past the
@@ -251,7 +252,7 @@ plots.cost_per_token(KVCache)
 # `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
 # were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more.
 #
-# Didn't 8.4 advise against `torch.cat`? It did, and here it is right all the same: a function that keeps nothing between two calls is easy to write and to test, and what we want from it now is the right numbers. In 8.17 your cache does the keeping.
+# 8.4 advised against `torch.cat`. Here it is right all the same: a function that keeps nothing between two calls is easy to test. 8.17 comes back to it.
 #
 # **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are 2×5. The first row sees columns 0, 1, 2, 3; the
 # second all five. One entry of ten is masked.
@@ -331,7 +332,7 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 #     logits, cache = model(tokens, start, cache)
 #
 # It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at first). It returns logits $(b, n, v)$ and the
-# cache with the new tokens in it. (It may change the old cache in place: use the one that came back last.) Write $n$ tokens, always taking the likeliest (greedy; `argmax` settles ties).
+# cache with the new tokens in it. (It may change the old cache in place: use the one that came back last.) Write $n$ tokens, whole numbers, and always take the likeliest (greedy decoding; it is never a tie).
 # The check counts how many tokens the model has to read: $p + n - 1$ for a prompt of $p$, in $n$ calls, and no more.
 #
 # **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
@@ -526,7 +527,7 @@ plots.cache_over_context(cache_bytes)
 # Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
 # 2023, section 2.2; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
-# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them.
+# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them. PyTorch's own attention functions may be called here.
 #
 # **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
 
@@ -595,8 +596,8 @@ plots.stored_per_token()
 # 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
 #
-# Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts: no tensor with features for every
-# token *and* every head, no product of all latents with `w_uk` or `w_uv`. PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
+# Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts, with several hundred tokens in the cache: no tensor half as large as the keys of all
+# tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To absorb the weights in every step, before they meet anything else, is allowed.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
 
@@ -686,7 +687,8 @@ plots.ring(window=4, n=10)
 # may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score the tokens in the ring and the new ones, no others. (Which slot a token lies in is up to you; $t \bmod w$ is simplest.)
+# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score the tokens in the ring and the new ones, no others. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
+# rings in the place of the old ones, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings.
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
 
@@ -733,7 +735,7 @@ class SlidingCache:
 # </details>
 # <details><summary>Hint 3: attend, then store</summary>
 #
-# If you store a chunk first, its end has overwritten what its beginning needs.
+# If you store a chunk first, its end has overwritten what its beginning needs. And a slice of `k` is a view: keep a copy, or your next write changes a tensor of the caller.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -762,7 +764,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # It may be rounded either way, to 25 or to 26.
 #
 # What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0,
-# and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. And what do the scales cost? Count bytes too.
+# and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. (A maximum so small that max/127 becomes 0 doesn't occur.) And what do the scales cost? Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
@@ -835,7 +837,7 @@ plots.page_film()
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
 # `read` may return a view of the pool or a copy. `fork` gets a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
-# a `ValueError`; whether the rows before it stay is up to you. An `append` brings at least one row.
+# a `ValueError`; whether the rows before it stay, and whether a new name is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is taken is up to you as well. An `append` brings at least one row.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to
 # page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
@@ -937,6 +939,7 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # - **attention**: no real token attends to padding.
 #
 # Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
+# Every prompt has at least one token, and in `real` a row is padding first and real tokens to its end.
 #
 # **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at 3 and at 1, in the same column.
 

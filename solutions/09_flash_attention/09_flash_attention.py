@@ -74,8 +74,8 @@ plots.tile_walk_still()
 # Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions return an `int`.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. (The tile of scores is left out here. It lives in
-#   registers.) $Q$ is read once. Every tile of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each, at least one. (The tile of scores is left out here. It
+#   lives in registers.) $Q$ is read once. Every tile of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number
 #   for each row, which section 9.3 explains.
 #
 # **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each and travel twice. Together
@@ -182,10 +182,9 @@ plots.attention_on_roofline()
 
 # %%
 guess_third_factor = None  # a number
-row = [1, 3, 2, 5, 4, 0]
 
 # %%
-plots.online_softmax_steps(row, block=2)
+plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 
 # %% [markdown]
 # <details><summary>The third factor</summary>
@@ -194,10 +193,10 @@ plots.online_softmax_steps(row, block=2)
 # </details>
 #
 # Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
-# out.
+# out. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
 #
-# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no tensor as long as the row. And `softmax`,
-# `logsumexp` and `logcumsumexp` of PyTorch may not be used.
+# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor as long as the row. (A view is none: `x.split(block, dim=-1)`
+# is fine.) And `softmax`, `logsumexp` and `logcumsumexp` of PyTorch may not be used. The results are as precise as `x`: in its dtype, or in a wider one.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -235,6 +234,8 @@ def online_softmax(
 #         new maximum = larger of the old one and the block's
 #         sum         = exp(old maximum − new maximum) × sum + sum of exp(block − new maximum)
 #         maximum     = new maximum
+#
+# In rows that have seen nothing but −∞ so far this gives NaN. The next box says what to subtract there.
 # </details>
 # <details><summary>If you see NaN</summary>
 #
@@ -277,7 +278,7 @@ plots.merging({"a": (10, 3), "b": (30, 1)})
 # It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the scan of unit 01. So the keys
 # may be cut anywhere, and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing. Two such workers give 0 and
+# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing, however low the other one's $L$ is. Two such workers give 0 and
 # $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
@@ -363,8 +364,10 @@ plots.tiles_flow()
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
 # **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
-# as large as an input (a scaled copy of `q`, say) are fine. $d$ and $d_v$ may differ. Output and logsumexp have the dtype of `q`. PyTorch's fused attention
-# (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
+# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either: use a tile up before you make the next. (All
+# that you hold at one time may take ¾ of $n \cdot m$ numbers in the check. A right answer needs about ¼.)
+# $d$ and $d_v$ may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view` fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`.
+# All this holds in 9.6 too. PyTorch's fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
 # **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
 
@@ -487,8 +490,8 @@ plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 #
 # **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and the tile sizes are arbitrary.
 #
-# **(b)** Make `flash_attention_forward` visit only those, if it doesn't yet. There is no cell for that here: go back to your cell in 9.4, change the loop over the keys, and run
-# it again, then the check below. Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made.
+# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys up in 9.4, run that cell again, and come back to the check below. Its FLOPs are
+# counted with `causal=True`. A tile must be left out before its scores are made, and the first hidden one counts too.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
@@ -573,7 +576,7 @@ plots.backward_flow()
 
 # %% [markdown]
 # **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles. Rows that saw nothing have `lse`
-# $= -\infty$, and their gradients are 0.
+# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. To skip hidden tiles is welcome here, and not asked for.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a backward of your own.
 # `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
@@ -816,6 +819,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # | `torch.maximum`, `torch.exp` | `tl.maximum`, `tl.exp` |
 # | `s.masked_fill(hidden, -math.inf)` | `tl.where(seen, s, -float("inf"))` |
 # | `m_new[..., None]` | `m_new[:, None]` |
+# | `out[..., i : i + block_q, :] = o` | `tl.store(OUT + …, o, mask=…)`, which rounds `o` to the dtype of `OUT` by itself |
 #
 # (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point.)
 #
@@ -823,7 +827,8 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.
-# 3. **Scores.** `s`: scaled scores, $-\infty$ where there is no key (`keys >= m`), and where `CAUSAL` hides it.
+# 3. **Scores.** `s`: scaled scores, $-\infty$ where there is no key (`keys >= m`), and where `CAUSAL` hides it. (With `CAUSAL` the second hides the first too: no query stands
+#    behind the last key.)
 # 4. **Rescale.** New `m_i`, `l_i` and `acc`.
 # 5. **Store.** The output and the logsumexp of the rows that exist. `OUT` and `LSE` are new and contiguous: row $i$ of the head starts at
 #    `(pair * n + i) * d` and at `pair * n + i`.
@@ -1000,8 +1005,8 @@ plots.backward_walks()
 # and of $dO$, `k`, `v` likewise of keys; `lse` and `delta` hold $L$ and $D$ of the queries. Inputs are float32 or float16, and so are the gradients; `p` and `ds` are float32.
 #
 # **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If all real scores are near $-120$, so is $L$, and $e^{120}$ is
-# infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A row that saw nothing has $L = -\infty$, with the same effect. So choose before the exponential, not after it: with
-# $-\infty$ as the exponent the weight is 0.
+# infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A row that saw nothing has $L = -\infty$, with the same effect. To multiply by a mask afterwards is too late. With
+# $-\infty$ as the exponent the weight is 0. (To choose with `tl.where` after the exponential is right as well.)
 #
 # **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from query 32 on, so the walk down
 # starts at tile 2.
@@ -1120,8 +1125,8 @@ def triton_backward(
 # %% [markdown]
 # <details><summary>Hint 1: weights</summary>
 #
-# `exp(scaled scores − lse)`. A pair counts if its row is below n, its key below m, and with CAUSAL the key isn't later than the query's position. Let
-# `tl.where` put −∞ into the exponent of all others.
+# `exp(scaled scores − lse)`. A pair counts if its key is below m, and with CAUSAL the key isn't later than the query's position. Let `tl.where` put −∞ into the
+# exponent of all others. Rows from n on add nothing in either kernel, tested or not: their q, dO, L and D are loaded as zeros.
 # </details>
 # <details><summary>Hint 2: which one is transposed?</summary>
 #
@@ -1134,6 +1139,8 @@ def triton_backward(
 #     dp  = grad · v transposed
 #     ds  = p × (dp − delta, a column) × scale
 #     dk += ds transposed · q
+#
+# `tl.dot` wants both operands in one dtype, as in 9.8: p and ds are float32, grad and q may be float16.
 # </details>
 # <details><summary>If only dK is wrong</summary>
 #
@@ -1159,8 +1166,8 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 plots.decoding_splits(tiles=12, workers=4)
 
 # %% [markdown]
-# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check counts PyTorch calls: 48 parts take no more of them than 2
-# (120 are allowed, a right answer needs about 30). And it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
+# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check counts the operations that PyTorch carries out (a view is one, an `einsum` several):
+# 48 parts take no more of them than 2 (120 are allowed, a right answer needs about 30). `torch.softmax` and `torch.logsumexp` may be used here. And it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
 # side. A real key may be zero. What was added is known by its place.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1 and 0. The last part is empty,
@@ -1260,9 +1267,9 @@ def hadamard(d: int) -> Float[Tensor, "d d"]:
 def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
-    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1."""
+    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, in float32 whatever q is."""
     ### BEGIN SOLUTION
-    turn = signs[:, None] * hadamard(len(signs)).to(q)  # the signs of the features flip rows of H
+    turn = (signs[:, None] * hadamard(len(signs))).to(q)  # the signs of the features flip rows of H
     return q @ turn, k @ turn
     ### END SOLUTION
 
@@ -1273,7 +1280,7 @@ def rotate(
 # </details>
 # <details><summary>Hint 2: a test of your own</summary>
 #
-# `hadamard(8) @ hadamard(8).T` must be the identity. And q @ k.T must not change when both are rotated. The matrix must have the dtype of q: `.to(q)`.
+# `hadamard(8) @ hadamard(8).T` must be the identity. And q @ k.T must not change when both are rotated. Matrix and signs must have the dtype of q, which may be 16-bit: `.to(q)`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "incoherent_rotation_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

@@ -22,10 +22,11 @@
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
-# output is not enough here. A hidden $n \times n$ matrix is found. You have about 3½ hours, and 25 points to earn.
+# output is not enough here. A hidden $n \times n$ matrix is found, on texts much longer than any window. You have about 3½ hours, and 25 points to earn.
 #
 # **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
-# use float64). Scores may be large, above 0 and below. All functions of PyTorch may be used.
+# use float64). Where there is a softmax, scores may be large, above 0 and below: tens of thousands. All functions of PyTorch may be used. Gradients are checked, in float64. So don't overwrite
+# what the backward pass needs: `state = state + new` is fine, `state += new` is not. (To fill rows of an empty output one by one is fine.)
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
 # correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
@@ -59,7 +60,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work, never
 # compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
 #
-# Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$.
+# Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$, and nowhere else.
 # $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
@@ -144,7 +145,8 @@ plots.window_film()
 
 # %% [markdown]
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
-# too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention).
+# too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention). The rules of 10.1 hold, but for the rows of the global
+# tokens: only these $g$ queries score all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs.
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
 #
@@ -217,14 +219,16 @@ plots.hops(global_local_attention, n=64, w=4)
 # ## 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
-# of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do. (Without a cap fewer pairs are enough. The one global token of 10.2
-# connects all tokens with about $3n$ pairs, but it reads $n$ keys itself.) The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) stays below three times
-# that cap. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
+# of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do.
+#
+# The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) comes near it: no token reads as many as $3\lceil\sqrt n\,\rceil$ keys.
+# With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
 # - its **column**: all $j$ with $i - j$ divisible by $s$.
 #
-# Column first, then window: jump to the neighbourhood, then walk.
+# Column first, then window: jump to the neighbourhood, then walk. (If one token may read everything, fewer pairs are enough: the global token of 10.2 connects all
+# tokens with about $3n$ of them.)
 #
 # **By hand.** $n = 16$, $s = 4$. Token 5 reads 2, 3, …, 8 and of its column 1, 9, 13 as well: 10 keys. To hear of token 15 it reads 13, which reads
 # 15. Why is a window of $s/2$ to each side not enough?
@@ -399,7 +403,8 @@ plots.brackets(n=10, d=3)
 # %% [markdown]
 # The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1. So $\varphi$ must be positive, for instance
 # $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the sum of its weights, the **normaliser**. There is no $1/\sqrt d$: it
-# was there for the softmax. And nothing is added to the normaliser: $\varphi$ is positive, so it is never 0. (The paper's code adds a small number, which shows where all features are small.)
+# was there for the softmax. And nothing is added to the normaliser: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows where all features are
+# small. On a computer $\operatorname{elu}(x) + 1$ is rounded to exactly 0 from about $x = -17$ down, in float64 from $-37$. The entries of `q` and `k` are moderate here, from about $-15$ to 15.)
 #
 # $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad z = \sum_j \varphi(k_j)$$
 #
@@ -413,11 +418,11 @@ plots.brackets(n=10, d=3)
 # $$S_t = S_{t-1} + \varphi(k_t)^\top v_t, \qquad z_t = z_{t-1} + \varphi(k_t), \qquad \text{out}_t = \frac{\varphi(q_t)\,S_t}{\varphi(q_t) \cdot z_t}$$
 #
 # This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
-# Cumulative sums over the tokens count too, if the work stays $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
+# Cumulative sums over the tokens count too, and may keep all states, $n\,d\,d_v$ numbers. The work must stay $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
 #
 # **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
-# the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts your calls
-# of PyTorch: about $n/c$ steps, not $n$. Fewer are fine, such as all chunks at once. $c$ may be larger than $n$.
+# the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts PyTorch's
+# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. All chunks at once is fine. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}
 def phi(x):
@@ -520,10 +525,9 @@ plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=
 
 # %%
 guess_state_smaller = None  # a number
-width = 64
 
 # %%
-plots.state_or_cache(d=width, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
+plots.state_or_cache(d=64, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
 
 # %% [markdown]
 # <details><summary>State or cache?</summary>
@@ -582,8 +586,9 @@ plots.blurred_weights(n=12, d=16)
 # **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk
 # finds of the old state; what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each is a product of some of the chunk's factors. Which?
 #
-# Two things to watch. The check counts calls as in 10.5, about $n/c$ steps, so there is no loop over the tokens of a chunk, not for its mask either. And factors near 0 and long chunks come
-# together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. Gradients are checked too, in float64.
+# Three things to watch. The check counts operations as in 10.5, up to 120 a chunk, so there is no loop over the tokens of a chunk, not for its mask either. Factors near 0 and long chunks come
+# together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. And sums of logarithms grow with their length. Where two large ones are subtracted the last digits are lost, so begin each
+# chunk's sum at 0.
 
 # %%
 guess_half_left = None  # a number
@@ -694,7 +699,7 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # $$S_t = S_{t-1} + \beta_t\,k_t^\top\big(v_t - k_t\,S_{t-1}\big), \qquad \text{out}_t = q_t\,S_t$$
 #
 # That is the **delta rule** (for linear attention: Schlag et al., 2021, section 4.2, equation 24). It is one step of gradient descent on $\tfrac12\,|k_t S - v_t|^2$ with learning rate $\beta_t$: the layer learns
-# while it reads (Yang et al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace. Multiplied out it is
+# while it reads (Yang et al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace; it is never outside. Multiplied out it is
 # $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix). Decay takes from all that is stored. This takes only what stands under *this* key.
 #
 # **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the state can grow without bound. So divide each key by its length first,
@@ -706,7 +711,7 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
 # $\beta = 1$? (Decay needs its factor: say only whether it returns more or less than 7.)
 #
-# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements.
+# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements. (Chunks of up to 16 tokens, as at the end of this section, count too.)
 
 # %%
 guess_plain_sum = None  # a number
@@ -755,7 +760,7 @@ check.delta_rule(delta_rule, points=3, cases=hidden.delta_rule)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Left: keys at right angles, some of them written again. The black line is the newest value. Right: random keys of length 1 with $d = 16$, each written twice, and what is asked for is the second value.
+# **See it.** Left: keys at right angles, some of them written again. Green is the newest value. Right: random keys of length 1 with $d = 16$, each written twice, and what is asked for is the second value.
 
 # %%
 torch.manual_seed(0)
@@ -786,15 +791,15 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # Count what is *computed*, used or not:
 #
-# - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends;
+# - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends, and also where $2w + 1$ is more than $n$;
 # - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$ keys;
 # - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that many slots;
 # - **low rank**: the two projections count;
 # - **linear**: the form of 10.5 (a);
 # - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
 #
-# **Check by hand.** For $n = 16$ and $d = 2$: full 2048; local ($w = 1$) 384; local and global ($w = 1$, $g = 2$) 816; strided 1280; low rank ($r = 2$) 512; linear 256;
-# chunked ($c = 4$) 768.
+# **Check by hand.** For $n = 16$ and $d = 3$: full 3072; local ($w = 2$) 960; local and global ($w = 2$, $g = 5$) 2280; strided 1920; low rank ($r = 6$) 2304; linear 576;
+# chunked ($c = 8$) 2112.
 
 # %% nbgrader={"grade": false, "grade_id": "cost_of_all", "locked": false, "schema_version": 3, "solution": true}
 def local_flops(n: int, d: int, w: int) -> int:

@@ -90,6 +90,22 @@ def test_cells_that_need_an_answer_or_do_more_than_draw_have_none(course, source
     assert kept_pictures.drawn_from(_with_cells(course, source)) == {}
 
 
+def test_a_picture_directly_below_a_prediction_is_not_kept(course):
+    cells = _with_cells(course, "guess_row = None  # a number", CALL, CALL.replace("row=1", "row=0"))
+    assert list(kept_pictures.drawn_from(cells)) == [cells.cells[-1].id]
+
+
+@pytest.mark.parametrize("unit", COURSE.units())
+def test_no_released_prediction_has_a_picture_below_it(unit):
+    cells = notebooks.read(COURSE.released(unit)).cells
+    below = [
+        cell.source
+        for before, cell in zip(cells, cells[1:])
+        if "guess_" in before.source and before.cell_type == "code" and cell.get("outputs")
+    ]
+    assert below == []
+
+
 def test_drawing_keeps_figures_without_texts_and_draws_nothing_twice(course):
     notebook = _with_cells(course, f"print(1)\n{CALL}")
     drawn = draw.draw(course, UNIT, notebook)

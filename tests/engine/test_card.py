@@ -173,6 +173,26 @@ def test_a_large_output_is_drawn_where_it_is_wrong():
     )
 
 
+def test_a_table_says_what_of_a_larger_matrix_it_draws():
+    expected = torch.zeros(12, 40)
+    got = expected.clone()
+    got[9, 30] = 1.0
+    picture = Picture("12×40", expected, got)
+    cut = "only rows 4–11 of 12, columns 26–33 of 40"
+    for shown, times in ((card_picture.html(picture), 3), ("\n".join(card_picture.text(picture)), 3)):
+        assert shown.count(cut) == times
+    assert [panel.cut for panel in panels(Picture("", torch.zeros(8, 8), torch.ones(8, 8)))] == ["", "", ""]
+    assert [panel.cut for panel in panels(Picture("", torch.zeros(40), torch.ones(9, 3)))] == [
+        "columns 0–7 of 40",
+        "rows 0–7 of 9",
+    ]
+    assert [panel.cut for panel in panels(Picture("", torch.ones(17, 2) > 0, torch.ones(17, 2) < 0))] == [
+        "rows 0–15 of 17"
+    ] * 2
+    assert panels(Picture("", torch.zeros(2, 3, 9), torch.ones(2, 3, 9)))[0].cut == "columns 0–7 of 9"
+    assert panels(Picture("", torch.tensor(1.0), torch.tensor(2.0)))[0].cut == ""
+
+
 def test_the_title_is_the_sections_and_no_two_exercises_share_one():
     assert card.title("softmax") == "2.1 Softmax" and card.title("my_own") == "my_own"
     headings = [card.title(exercise) for exercise in rooms.offered("checks")]

@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import agree, difference
+from helpers.engine.compare import Told, agree, difference
+from helpers.engine.observe import observe
 
 
 def scaled(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:
@@ -103,6 +104,27 @@ def test_limits_on_operations_and_memory():
     assert "7,200 elements" in check(wasteful, points=2).message
 
 
+def test_small_tensors_that_pile_up_are_found():
+    """600 numbers in pieces of 20: one piece at a time is held, or all of them."""
+    n = 30
+
+    def total(x: Float[Tensor, "n d"]) -> Float[Tensor, "d"]:
+        out = torch.zeros_like(x[0])
+        for i in range(n):
+            out += x[i].exp()
+        return out
+
+    def piled(x):
+        return sum([x[i].exp() for i in range(n)])
+
+    check = Check(total, [sized(n=n, d=20, max_living=300)])
+    assert check(total, points=2) == 2
+    score = check(piled, points=2)
+    assert score < 2 and "held tensors of 6" in score.message and "300 are enough" in score.message
+    seen = observe(piled, (torch.ones(n, 20),))
+    assert seen.largest == 20 and 600 <= seen.living <= 700
+
+
 def test_properties_decide_where_many_answers_are_right():
     def unit(d: int) -> Float[Tensor, "d"]:
         return torch.eye(d)[0]
@@ -112,6 +134,20 @@ def test_properties_decide_where_many_answers_are_right():
     assert check(lambda d: torch.ones(d) / math.sqrt(d), points=1) == 1
     assert check(lambda d: 0 * torch.ones(d), points=1).diagnosis == "zero"
     assert check(lambda d: "no tensor", points=1) == 0
+
+
+def test_a_property_shows_its_example_of_the_visible_cases_alone():
+    def evens(n: int):
+        return list(range(0, n, 2))
+
+    even = Property(
+        "even numbers", lambda out, n: not any(x % 2 for x in out), "Some are odd.", lambda out, n: f"{out[1]} is."
+    )
+    check = Check(evens, [sized(n=6), sized(n=8)], properties=[even], compare=False)
+    assert check(lambda n: list(range(n)), points=1).message == "With n = 6: Some are odd. 1 is."
+    hidden = check(lambda n: [0] if n < 100 else [0, 7], points=1, cases=[sized(n=100)]).message
+    assert "Some are odd." in hidden and "7" not in hidden
+    assert check(lambda n: [1], points=1).message == "With n = 6: Some are odd."  # there is no such place
 
 
 def test_drive_checks_a_class():
@@ -199,3 +235,9 @@ def test_agree_tells_structures_apart():
         {"a": 1, "b": 3}, {"a": 1, "b": 2}
     ) and "'b' is missing" in difference({"a": 1}, {"a": 1, "b": 2})
     assert not agree(10**400, 10**3, within) and agree(10**30, 1e30, within) and difference(10**400, 1000)
+
+
+def test_what_a_check_tells_is_no_answer_of_the_students():
+    told, right = (1.0, Told("3 tokens are lost")), (1.0, Told("no token is lost"))
+    assert difference(told, right) == "3 tokens are lost."
+    assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2 is off. You answered 'b'."

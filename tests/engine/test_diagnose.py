@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.compare import difference
 from helpers.engine.driving import choice
@@ -23,6 +23,13 @@ def unscaled(q, k, v):
 
 def row_by_row(q, k, v):
     return torch.stack([attention(row[None], k, v)[0] for row in q])
+
+
+def overwritten(q, k, v):
+    weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1)
+    output = weights @ v
+    weights *= 2
+    return output
 
 
 def many_operations(seen):
@@ -114,10 +121,34 @@ def test_a_misconception_that_crashes_where_it_should_not_proves_nothing():
     assert check(Misconception("a typo", typo, "…", raises="AttributeError"))(typo, points=3).diagnosis == "a typo"
 
 
+def test_a_misconception_may_stop_with_errors_of_several_kinds():
+    def swapped(q, k, v):
+        return torch.softmax(q @ k.transpose(1, 2), -1) @ v
+
+    cases = [
+        given("no batch axis", normal(2, 4), normal(3, 4), normal(3, 5)),  # IndexError
+        given("two batch axes", normal(2, 3, 4, 6), normal(2, 3, 5, 6), normal(2, 3, 5, 7)),  # RuntimeError
+    ]
+    one, both = (
+        Misconception("for one batch axis", swapped, "…", raises=kinds)
+        for kinds in ("IndexError", "IndexError RuntimeError")
+    )
+    assert check(one, cases=cases)(swapped, points=3).diagnosis is None
+    assert check(both, cases=cases)(swapped, points=3).diagnosis == "for one batch axis"
+
+
 def test_of_errors_the_message_is_compared_too():
     turned = Misconception("no transpose", lambda q, k, v: torch.softmax(q @ k, -1) @ v, "…", raises="RuntimeError")
     assert check(turned)(lambda q, k, v: torch.softmax(q @ k, -1) @ v, points=3).diagnosis == "no transpose"
     assert check(turned)(lambda q, k, v: v @ q @ k, points=3).diagnosis is None
+
+
+def test_an_error_in_other_words_is_the_same_slip_where_wrong_outputs_agree():
+    crossed = Misconception("K not transposed", lambda q, k, v: attention(q, k.mT, v), "Turn K.", raises="RuntimeError")
+    by_name = lambda q, k, v: torch.softmax(torch.einsum("id,dj->ij", q, k) / math.sqrt(q.shape[-1]), dim=-1) @ v
+    square = sized(n=5, m=4, d=4, d_v=3)
+    assert check(crossed, cases=(*CASES, square))(by_name, points=3).diagnosis == "K not transposed"
+    assert check(crossed, cases=CASES)(by_name, points=3).diagnosis is None  # errors alone: their words must agree
 
 
 def test_a_slip_that_stops_with_an_error_is_named_with_hidden_cases_too():
@@ -250,3 +281,10 @@ def test_every_question_of_a_quiz_is_answered_by_itself():
         drive=drive,
     )
     assert two(lambda: ("ab", "b", "c"), points=3).diagnosis == "letters kept"
+
+
+def test_a_backward_pass_that_stops_is_called_so():
+    slip = Misconception("overwritten", overwritten, "Make a new one.", raises="RuntimeError")
+    score = check(slip, cases=[*CASES, sized(n=4, m=6, d=3, d_v=2, gradient=True)])(overwritten, points=3)
+    assert score.diagnosis == "overwritten"
+    assert score.message.startswith("Your output is right, and its backward pass stops with the same error")

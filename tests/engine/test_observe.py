@@ -6,7 +6,7 @@ import warnings
 import torch
 import torch.nn.functional as F
 
-from helpers.engine.observe import observe
+from helpers.engine.observe import ASKED, observe
 
 
 def attention(q, k, v):
@@ -53,6 +53,12 @@ def test_inputs_are_copies_and_changes_are_seen():
     assert observe(lambda numbers: numbers.pop(), ([2, 0, 1],)).modified == (0,)
     assert observe(lambda numbers: sorted(numbers), ([2, 0, 1],)).modified == ()
     assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
+
+
+def test_an_input_that_wants_a_gradient_afterwards_is_changed():
+    assert observe(lambda x: x.requires_grad_().sum(), (torch.ones(3),)).modified == (ASKED,)
+    assert observe(lambda x: x.detach().clone().requires_grad_().sum(), (torch.ones(3),)).modified == ()
+    assert observe(lambda x: x.requires_grad_().sum(), (torch.ones(3),), gradient=True).modified == ()
 
 
 def test_gradients_reach_every_input_or_are_missing():

@@ -56,7 +56,9 @@ def test_no_check_reaches_into_the_engine():
                 private += [f"{path.name}: {alias.name}" for alias in node.names if alias.name.startswith("_")]
             bases = {getattr(base, "id", "") for base in getattr(node, "bases", ())}
             if bases & {"Check", "Table", "KernelCheck", "CheckGroup"}:
-                private += [f"{path.name}: {node.name}.{f.name}" for f in node.body if f.name.startswith("_")]
+                private += [
+                    f"{path.name}: {node.name}.{f.name}" for f in node.body if getattr(f, "name", "").startswith("_")
+                ]
     assert not private
 
 

@@ -146,7 +146,7 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1 of `softmax`: def softmax(x): raise KeyError('mine')"),
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
-    ("def softmax(x): return x @ x", "flops 16 largest 4 gradients [(2, 2)]"),
+    ("def softmax(x): return x @ x", "flops 16 largest 4 living 4 gradients [(2, 2)]"),
     ("def softmax(x): return x.exp()", "kept 4 on the way back ['detach', 'mul'"),
     ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
@@ -160,7 +160,7 @@ error = seen.error or seen.backward_error
 words = f"{error.kind}({error.message}) at {error.where}" if error else ""
 words += f" changed {list(seen.modified)}" if seen.modified else ""
 words += f" forbidden {list(seen.forbidden)}" if seen.forbidden else ""
-words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest}"
+words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest} living {seen.living}"
 words += f" gradients {[tuple(g.shape) for g in seen.gradients if g is not None]}" if seen.gradients else ""
 words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops} {seen.backward_largest}"
 words"""
@@ -168,11 +168,11 @@ words"""
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("saved", -1), ("saved", "many"), ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
+    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
     ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)), ("gradients", 5),
 ])  # fmt: skip
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
-    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "modified": (), "gradients": (torch.ones(2),),
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip
     assert observation((torch.ones(2),), {}, said).error is None

@@ -10,8 +10,12 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder.bench.kernels import MARKS, leaked, many
 from autograder.course.reach import exam
 from autograder.grading.verdict import judged
+from autograder.judge import kernels as judge_kernels
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import NONE, Kernels
+from autograder.judge.root import Root
+from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.wire import Packer, Wire
 
 UNIT = "02_small"
 LIMITS = Limits(cell_seconds=30, notebook_seconds=200)
@@ -161,6 +165,44 @@ def test_a_root_that_was_killed_is_replaced(kernels, run):
     os.kill(kernels.root.process.pid, signal.SIGKILL)
     kernels.root.process.wait()
     assert text(run("6 * 7")[0]) == "42"
+
+
+@pytest.fixture
+def preloading(monkeypatch):
+    """Kernels whose warm processes import one module more."""
+    found, before = Kernels(), judge_kernels.imports_of
+
+    def with_one_more(module):
+        def imports(role, exam):
+            wanted = before(role, exam)
+            return wanted | {"preload": (*wanted.get("preload", ()), module)}
+
+        monkeypatch.setattr(judge_kernels, "imports_of", imports)
+        return found
+
+    yield with_one_more
+    found.close()
+
+
+def test_the_thread_that_cuda_starts_where_there_is_a_gpu_stops_no_kernel(preloading, run):
+    shown = run(
+        "import torch\ntorch.cuda.is_available(), torch.ones(3).sum().item()",
+        in_kernels=preloading("tests.judge.a_driver"),
+    )
+    assert text(shown[0]) == "(False, 3.0)"
+
+
+def test_warm_processes_that_always_end_are_one_line_and_no_endless_trying(preloading, run, capfd):
+    with pytest.raises(SandboxError, match="warm process ended 4 times"):
+        run("1", in_kernels=preloading("tests.judge.a_pool"))
+    assert "threads that it may not have (" in capfd.readouterr().err
+
+
+def test_who_is_ended_in_the_middle_of_a_request_leaves_no_traceback(capfd):
+    root = Root()
+    Wire(root.sock).send(Packer().frame({"role": "student", "imports": {}}), 60)  # and no socket after it
+    root.close()
+    assert capfd.readouterr().err == ""
 
 
 def _branches(kernels) -> list[int]:

@@ -10,6 +10,7 @@ from conftest import ROOT
 from helpers.beyond_quadratic.variant_costs import linear_flops, local_flops
 from helpers.encoder_decoder.cost import decoder_alone_cost, enc_dec_cost
 from helpers.measuring.devices import DATASHEETS
+from helpers.multi_head.heads import head_flops
 from helpers.qkv_attention import scores
 from helpers.transformer_lm import grammar
 
@@ -47,6 +48,8 @@ def layer_norm(*x):
     ("03", "the loss is $(0.69 + 1.39)/2 = {:.2f}$", ((math.log(2) + math.log(4)) / 2,)),
     ("04", "the biases 512 each, together {:,}", (4 * 512**2 + 4 * 512,)),
     ("04", "$\\sqrt{{512}} = {:.1f}$ do to it", (math.sqrt(512),)),
+    ("04", "scores take $2 \\cdot 3 \\cdot 2 \\cdot 3 = {}$", (2 * 3 * 2 * 3,)),
+    ("04", "Together $4 \\cdot 48 + 2 \\cdot 2 \\cdot 36 = {}$", (head_flops(n=3, d=2, h=2, d_h=2),)),
     ("05", "Row 1 is $({:.3f}, {:.3f}, {:.3f}, {:.3f})$", (math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01))),
     ("05", "at position 1 it becomes $({:.3f}, {:.3f})$, at position 2 $({:.3f}, {:.3f})$",
      (math.cos(1), math.sin(1), math.cos(2), math.sin(2))),

@@ -14,6 +14,7 @@ from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, tr
 from helpers.encoder_decoder.checks import training as training_check
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
 from helpers.encoder_decoder.plots import alignment as alignment_pictures
+from helpers.encoder_decoder.plots import beam as beam_pictures
 
 torch.manual_seed(0)
 
@@ -420,6 +421,19 @@ def test_pictures_wait_for_their_exercises(capsys):
     for draw in (plots.beam_of_a_tree, plots.reversal_learned, lambda answer: plots.enc_dec_terms(answer, 8, (4,))):
         draw(unsolved)
     assert capsys.readouterr().out.count("This picture needs your answer") == 3
+
+
+def test_a_tree_of_beams_keeps_the_chosen_sentence_on_top_and_tells_what_ended_from_what_was_dropped():
+    start, la, other, end = (START,), (START, 3), (START, 4), (START, 3, END)
+    nodes = {start: 0.0, la: -0.1, other: -0.5, end: -0.2, (*other, END): -0.9, (*other, 5): -4.0}
+    path, live = {start, la, end}, {start, la, other}
+    lanes = beam_pictures._lanes(nodes, path, live)
+    assert {lanes[node] for node in path} == {0} and lanes[other] == lanes[(*other, END)] > 0
+    assert len({lanes[node] for node in nodes if len(node) == 3}) == 3
+    kinds = {node: beam_pictures._kind(node, nodes, live, path) for node in nodes}
+    assert kinds[end] == "chosen" and kinds[other] == "alive" and kinds[(*other, 5)] == "dropped"
+    assert beam_pictures._kind(end, nodes, live, {start, la}) == "finished"
+    assert beam_pictures._signed(-0.001) == "0.00" and beam_pictures._signed(-7.2) == "−7.20"
 
 
 def test_the_film_of_an_alignment_says_what_is_read():

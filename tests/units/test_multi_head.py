@@ -107,7 +107,7 @@ PICTURES = [
     lambda: plots.parts_add_up(multi_head.heads_as_sum, [3.0, 1.0], [[1.0, 0.0], [1.0, 2.0]]),
     lambda: plots.cost_over_heads(multi_head.head_parameters, multi_head.head_flops, 10, 8, [1, 2, 4]),
     lambda: plots.shared_heads(4, (4, 2, 1), ("a", "b", "c")),
-    lambda: plots.cache_per_token({"all": 10, "one": 1}),
+    lambda: plots.cache_per_token({"all": 10, "one": 1}, d_h=4),
     lambda: plots.stream_columns(torch.eye(4), "abcd", {"token": 1, "empty": 1, "position": 2}),
     lambda: plots.two_heads(lambda: (torch.eye(2), torch.eye(2)), "ab"),
     lambda: plots.induction_steps(lambda tokens: (torch.eye(2),) * 3, "ab", torch.tensor([0, 1]), "ab"),

@@ -48,6 +48,19 @@ def test_the_map_shows_what_the_table_of_the_readme_says():
     assert course_map._directly("08") == ["05", "07"] and course_map._directly("09") == ["07"]
 
 
+def test_the_map_draws_an_arrow_for_what_is_needed_and_for_the_idea_that_comes_back(monkeypatch):
+    arrows = []
+    monkeypatch.setattr(
+        course_map, "_arrow", lambda axis, source, target, look: arrows.append((source, target, "ls" in look))
+    )
+    course_map._draw()
+    course_map.plt.close()
+    assert ("07", "08", False) in arrows and ("01", "10", True) in arrows
+    assert [arrow for arrow in arrows if arrow[0] == "01"] == [("01", "10", True)]  # no unit needs it
+    later = {target for _, target, _ in arrows}
+    assert later == set(course_map.NEEDS) - {"00"}
+
+
 def test_the_maps_file_is_the_map_of_today():
     drawn = set(re.findall(r">([^<>]+)</text>", (ROOT / "docs" / "map.svg").read_text()))
     units = course_map.json.loads(course_map.UNITS.read_text())

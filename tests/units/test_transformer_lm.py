@@ -7,10 +7,14 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
+from matplotlib.colors import to_hex
 from torch import nn
 
 from helpers import plots
+from helpers.sections import heading
+from helpers.style import EDGE, WEIGHT
 from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training, weights
+from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
 
@@ -283,6 +287,7 @@ def test_pictures_draw(monkeypatch, capsys):
     plots.clocks(positions.sinusoidal_positions)
     plots.rotary_scores(positions.rotary_embedding)
     plots.two_blocks()
+    plots.model_map()
     plots.norms_through_depth(layers.transformer_block, depth=3)
     plots.learning_rates(training.learning_rate)
     plots.story_examples()
@@ -302,6 +307,37 @@ def test_pictures_draw(monkeypatch, capsys):
 def test_pictures_wait_for_their_exercise(picture, functions, capsys):
     getattr(plots, picture)(*[unsolved] * functions)
     assert "This picture needs your answer to exercise" in capsys.readouterr().out
+
+
+def test_arcs_in_colour_are_the_places_of_the_title_and_the_rest_is_grey():
+    weights = torch.tensor([[1.0, 0, 0], [0.6, 0.4, 0], [0.05, 0.85, 0.1]])
+    _, axis = plt.subplots()
+    training_plots._arcs(axis, weights, ["a", "b", "c"], [(2, 1)])
+    drawn = [(arc.center[0], to_hex(arc.get_edgecolor()), arc.get_alpha()) for arc in axis.patches]
+    assert drawn == [(0.5, EDGE, pytest.approx(0.6)), (1.5, WEIGHT, pytest.approx(0.85))]
+    bold = {text.get_text() for text in axis.texts if text.get_weight() == "bold"}
+    plt.close()
+    assert bold == {"b", "c"}
+
+
+def test_the_map_of_the_model_names_the_sections_and_what_may_come_next(monkeypatch):
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plots.model_map()
+    words = " ".join(text.get_text() for text in plt.gca().texts)
+    plt.close()
+    for exercise in (
+        "transformer_block",
+        "feed_forward",
+        "DecoderLM",
+        "residual",
+        "next_token_loss",
+        "train",
+        "generate",
+    ):
+        assert heading(exercise).split()[0] in words
+    stories = (grammar.story(random.Random(seed)) for seed in range(2_000))
+    seen = {story[3] for story in stories if tuple(story[:3]) == model_map.READ}
+    assert seen == set(model_map.NEXT)
 
 
 def test_attention_maps_are_those_of_the_model():

@@ -89,6 +89,7 @@ def environment(packages: Path) -> dict[str, str]:
         "OMP_THREAD_LIMIT": "1",  # a fork of a process with OpenMP threads hangs, whoever asks for four of them
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",  # graded work is the same on every machine, and a process that uses a GPU can't be forked
         "TRITON_INTERPRET": "1",
         "NBGRADER_EXECUTION": "autograde",
     }

@@ -18,7 +18,7 @@ from helpers.engine.slips import in_single_precision, written_for_one_batch_axis
 
 from .. import decayed_attention as reference
 from .linear_attention import MOST_PER_CHUNK
-from .sparse import all_pairs_scored, square_made
+from .sparse import all_pairs_scored, changed_in_place, square_made
 
 __all__ = ["decayed_attention"]
 
@@ -74,7 +74,8 @@ def in_another_dtype(answer: Callable) -> Misconception:
     """The right numbers, left in float64."""
     return Misconception(
         "the result in another dtype", lambda *args: answer(*tree_map(in_float64, args)),
-        "You may compute in float64, but turn the result back: `.to(v.dtype)`. A layer hands on what it is given.",
+        "A layer hands on what it is given. `torch.zeros(…)` makes float32 where nobody says otherwise, so make it in the inputs' dtype: "
+        "`v.new_zeros(…)`. If you compute in float64 on purpose, turn the result back: `.to(v.dtype)`.",
         lambda seen: seen.output.dtype != seen.args[0].dtype,
     )  # fmt: skip
 
@@ -136,6 +137,15 @@ def factor_without_axes(q, k, v, gamma, axes: int) -> Tensor:
     state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
     for t in range(q.shape[-2]):
         state = gamma[(..., t, *[None] * axes)] * state + k[..., t : t + 1, :].mT @ v[..., t : t + 1, :]
+        outputs.append(q[..., t : t + 1, :] @ state)
+    return torch.cat(outputs, dim=-2)
+
+
+def state_changed_in_place(q, k, v, gamma) -> Tensor:
+    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
+    for t in range(q.shape[-2]):
+        state *= gamma[..., t, None, None]
+        state += k[..., t : t + 1, :].mT @ v[..., t : t + 1, :]
         outputs.append(q[..., t : t + 1, :] @ state)
     return torch.cat(outputs, dim=-2)
 
@@ -281,6 +291,7 @@ recurrent_decayed_attention = Check(
         decaying("γ of 1, and some that wipe the state", 9, 4, 3, gamma=resets),
         long_decaying(300, 4, 3), long_decaying(260, 3, 6),
         decaying("one token", 1, 3, 2),
+        decaying("n = 6, a batch axis: gradients, in float64", 6, 4, 3, batch=(2,), dtype=torch.float64, limits={"gradient": True}),
     ],
     misconceptions=[
         Misconception(
@@ -322,6 +333,7 @@ recurrent_decayed_attention = Check(
         Misconception(
             "a factor with one of the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 1), AXES_HINT, raises="RuntimeError",
         ),
+        changed_in_place(state_changed_in_place),
         *_in_both(lambda function: function),
         in_another_dtype(reference.recurrent_decayed_attention),
         in_single_precision(reference.recurrent_decayed_attention),
@@ -459,6 +471,16 @@ def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor]) -> Tensor:
     return torch.cat(outputs, dim=-2)
 
 
+def chunk_state_changed_in_place(q, k, v, gamma, c) -> Tensor:
+    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
+    for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
+        inside, left = _left(g_c), g_c.cumprod(-1)[..., None]
+        outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
+        state *= left[..., -1:, :]
+        state += (inside[..., -1, :, None] * k_c).mT @ v_c
+    return torch.cat(outputs, dim=-2)
+
+
 def cut_off_too_late(q, k, v, gamma, c) -> Tensor:
     """Right values; but the exponential of a later token is infinite, and 0 times its slope is NaN."""
 
@@ -549,7 +571,8 @@ chunked_decayed_attention = Check(
     properties=[IN_THEIR_DTYPE],
     cases=[
         decaying("n = 8, c = 4", 8, 4, 3, 4),
-        decaying("n = 11, c = 3, two batch axes, in float64", 11, 3, 5, 3, batch=(2, 3), dtype=torch.float64),
+        decaying("n = 11, c = 3, two batch axes: gradients, in float64", 11, 3, 5, 3, batch=(2, 3), dtype=torch.float64,
+                 limits={"gradient": True}),
         decaying("n = 7, c = 2, γ = 1: nothing is forgotten", 7, 5, 2, 2, low=1.0, dtype=torch.float64),
         decaying("a chunk longer than the sequence", 5, 3, 4, 9),
         decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
@@ -698,6 +721,7 @@ chunked_decayed_attention = Check(
             "zeros doesn't cut it off. Set those differences to −∞ first, then take the exponential.",
             _nan_in(row=0, not_in=-1),
         ),
+        changed_in_place(chunk_state_changed_in_place),
         *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
         in_another_dtype(reference.chunked_decayed_attention),
         in_single_precision(reference.chunked_decayed_attention),

@@ -14,7 +14,7 @@ from helpers.engine.slips import in_single_precision, written_for_one_batch_axis
 
 from ..delta_rule import delta_rule as reference
 from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype
-from .sparse import square_made
+from .sparse import AXIS_HINT, changed_in_place, square_made
 
 __all__ = ["delta_rule"]
 
@@ -63,9 +63,9 @@ def _outer(k, v) -> Tensor:
     return k.mT @ v
 
 
-def walk(q, k, v, beta, step: Callable, before: bool = False) -> Tensor:
-    """The loop over tokens. step: (state, k_t, v_t, β_t) → the next state. before: read before the step."""
-    state, outputs = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
+def walk(q, k, v, beta, step: Callable, before: bool = False, width: int = 0) -> Tensor:
+    """The loop over tokens. step: (state, k_t, v_t, β_t) → the next state. before: read before the step. width: that of the state, if it isn't d_v."""
+    state, outputs = k.new_zeros(*k.shape[:-2], k.shape[-1], width or v.shape[-1]), []
     for t in range(q.shape[-2]):
         q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
         after = step(state, k_t, v_t, beta[..., t, None, None])
@@ -149,9 +149,18 @@ def _number_added(seen: Observation) -> bool:
     return any(agree(seen.output, walk(q, form(k), v, beta, _delta), tolerance(seen.args)) for form in forms)
 
 
+def state_changed_in_place(q, k, v, beta) -> Tensor:
+    k, outputs = _unit(k), []
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
+    for t in range(q.shape[-2]):
+        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
+        state += beta[..., t, None, None] * _outer(k_t, v_t - k_t @ state)
+        outputs.append(q_t @ state)
+    return torch.cat(outputs, dim=-2)
+
+
 def state_of_d_by_d(q, k, v, beta) -> Tensor:
-    state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
-    return v[..., :1, :] - k[..., :1, :] @ state
+    return walk(q, _unit(k), v, beta, _delta, width=k.shape[-1])
 
 
 delta_rule = Check(
@@ -163,7 +172,7 @@ delta_rule = Check(
         written("long keys", 6, 5, 2, scale=4.0),
         written("keys of length 10^−7, in float64", 7, 4, 3, scale=5e-8, dtype=torch.float64),
         written("three keys, written four times each", 12, 4, 3, keys=few_keys(12, 4, 3)),
-        written("the same, β = 1", 10, 4, 3, keys=few_keys(10, 4, 2), low=1.0),
+        written("the same, β = 1, d_v = d", 10, 4, 4, keys=few_keys(10, 4, 2), low=1.0),
         written("β near 0, and 0", 8, 3, 4, low=0.0, high=1e-3, dtype=torch.float64),
         long_written(300, 4, 3), long_written(260, 3, 6),
         written("one token", 1, 3, 2),
@@ -263,6 +272,7 @@ delta_rule = Check(
             "keys normalised over the tokens", by_keys(lambda k: k / k.norm(dim=-2, keepdim=True)),
             "The norm is taken over the d entries of one key, the last axis, and not over the n tokens. (It would look into the future, too.)",
         ),
+        Misconception("the norm's axis counted from the front", by_keys(lambda k: F.normalize(k, dim=1)), f"{AXIS_HINT} (`F.normalize` takes axis 1 where nobody says otherwise.)"),
         Misconception(
             "one norm for all keys", by_keys(lambda k: k / k.norm(dim=(-2, -1), keepdim=True)),
             "Every key is divided by a length of its own: `norm(dim=-1, keepdim=True)`.",
@@ -331,6 +341,7 @@ delta_rule = Check(
             "The state holds a value of d_v numbers under each of d directions: it has the shape (…, d, d_v), and d_v need not be d.",
             raises="RuntimeError",
         ),
+        changed_in_place(state_changed_in_place),
         in_another_dtype(reference),
         in_single_precision(reference),
         written_for_one_batch_axis(reference),

@@ -13,7 +13,7 @@ from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import linear_attention as reference
-from .sparse import all_pairs_scored, square_made
+from .sparse import all_pairs_scored, changed_in_place, square_made
 
 __all__ = ["linear_attention"]
 
@@ -58,11 +58,11 @@ def _number_added(normaliser) -> Callable:
 
 
 EPSILON_HINT = (
-    "φ is positive everywhere, so the normaliser is never 0 and needs no help. Where all features are small, the number that you add is larger "
+    "With entries like these no feature is rounded to 0, so neither is the normaliser, and it needs no help. Where all features are small, the number that you add is larger "
     "than the normaliser itself, and the weights sum to much less than 1."
 )
 SMALLEST_HINT = (
-    "φ is positive everywhere, so the normaliser is never 0. Where all features are small it lies below your smallest value, and the weights sum "
+    "With entries like these no feature is rounded to 0, so neither is the normaliser. Where all features are small it lies below your smallest value, and the weights sum "
     "to less than 1."
 )
 SCALE_HINT = "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
@@ -79,6 +79,18 @@ def _parts(q, k, v) -> tuple[Tensor, Tensor]:
     """Above and below the fraction bar."""
     q, k = _phi(q), _phi(k)
     return q @ (k.mT @ v), (q * k.sum(-2, keepdim=True)).sum(-1, keepdim=True)
+
+
+def square_for_the_normaliser(q, k, v) -> Tensor:
+    q, k = _phi(q), _phi(k)
+    return q @ (k.mT @ v) / (q @ k.mT).sum(-1, keepdim=True)
+
+
+def _square_for_the_normaliser_alone(seen: Observation) -> bool:
+    """A mark: n × m numbers and no more, and the work of the two linear products and of one that makes these numbers."""
+    q, k, v = seen.args
+    pairs, linear = q.shape[-2] * k.shape[-2], (q.shape[-2] + k.shape[-2]) * q.shape[-1] * v.shape[-1]
+    return seen.largest == pairs and seen.flops == 2 * (pairs * q.shape[-1] + linear)
 
 
 def normaliser_axis_from_the_front(q, k, v) -> Tensor:
@@ -114,11 +126,18 @@ def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
 _all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3), sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64),
+        sized(n=5, m=7, d=4, d_v=3),
+        sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 4, m = 6: gradients, in float64"),
         sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
         far_below_zero(4, 6, 3, 5),
     ],
     misconceptions=[
+        Misconception(
+            "an n × m matrix for the normaliser", square_for_the_normaliser,
+            "The brackets above the fraction bar are right. Below it all n · m weights are made, only to be summed up, row by row. The sum of row i is "
+            "φ(q_i) · Σ φ(k): sum the keys first.",
+            cost=_square_for_the_normaliser_alone,
+        ),
         Misconception(
             "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
             "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
@@ -278,6 +297,18 @@ def recurrent_with_a_smallest_normaliser(q, k, v) -> Tensor:
     return above / below.clamp_min(1e-6)
 
 
+def state_changed_in_place(q, k, v) -> Tensor:
+    q, k, outputs = _phi(q), _phi(k), []
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
+    total = k.new_zeros(*k.shape[:-2], 1, k.shape[-1])
+    for t in range(q.shape[-2]):
+        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
+        state += k_t.mT @ v_t
+        total += k_t
+        outputs.append(q_t @ state / (q_t * total).sum(-1, keepdim=True))
+    return torch.cat(outputs, dim=-2)
+
+
 def square_state(q, k, v) -> Tensor:
     k = _phi(k)
     state = k.new_zeros(*k.shape[:-2], k.shape[-1], k.shape[-1])
@@ -313,7 +344,8 @@ def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
 recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
-        sized(n=5, d=4, d_v=3), sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64),
+        sized(n=5, d=4, d_v=3),
+        sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 7: gradients, in float64"),
         sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
         sized(n=1, d=3, d_v=2, label="one token"), far_below_zero(6, 6, 3, 5),
     ],
@@ -387,6 +419,7 @@ recurrent_linear_attention = Check(
         ),
         Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
         Misconception("a smallest value for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
+        changed_in_place(state_changed_in_place),
         Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.recurrent_linear_attention),
         written_for_one_batch_axis(reference.recurrent_linear_attention),
@@ -437,6 +470,26 @@ def fixed_triangle(q, k, v, c) -> Tensor:
     for q_c, k_c in zip(q.split(c, -2), k.split(c, -2)):
         (q_c @ k_c.mT) * triangle
     return right
+
+
+def sums_rolled_round(q, k, v, c) -> Tensor:
+    n, scores = q.shape[-2], _phi(q) @ _phi(k).mT
+    first = (torch.arange(n) < c)[:, None]
+    weights = scores * (_chunk_mask(n, c, "right").to(q) + first.to(q))
+    return weights @ v / weights.sum(-1, keepdim=True)
+
+
+def chunk_state_changed_in_place(q, k, v, c) -> Tensor:
+    q, k, outputs = _phi(q), _phi(k), []
+    state = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
+    total = k.new_zeros(*k.shape[:-2], 1, k.shape[-1])
+    for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):
+        inside = (q_c @ k_c.mT).tril()
+        below = (q_c * total).sum(-1, keepdim=True) + inside.sum(-1, keepdim=True)
+        outputs.append((q_c @ state + inside @ v_c) / below)
+        state += k_c.mT @ v_c
+        total += k_c.sum(-2, keepdim=True)
+    return torch.cat(outputs, dim=-2)
 
 
 def _two_fractions(q, k, v, c, parts) -> Tensor:
@@ -492,7 +545,10 @@ def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
 chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
-        sized(n=8, d=4, d_v=3, c=4), sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
+        sized(n=8, d=4, d_v=3, c=4),
+        sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
+        # of whole chunks: tokens that fill up a last one would have 0/0, which only shows on the way back
+        sized(batch=(2,), n=6, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 6, c = 3: gradients, in float64"),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
         sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(525, 3, 6, 25),
         long_chunks(602, 8, 7, 4), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
@@ -592,6 +648,12 @@ chunked_linear_attention = Check(
             "a small number added to the normaliser", lambda q, k, v, c: recurrent_with_a_small_number(q, k, v), EPSILON_HINT,
             _number_added(_causal_parts),
         ),
+        Misconception(
+            "the sums of all chunks before the first", sums_rolled_round,
+            "Before the first chunk there is nothing, so its state and its normaliser begin at 0. `roll` brings the last running sum round to the front: "
+            "the first tokens read the whole text. Take each chunk's own sum off the running sum instead.",
+        ),
+        changed_in_place(chunk_state_changed_in_place),
         Misconception("a state of d × d", lambda q, k, v, c: square_state(q, k, v), SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.chunked_linear_attention),
         written_for_one_batch_axis(reference.chunked_linear_attention),

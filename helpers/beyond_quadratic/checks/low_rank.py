@@ -12,7 +12,17 @@ from helpers.engine.observe import Observation
 from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import low_rank
-from .sparse import POWERS_HINT, VALUES_HINT, all_pairs_scored, integers, scaled_by_values, square_made
+from .sparse import (
+    AXIS_HINT,
+    MAXIMUM_HINT,
+    POWERS_HINT,
+    VALUES_HINT,
+    all_pairs_scored,
+    integers,
+    one_maximum,
+    scaled_by_values,
+    square_made,
+)
 
 __all__ = ["low_rank_attention"]
 
@@ -48,7 +58,7 @@ def _exact_work(scores: bool, values: bool) -> Callable:
 
 def _summary_overflowed(seen: Observation) -> bool:
     q, k, _, e, _ = seen.args
-    return bool(seen.output.isnan().any() and (q @ (e @ k).mT).max() / math.sqrt(q.shape[-1]) > 89)
+    return bool(seen.output.isnan().any() and (q @ (e @ k).mT).abs().max() / math.sqrt(q.shape[-1]) > 89)
 
 
 def summary_of_powers(q, k, v, e, f) -> Tensor:
@@ -92,7 +102,7 @@ low_rank_attention = Check(
         _long(300, 350, 4, 3, 6), _long(250, 280, 3, 5, 4),
         sized(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
         given("scores of some hundred", integers(5, 4), integers(7, 4), normal(7, 3), integers(3, 7, most=6), normal(3, 7)),
-        sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, label="m = 6, r = 2, in float64"),
+        sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, gradient=True, label="m = 6, r = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -179,7 +189,14 @@ low_rank_attention = Check(
         Misconception(
             "scaled by the width of the values", lambda q, k, v, e, f: attention(scaled_by_values(q, v), e @ k, f @ v), VALUES_HINT
         ),
-        Misconception("exponentials that overflow", summary_of_powers, POWERS_HINT, _summary_overflowed),
+        Misconception(
+            "the softmax's axis counted from the front", lambda q, k, v, e, f: attention(q, e @ k, f @ v, axis=1), AXIS_HINT,
+        ),
+        Misconception(
+            "one maximum for all rows",
+            lambda q, k, v, e, f: one_maximum(q @ (e @ k).mT / math.sqrt(q.shape[-1])) @ (f @ v), MAXIMUM_HINT,
+        ),
+        Misconception("exponentials out of range", summary_of_powers, POWERS_HINT, _summary_overflowed),
         in_single_precision(low_rank.low_rank_attention),
         written_for_one_batch_axis(low_rank.low_rank_attention),
         written_without_a_batch(low_rank.low_rank_attention),

@@ -73,14 +73,36 @@ def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[Drawn, Dra
     return Drawn(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
 
 
+def changed_in_place(answer: Callable) -> Misconception:
+    """Right values, and numbers that the way back needs overwritten. answer: one that does so."""
+
+    def shown(seen: Observation) -> bool:
+        error = seen.backward_error
+        changed = error and (
+            not error.message or "after it had been kept" in error.message
+        )  # a hidden case has no message
+        return bool(changed and not seen.modified)
+
+    return Misconception(
+        "changed in place, though the way back needs it", answer, IN_PLACE_HINT, shown, raises="RuntimeError"
+    )
+
+
 def scaled_by_values(q, v) -> Tensor:
     """Queries for which a scale of √d comes out as one of √d_v."""
     return q * math.sqrt(q.shape[-1] / v.shape[-1])
 
 
-def _gathered(q, k, v, keys, valid, hidden: float = -math.inf) -> Tensor:
-    scores = (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
-    weights = scores.masked_fill(~valid, hidden).softmax(-1)
+def _gathered(q, k, v, keys, valid, hidden: float = -math.inf, axis: int = -1) -> Tensor:
+    weights = _slots(q, k, keys).masked_fill(~valid, hidden).softmax(axis)
+    return _mix(weights, v, keys)
+
+
+def _slots(q, k, keys) -> Tensor:
+    return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+
+
+def _mix(weights, v, keys) -> Tensor:
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
 
@@ -96,7 +118,25 @@ def _powers(scores, valid) -> Tensor:
     return powers / powers.sum(-1, keepdim=True)
 
 
-POWERS_HINT = "e^89 is more than float32 can hold and e^−104 is 0 there: ∞/∞ and 0/0 are NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
+def one_maximum(scores, valid=True) -> Tensor:
+    """A softmax from which all rows have the same maximum subtracted."""
+    scores = scores.masked_fill(~torch.as_tensor(valid), -math.inf)
+    return _powers(scores - scores.max(), True)
+
+
+POWERS_HINT = (
+    "e^89 is more than float32 can hold and e^−104 is 0 there: ∞/∞ and 0/0 are NaN. From each score the largest one of its own row has to be "
+    "subtracted first, the largest of those that count. `torch.softmax` does that, if all that doesn't count is at −∞ before."
+)
+MAXIMUM_HINT = (
+    "In a row whose scores all lie far below that maximum every exponential is 0, and 0/0 is NaN. Each row needs the maximum of its own: "
+    "`amax(dim=-1, keepdim=True)`."
+)
+AXIS_HINT = "Axis 1 is the last one only where no batch stands in front; with a batch it is another. Count it from the end: `dim=-1`."
+IN_PLACE_HINT = (
+    "Autograd had kept a tensor for the backward pass, and `+=`, `*=`, `[…] =` or a method with `_` at its end changed it afterwards. Make a new one "
+    "instead, as in `state = state + …`."
+)
 SOFT_HINT = (
     "Scores may be large, below 0 too. If all the real ones lie below the number that you put into a slot that doesn't count, the softmax "
     "gives that slot all the weight. Only −∞ is below every score."
@@ -125,16 +165,28 @@ def band_by_rows(q, k, v, w) -> Tensor:
     )
 
 
-def window_that_wraps(q, k, v, w) -> Tensor:
-    n = q.shape[-2]
-    gap = _gap(n)
-    return attention(q, k, v, mask=(gap % n <= w) | (-gap % n <= w))
+def _wrapped(q, k, v, w, first=None, end=None) -> Tensor:
+    """Windows that go on at the other end; only the slots from `first` on, or before `end`, are read."""
+    keys = torch.arange(q.shape[-2])[:, None] + torch.arange(-w, w + 1)
+    read = torch.ones_like(keys, dtype=torch.bool)
+    if first is not None:
+        read &= keys >= first
+    if end is not None:
+        read &= keys < end
+    return _gathered(q, k, v, keys % q.shape[-2], read)
 
 
 def padding_in_the_softmax(q, k, v, w) -> Tensor:
     windows = [F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v)]  # (…, n, d, 2w + 1)
     weights = ((q[..., None, :] @ windows[0]) / math.sqrt(q.shape[-1])).softmax(-1)
     return (weights @ windows[1].mT).squeeze(-2)
+
+
+def padding_taken_out_again(q, k, v, w) -> Tensor:
+    windows = [F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v)]
+    real = F.pad(q.new_ones(q.shape[-2]), (w, w)).unfold(0, 2 * w + 1, 1)
+    weights = ((q[..., None, :] @ windows[0]) / math.sqrt(q.shape[-1])).softmax(-1).squeeze(-2) * real
+    return (weights / weights.sum(-1, keepdim=True))[..., None, :].matmul(windows[1].mT).squeeze(-2)
 
 
 def window_moved_inside(q, k, v, w) -> Tensor:
@@ -216,6 +268,11 @@ def band_of_powers(q, k, v, w) -> Tensor:
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
 
+def band_with_one_maximum(q, k, v, w) -> Tensor:
+    keys, inside = _window(q.shape[-2], w)
+    return _mix(one_maximum(_slots(q, k, keys), inside), v, keys)
+
+
 def long_local(n: int, d: int, d_v: int, w: int, **sizes) -> Case:
     """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
     slots = n * (4 * w + 4)
@@ -235,7 +292,7 @@ local_attention = Check(
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
-        sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, label="n = 7, w = 2, in float64"),
+        sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="n = 7, w = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -277,12 +334,30 @@ local_attention = Check(
             "A token reads itself too: |i − i| = 0 ≤ w.",
         ),
         Misconception(
-            "a window that wraps around", window_that_wraps,
-            "The first token is no neighbour of the last. `roll` and negative indices join the ends: mask those slots.",
+            "a window that wraps around", _wrapped,
+            "The first token is no neighbour of the last. `roll`, `%` and negative indices join the ends: mask those slots.",
+        ),
+        Misconception(
+            "the last windows go on at the beginning", lambda q, k, v, w: _wrapped(q, k, v, w, first=0),
+            "The first token is no neighbour of the last: mask the slots beyond the end as well, and not only those before the start.",
+        ),
+        Misconception(
+            "the first windows go on at the end", lambda q, k, v, w: _wrapped(q, k, v, w, end=q.shape[-2]),
+            "The last token is no neighbour of the first, and a negative index counts from the end: mask the slots before the start as well, and not "
+            "only those beyond the end.",
+        ),
+        Misconception(
+            "a wide window cut to half the text", lambda q, k, v, w: _banded(q, k, v, min(w, q.shape[-2] // 2), min(w, q.shape[-2] // 2)),
+            "A window may be cut where it is wider than the text, but from the first token to the last it is n − 1 steps, not n/2.",
         ),
         Misconception(
             "padding that takes part in the softmax", padding_in_the_softmax,
             "A key of zeros has score 0, and e^0 = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
+        ),
+        Misconception(
+            "padding taken out of the weights after the softmax", padding_taken_out_again,
+            "The softmax has subtracted the largest score of the row, padding included. Where the real scores lie far below it their weights are "
+            "0 already, and what is left to divide is 0/0. Slots beyond the ends need a score of −∞ before the softmax.",
         ),
         Misconception(
             "a window moved inside at the ends", window_moved_inside,
@@ -340,7 +415,11 @@ local_attention = Check(
             "a finite number for the empty slots", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), hidden=-1e4),
             SOFT_HINT, hidden_too_softly(sparse.local_attention),
         ),
-        Misconception("exponentials that overflow", band_of_powers, POWERS_HINT, overflowed),
+        Misconception(
+            "the softmax's axis counted from the front", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), axis=1), AXIS_HINT,
+        ),
+        Misconception("one maximum for all rows", band_with_one_maximum, MAXIMUM_HINT),
+        Misconception("exponentials out of range", band_of_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
         written_without_a_batch(sparse.local_attention),
@@ -493,6 +572,33 @@ def globals_hidden_softly(q, k, v, w, g) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
 
 
+def globals_over_axis_1(q, k, v, w, g) -> Tensor:
+    rest = _gathered(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g), axis=1)
+    return torch.cat([attention(q[..., :g, :], k, v, axis=1), rest], dim=-2)
+
+
+def globals_with_one_maximum(q, k, v, w, g) -> Tensor:
+    keys, valid = _rest(q.shape[-2], w, g)
+    first, rest = _slots(q[..., :g, :], k, torch.arange(k.shape[-2]).expand(g, -1)), _slots(q[..., g:, :], k, keys)
+    parts = [one_maximum(first) @ v] if g else []
+    return torch.cat([*parts, _mix(one_maximum(rest, valid), v, keys)] if g < q.shape[-2] else parts, dim=-2)
+
+
+def last_windows_from_the_beginning(q, k, v, w, g) -> Tensor:
+    n = q.shape[-2]
+    window = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
+    keys = torch.cat([torch.arange(g).expand(n - g, g), window % n], dim=1)
+    valid = torch.cat([torch.ones(n - g, g, dtype=torch.bool), window >= g], dim=1)
+    return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, keys, valid)], dim=-2)
+
+
+def no_rows_left_counted_from_the_back(q, k, v, w, g) -> Tensor:
+    keys, valid = _rest(q.shape[-2], w, g)
+    scores = (q[..., -(q.shape[-2] - g) :, None, :] @ k[..., keys, :].mT).squeeze(-2) / math.sqrt(q.shape[-1])
+    rest = _mix(scores.masked_fill(~valid, -math.inf).softmax(-1), v, keys)
+    return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
+
+
 def global_powers(q, k, v, w, g) -> Tensor:
     scale, (keys, valid) = math.sqrt(q.shape[-1]), _rest(q.shape[-2], w, g)
     weights = _powers((k[..., keys, :] @ q[..., g:, :, None]).squeeze(-1) / scale, valid)
@@ -517,10 +623,10 @@ global_local = Check(
         sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2"),
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: a window alone"),
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global"),
-        sized(n=6, d=3, d_v=4, w=8, g=2, label="a window wider than the sequence"),
+        sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
-        given("scores near −500, in float64", *far_below(8, 8, 3, size=16.0), 2, 1),
-        sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, label="n = 8, w = 1, g = 2, in float64"),
+        given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
+        sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, label="n = 8, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -623,7 +729,24 @@ global_local = Check(
             "scaled by the width of the values",
             lambda q, k, v, w, g: attention(scaled_by_values(q, v), k, v, mask=_global_pairs(q.shape[-2], w, g)), VALUES_HINT,
         ),
-        Misconception("exponentials that overflow", global_powers, POWERS_HINT, overflowed),
+        Misconception(
+            "the other rows counted from the back, where none are left", no_rows_left_counted_from_the_back,
+            "`q[..., -(n − g):, :]` is everything where g = n, since −0 is 0, and meets a table without rows. Slice from the front: `q[..., g:, :]` "
+            "is empty there.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the last windows go on at the beginning", last_windows_from_the_beginning,
+            "The first token is no neighbour of the last: mask the slots beyond the end as well, and not only those below g.",
+        ),
+        Misconception(
+            "a wide window cut to half the text",
+            lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], min(w, q.shape[-2] // 2), g)),
+            "A window may be cut where it is wider than the text, but from the first token to the last it is n − 1 steps, not n/2.",
+        ),
+        Misconception("the softmax's axis counted from the front", globals_over_axis_1, AXIS_HINT),
+        Misconception("one maximum for all rows", globals_with_one_maximum, MAXIMUM_HINT),
+        Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
         written_without_a_batch(sparse.global_local_attention),
@@ -648,6 +771,17 @@ def _most_keys(output) -> int:
 
 def _ceil_sqrt(n: int) -> int:
     return math.isqrt(n - 1) + 1
+
+
+def _far_apart(output, n: int) -> str:
+    """Two tokens that two layers don't connect, in words."""
+    i, j = (~_reach(output, n)).nonzero()[0].tolist()
+    return f"Here i = {i} and j = {j}: token {i} reads {_listed(output[i])}, and none of these reads {j}."
+
+
+def _listed(row) -> str:
+    row = [int(j) for j in row]
+    return ", ".join(map(str, row)) if len(row) <= 12 else f"{', '.join(map(str, row[:10]))}, …"
 
 
 def _reach(output, n: int) -> torch.Tensor:
@@ -718,6 +852,25 @@ def hubs_with_half_a_window(n) -> list[list[int]]:
     return [sorted({*range(0, n, step), *range(max(i - step // 2, 0), min(i + step // 2 + 1, n))}) for i in range(n)]
 
 
+def window_of(n, left: int, right: int) -> list[list[int]]:
+    """The pattern with a window from i − left to i + right, both included."""
+    step = math.isqrt(n - 1) + 1
+    return [sorted({*range(max(i - left, 0), min(i + right + 1, n)), *range(i % step, n, step)}) for i in range(n)]
+
+
+def root_rounded_down_and_squared(n) -> list[list[int]]:
+    step = math.isqrt(n)
+    return [
+        sorted({*range(max(i - step + 1, 0), min(i + step, n)), *range(i % step, step * step, step)}) for i in range(n)
+    ]
+
+
+def blocks_with_leaders(n) -> list[list[int]]:
+    step = math.isqrt(n - 1) + 1
+    own = [set(range(i // step * step, min(i // step * step + step, n))) for i in range(n)]
+    return [sorted(keys | (set(range(0, n, step)) if i % step == 0 else set())) for i, keys in enumerate(own)]
+
+
 def without_itself(n) -> list[list[int]]:
     return [[j for j in row if j != i] for i, row in enumerate(sparse.strided_keys(n))]
 
@@ -745,7 +898,7 @@ strided_keys = Check(
         ),
         Property(
             "two layers connect every pair", lambda rows, n: bool(_reach(rows, n).all()),
-            "There are tokens i and j with no token between them that i reads and that reads j.",
+            "There are tokens i and j with no token between them that i reads and that reads j.", _far_apart,
         ),
     ],
     misconceptions=[
@@ -807,6 +960,30 @@ strided_keys = Check(
             "the end, and not all others reach them.",
         ),
         Misconception(
+            "a window one token short on the right", lambda n: window_of(n, math.isqrt(n - 1), math.isqrt(n - 1) - 1),
+            "To its right a token reads up to i + s − 1. A `range` leaves out its end: `range(…, i + s)`. Yours stops one earlier, and where the column "
+            "has no later token the last step is too short.",
+        ),
+        Misconception(
+            "a window one token short on the left", lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1)),
+            "To its left a token reads from i − s + 1 on: that is s − 1 tokens. Yours begins one later, and where the column has no earlier token the "
+            "last step is too short.",
+        ),
+        Misconception(
+            "a window one token short on both sides", lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1) - 1),
+            "|i − j| < s are s − 1 tokens to each side. Yours are s − 2, and where the column ends the last step is too short.",
+        ),
+        Misconception(
+            "a column up to the square of the rounded root", root_rounded_down_and_squared,
+            "With s = ⌊√n⌋ the square s · s lies below n, unless n is a square number: the tokens behind it are in nobody's column. The column goes on to "
+            "n: `range(i % s, n, s)`.",
+        ),
+        Misconception(
+            "blocks that meet through their first tokens", blocks_with_leaders,
+            "That takes three layers: to one's own first token, from there to the first token of the other block, and on to the token. If every token "
+            "read all of these first tokens, two layers would do.",
+        ),
+        Misconception(
             "hubs with half a window", hubs_with_half_a_window,
             "Every token reads the hubs 0, s, 2s, …, but a hub must read all tokens up to the next one. With s/2 to each side no hub reads the "
             "tokens behind the last hub for the others, and between two hubs it is just enough.",
@@ -828,14 +1005,6 @@ def _table_mask(k, keys, allowed) -> Tensor:
     return mask
 
 
-def _slots(q, k, keys) -> Tensor:
-    return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
-
-
-def _mix(weights, v, keys) -> Tensor:
-    return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
-
-
 def table_through_a_mask(q, k, v, keys, allowed) -> Tensor:
     return _gathered(q, k, v, *_slots_of(_table_mask(k, keys, allowed), keys.shape[1]))
 
@@ -848,6 +1017,11 @@ def table_by_rows(q, k, v, keys, allowed) -> Tensor:
 
 def slots_masked_late(q, k, v, keys, allowed) -> Tensor:
     return _mix(_slots(q, k, keys).softmax(-1) * allowed, v, keys)
+
+
+def slots_divided_again(q, k, v, keys, allowed) -> Tensor:
+    weights = _slots(q, k, keys).softmax(-1) * allowed
+    return _mix(weights / weights.sum(-1, keepdim=True), v, keys)
 
 
 def emptied_by_another_slot(q, k, v, keys, allowed) -> Tensor:
@@ -915,9 +1089,10 @@ gathered_attention = Check(
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
         listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot a query"),
-        given("scores of some hundred", integers(6, 4), integers(8, 4), normal(8, 3), *_table(6, 8, 4)),
+        given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
-        given("n = 5, m = 6, c = 3, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3)),
+        given("n = 5, m = 6, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3),
+              gradient=True),
     ],
     misconceptions=[
         Misconception(
@@ -998,7 +1173,18 @@ gathered_attention = Check(
             SOFT_HINT, hidden_too_softly(sparse.gathered_attention),
         ),
         Misconception(
-            "exponentials that overflow", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
+            "masked after the softmax, then divided again", slots_divided_again,
+            "The softmax has subtracted the largest score of the row, whether its slot is allowed or not. Where the allowed ones lie far below it their "
+            "weights are 0 already, and what is left to divide is 0/0. Mask the scores, then take the softmax.",
+        ),
+        Misconception(
+            "the softmax's axis counted from the front", lambda q, k, v, keys, allowed: _gathered(q, k, v, keys, allowed, axis=1), AXIS_HINT,
+        ),
+        Misconception(
+            "one maximum for all rows", lambda q, k, v, keys, allowed: _mix(one_maximum(_slots(q, k, keys), allowed), v, keys), MAXIMUM_HINT,
+        ),
+        Misconception(
+            "exponentials out of range", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
         ),
         in_single_precision(sparse.gathered_attention),
         written_for_one_batch_axis(sparse.gathered_attention),

@@ -15,13 +15,17 @@ HALF = (
 )
 local_flops = Check(
     reference=reference.local_flops,
-    cases=[sized(n=100, d=16, w=4), sized(n=4096, d=64, w=128), sized(n=7, d=3, w=1)],
+    cases=[sized(n=100, d=16, w=4), sized(n=4096, d=64, w=128), sized(n=7, d=3, w=5)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, w: 4 * n**2 * d, "Each of the n tokens scores 2w + 1 slots, not n."),
         Misconception("w slots instead of 2w + 1", lambda n, d, w: 4 * n * w * d, "w to each side, and the token itself: 2w + 1."),
         Misconception("the token itself not counted", lambda n, d, w: 8 * n * w * d, "2w neighbours and the token itself: 2w + 1 slots."),
         Misconception("a factor of 2 lost", lambda n, d, w: 2 * n * (2 * w + 1) * d, HALF),
+        Misconception(
+            "a window no wider than the text", lambda n, d, w: 4 * n * min(2 * w + 1, n) * d,
+            "Count what is computed: every token has its 2w + 1 slots, also where the window is wider than the text and most of them are masked.",
+        ),
         Misconception(
             "the ends cut off", lambda n, d, w: 4 * d * (n * (2 * w + 1) - w * (w + 1)),
             "That counts the allowed *pairs*. Computed in one product, every token has 2w + 1 slots; those beyond the ends are computed and "
@@ -32,7 +36,7 @@ local_flops = Check(
 
 global_local_flops = Check(
     reference=reference.global_local_flops,
-    cases=[sized(n=100, d=16, w=4, g=2), sized(n=4096, d=64, w=128, g=16), sized(n=9, d=3, w=1, g=3)],
+    cases=[sized(n=100, d=16, w=4, g=2), sized(n=4096, d=64, w=128, g=16), sized(n=9, d=3, w=6, g=2)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, w, g: 4 * n**2 * d, "Only g of the n tokens read all n keys."),
@@ -56,6 +60,19 @@ global_local_flops = Check(
         Misconception(
             "global tokens that don't read each other", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + 1 + g) + g * (n - g)),
             "A global token reads all n keys, the global ones and itself among them.",
+        ),
+        Misconception(
+            "a window no wider than the text", lambda n, d, w, g: 4 * d * ((n - g) * (g + min(2 * w + 1, n)) + g * n),
+            "Count what is computed: every other token has a window of 2w + 1 slots, also where that is wider than the text and most of them are masked.",
+        ),
+        Misconception(
+            "a window of g to each side", lambda n, d, w, g: 4 * d * ((n - g) * (3 * g + 1) + g * n),
+            "g counts the global tokens. How far the window reaches to each side is w: 2w + 1 slots.",
+        ),
+        Misconception(
+            "2g + 1 slots for the other tokens",
+            lambda n, d, w, g: 4 * d * ((n - g) * (2 * g + 1) + g * n),
+            "Every other token has a slot for each of the g global tokens, and a window of w to each side: g + 2w + 1.",
         ),
         Misconception(
             "2w slots for a window", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + g) + g * n),
@@ -104,6 +121,10 @@ low_rank_flops = Check(
         Misconception(
             "full attention on top", lambda n, d, r: 8 * n * r * d + 4 * n**2 * d, "No query meets the n keys any more, only their r mixtures."
         ),
+        Misconception(
+            "d × d projections", lambda n, d, r: 4 * n * d**2 + 4 * n * r * d,
+            "Here no feature is mixed. E is r × n and stands on the left of the keys: (r × n)(n × d) costs 2 r n d.",
+        ),
         Misconception("r × r projections", lambda n, d, r: 4 * r**2 * d + 4 * n * r * d, "E is r × n: it has a column for every one of the n keys."),
     ],
 )  # fmt: skip
@@ -138,6 +159,10 @@ chunked_flops = Check(
         ),
         Misconception(
             "n squares instead of n/c", lambda n, d, c: 4 * n * d**2 + 4 * n * c**2 * d, "There is one square a chunk, not one a token: n/c."
+        ),
+        Misconception(
+            "as many chunks as tokens in one", lambda n, d, c: c * (4 * c * c * d + 4 * c * d**2),
+            "c is the length of a chunk. There are n/c of them.",
         ),
         Misconception(
             "half a square", lambda n, d, c: 4 * n * d**2 + 2 * n * (c + 1) * d,

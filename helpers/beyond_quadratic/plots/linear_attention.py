@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, heatmap, show, waits_for
+from helpers.style import KEY, OUTPUT, PINK, QUERY, VALUE, WEIGHT, heatmap, ink, show, waits_for
 
 from .. import linear_attention
 from .sparse import counted, growth_panels
@@ -18,42 +18,61 @@ __all__ = ["blurred_weights", "brackets", "chunk_sizes", "linear_growth", "state
 
 
 def brackets(n: int = 10, d: int = 3) -> None:
-    """(q kᵀ) v and q (kᵀ v), one product after the other and drawn to scale: what is made in between is n × n or d × d."""
+    """(q kᵀ) v and q (kᵀ v), drawn to scale, what stands in brackets first: what is made in between is n × n or d × d."""
     q, k_t, v, out = (n, d, QUERY, "q"), (d, n, KEY, "kᵀ"), (n, d, VALUE, "v"), (n, d, OUTPUT, "output")
-    square, state = (n, n, WEIGHT, f"scores\n{n} × {n}"), (d, d, WEIGHT, f"state\n{d} × {d}")
-    orders = {
-        f"scores first: (q kᵀ) v takes 2 n² d = {2 * n * n * d} multiplications, and keeps {n * n} numbers": [
-            q,
-            k_t,
-            square,
-            v,
-            out,
-        ],
-        f"state first: q (kᵀ v) takes 2 n d² = {2 * n * d * d} multiplications, and keeps {d * d} numbers": [
-            k_t,
-            v,
-            state,
-            q,
-            state,
-            out,
-        ],
-    }
-    figure, axes = plt.subplots(2, 1, figsize=(9, 5.4))
-    for axis, (title, blocks) in zip(axes, orders.items(), strict=True):
-        x, signs = 0.0, ("", "×", "=", "×", "=") if blocks[2] is square else ("", "×", "=", "then", "×", "=")
-        for sign, (rows, columns, colour, name) in zip(signs, blocks, strict=True):
-            axis.text(x + 1.6, 0, sign, ha="center", va="center", fontsize=12)
-            x += 3.2 if sign else 0.2
-            axis.add_patch(Rectangle((x, -rows / 2), columns, rows, facecolor=colour, alpha=0.45))
-            axis.text(x + columns / 2, 0, name, ha="center", va="center", fontsize=9.5)
-            x += columns
-        axis.set(xlim=(-0.2, 2.2 + 4 * 3.2 + 3 * d + 2 * n), ylim=(-n / 2 - 0.3, n / 2 + 0.3), aspect="equal")
-        axis.set_title(title, fontsize=10, loc="left")
+    square, state = (n, n, WEIGHT, "scores"), (d, d, PINK, "state")
+    figure, axes = plt.subplots(2, 1, figsize=(10, 5.2))
+    ends = []
+    for axis, title, first, second in (
+        (
+            axes[0],
+            f"scores first: (q kᵀ) v takes 2 n² d = {2 * n * n * d} multiplications, and makes n² = {n * n} numbers in between",
+            (q, k_t, square),
+            (square, v, out),
+        ),
+        (
+            axes[1],
+            f"state first: q (kᵀ v) takes 2 n d² = {2 * n * d * d} multiplications, and makes d² = {d * d} numbers in between",
+            (k_t, v, state),
+            (q, state, out),
+        ),
+    ):
+        x = _product(axis, 1.6, first, bracketed=True)
+        axis.text(x + 2.2, 0, "then", ha="center", va="center", fontsize=11, color=OUTPUT)
+        ends.append(_product(axis, x + 4.4, second))
+        axis.set_title(title, fontsize=10.5, loc="left")
+    for axis in axes:
+        axis.set(xlim=(0, max(ends) + 0.3), ylim=(-n / 2 - 1.6, n / 2 + 0.3), aspect="equal")
         axis.axis("off")
     show(
         f"The same product in two orders, for n = {n} and d = {d}: with the scores first a square of {n} by {n} stands in between, with the state first one of "
         f"{d} by {d}."
     )
+
+
+def _product(axis, x: float, blocks: Sequence[tuple[int, int, str, str]], *, bracketed: bool = False) -> float:
+    """Two matrices (rows, columns, colour, name) and their product, from x on. Returns where it ends."""
+    height, width = max(rows for rows, *_ in blocks[:2]) / 2, blocks[0][1] + blocks[1][1] + 2.6
+    if bracketed:
+        for edge, inwards in ((x - 0.6, 0.5), (x + width + 0.6, -0.5)):
+            axis.plot(
+                [edge + inwards, edge, edge, edge + inwards],
+                [height, height - 0.5, 0.5 - height, -height],
+                color="black",
+                lw=1.6,
+            )
+    for place, (rows, columns, colour, name) in enumerate(blocks):
+        axis.add_patch(Rectangle((x, -rows / 2), columns, rows, facecolor=colour))
+        axis.text(x + columns / 2, 0, name, ha="center", va="center", fontsize=9.5, color=ink(colour))
+        axis.text(
+            x + columns / 2, -rows / 2 - 0.25, f"{rows} × {columns}", ha="center", va="top", fontsize=8.5, color=OUTPUT
+        )
+        x += columns
+        if place < 2:
+            gap = 3.6 if bracketed and place else 2.6
+            axis.text(x + gap - 1.3, 0, "×="[place], ha="center", va="center", fontsize=12)
+            x += gap
+    return x
 
 
 def blurred_weights(n: int = 12, d: int = 16, r: int = 64) -> None:

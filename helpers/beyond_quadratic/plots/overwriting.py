@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.patches import Rectangle
 from torch import Tensor
 from torch.nn import functional as F
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
+from helpers.labels import name_lines
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 __all__ = ["overwritten_keys"]
 
@@ -61,42 +63,51 @@ def _errors_of(delta: Callable, decayed: Callable, count: int, d: int) -> dict[s
 
 @waits_for("decayed_attention", "delta_rule")
 def overwritten_keys(delta: Callable, decayed: Callable, d: int = 16) -> None:
-    """Left: four keys at right angles, some written again. Right: random keys, each written twice, ever more of them."""
-    figure, (few, many) = plt.subplots(1, 2, figsize=(11, 3.6), width_ratios=[1, 1.15])
+    """Left: what each memory returns for four keys at right angles, some written again; green where it is the newest value. Right: random
+    keys, each written twice, ever more of them."""
+    figure, (few, many) = plt.subplots(1, 2, figsize=(11.5, 3.7), width_ratios=[1.1, 1])
     found = recalled(delta, decayed)
     newest = found.pop("newest")
-    for place, value in enumerate(newest.tolist()):
-        few.plot(
-            [place - 0.38, place + 0.38],
-            [value] * 2,
-            color="black",
-            lw=1.5,
-            label="newest value" if not place else None,
-        )
-    for shift, (name, output) in zip((-0.24, -0.08, 0.08, 0.24), found.items()):
-        mark, colour = LOOK[name]
-        few.plot(torch.arange(len(output)) + shift, output, mark, color=colour, label=name)
-    few.set(
-        title="written: " + ", ".join(f"{name}={value}" for name, value in WRITTEN), ylabel="recalled", xlabel="key"
-    )
-    few.set_xticks(range(len(newest)), sorted({name for name, _ in WRITTEN}))
+    _table(few, found, newest)
     counts = [2, 4, 8, 12, 16, 24, 32]
-    for name, errors in mean_errors(delta, decayed, counts, d).items():
-        many.plot(counts, errors, LOOK[name][0] + "-", color=LOOK[name][1], label=name)
+    errors = mean_errors(delta, decayed, counts, d)
+    for name, values in errors.items():
+        many.plot(counts, values, LOOK[name][0] + "-", color=LOOK[name][1])
     many.axvline(d, color=OUTPUT, ls=":")
     many.text(d, 0.02, f" d = {d}", color=OUTPUT)
     many.set(
-        title=f"random keys, each written twice (d = {d})",
-        xlabel="different keys",
-        ylabel="relative error of the newest value",
-        ylim=(0, None),
+        xlabel="different keys, random, each written twice", ylabel="relative error", ylim=(0, None), xticks=counts
     )
-    for axis in (few, many):
-        axis.title.set_fontsize(10)
-    few.legend(frameon=False, fontsize=8, loc="upper right")
+    many.set_title(f"how far off the newest value is (d = {d})", fontsize=10, loc="left")
+    name_lines(many, counts[-1], [(name, values[-1], LOOK[name][1]) for name, values in errors.items()], apart=0.085)
     plt.tight_layout()
     show(
         f"Left: the delta rule returns the newest value of each of four keys; a plain sum returns {found['plain sum'][0]:g} for A, "
         f"where {newest[0]:g} is newest, softmax the mean of the three values, and with decay all of them have faded. "
         "Right: the errors of all four over the number of random keys that were written twice; those of the delta rule start lowest and rise as the keys fill the state."
     )
+
+
+def _table(axis, found: dict[str, Tensor], newest: Tensor) -> None:
+    """A row a memory, a column a key, with the values written to it, the newest last, above."""
+    for column, name in enumerate(sorted({name for name, _ in WRITTEN})):
+        written = ", ".join(str(value) for key, value in WRITTEN if key == name)
+        axis.text(column + 0.5, -0.12, f"{name}\n{written}", ha="center", va="bottom", fontsize=10, linespacing=1.4)
+    for row, (name, output) in enumerate(found.items()):
+        axis.text(-0.1, row + 0.5, name, ha="right", va="center", fontsize=10, color=as_text(LOOK[name][1]))
+        for column, (value, right) in enumerate(zip(output.tolist(), newest.tolist())):
+            ground = VALUE if abs(value - right) < 0.01 else "white"
+            axis.add_patch(Rectangle((column + 0.03, row + 0.05), 0.94, 0.9, facecolor=ground, edgecolor=EDGE))
+            axis.text(
+                column + 0.5,
+                row + 0.5,
+                f"{value:.3g}",
+                ha="center",
+                va="center",
+                fontsize=11,
+                color=ink(ground) if ground == VALUE else "black",
+            )
+    axis.text(-0.1, -0.12, "key\nwritten", ha="right", va="bottom", fontsize=10, color=OUTPUT, linespacing=1.4)
+    axis.set(xlim=(-1.5, len(newest)), ylim=(len(found), -0.95))
+    axis.set_title("recalled after all was written; green: the newest value", fontsize=10, loc="left")
+    axis.axis("off")

@@ -4,6 +4,7 @@ import torch
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree
 from helpers.engine.slips import EXACT
 from helpers.engine.tables import Table, column_sums, in_rows, in_some_row
 
@@ -25,7 +26,7 @@ PRODUCTS = (sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=5
 
 matmul_flops = Check(
     reference=costs.matmul_flops,
-    cases=[*PRODUCTS, sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
+    cases=[*PRODUCTS, sized(n=3_000_017, m=4_000_037, k=5_000_011, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -54,6 +55,10 @@ matmul_flops = Check(
             "float32 keeps 24 bits, about 7 digits. A count of operations has more: multiply Python's own integers.",
         ),
         Misconception(
+            "a count that overflows 64 bits", lambda n, m, k: int(torch.tensor([2, n, m, k]).prod()),
+            "A tensor of whole numbers has 64 bits, and beyond 2⁶³ it goes on below zero without a word. Python's own integers have no end.",
+        ),
+        Misconception(
             "one dot product", lambda n, m, k: 2 * m,
             "That is one entry of the result. There are n·k of them.",
         ),
@@ -66,7 +71,7 @@ matmul_flops = Check(
 
 matmul_io = Check(
     reference=costs.matmul_io,
-    cases=[*PRODUCTS, sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
+    cases=[*PRODUCTS, sized(n=6, m=6, k=6), sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -105,6 +110,10 @@ matmul_io = Check(
         Misconception(
             "only what is written", lambda n, m, k: n * k,
             "n·k elements are written. The two operands have to be read before.",
+        ),
+        Misconception(
+            "equal sizes counted once", lambda n, m, k: sum({n * m, m * k, n * k}),
+            "Matrices of equal size are still three matrices. A set keeps equal numbers only once: add up a list.",
         ),
         Misconception(
             "FLOPs instead of elements", lambda n, m, k: 2 * n * m * k,
@@ -344,11 +353,16 @@ def _total_without_ffn(b, n, d, h, d_ff):
 PARTS = ("FLOPs", "elements moved")
 
 
+CHANGES = "the same sizes, another table"
+
+
 def _kept(table, *sizes):
-    """A table after the function has been called once more, for a larger layer: each call returns a dict of its own."""
+    """A table after the function has been called for a larger layer: a later call leaves it as it is. Beside its rows stands CHANGES
+    if the same sizes give other rows then."""
     rows = table(*sizes)
     table(*(2 * size for size in sizes))
-    return rows
+    rows = dict(rows) if isinstance(rows, dict) else rows
+    return {**rows, CHANGES: True} if isinstance(rows, dict) and not agree(table(*sizes), rows, EXACT) else rows
 
 
 def _doubled(table):
@@ -364,6 +378,27 @@ def _one_dict(table):
         return rows
 
     return filled
+
+
+def _sums_kept(table):
+    """The total goes on from that of the call before."""
+    sums = [0, 0]
+
+    def summed(*sizes):
+        rows = table(*sizes)
+        sums[:] = (old + new for old, new in zip(sums, rows["total"], strict=True))
+        return {**rows, "total": tuple(sums)}
+
+    return summed
+
+
+def _kept_sums(table):
+    return Misconception(
+        "sums that go on from call to call", _sums_kept(table),
+        "The same sizes give another table when you call your function again: something goes on from where an earlier call left it. Begin every "
+        "dict, list and sum inside the function.",
+        lambda seen: CHANGES in seen.output,
+    )  # fmt: skip
 
 
 ONE_DICT = (
@@ -500,6 +535,7 @@ training_table = Table(
             "a total that counts everything twice", _total_of_totals,
             "Your total is twice the sum of the rows above it.", in_rows(_total_of_totals, "total"),
         ),
+        _kept_sums(costs.training_table),
     ],
 )  # fmt: skip
 
@@ -699,6 +735,7 @@ decode_table = Table(
             "n·m·k without the 2", _decode_without_two,
             "One multiply-add is 2 FLOPs, in every row.", in_rows(_decode_without_two, "output"),
         ),
+        _kept_sums(costs.decode_table),
     ],
 )  # fmt: skip
 
@@ -747,6 +784,10 @@ crossover = Check(
         Misconception(
             "no FFN taken for the usual one", lambda d, d_ff: 2 * d + (d_ff or 4 * d),
             "d_ff = 0 means that the layer has no FFN at all, not that it has the usual one.",
+        ),
+        Misconception(
+            "no crossing without an FFN", lambda d, d_ff: (2 * d + d_ff) * (d_ff > 0),
+            "Without an FFN the four projections are still there. Put d_ff = 0 into the equation.",
         ),
         Misconception(
             "elements moved instead of FLOPs", _equal_traffic,

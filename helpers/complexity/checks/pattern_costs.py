@@ -73,6 +73,11 @@ vit_windows = Check(
             "The window is given in patches already: it holds window² of them.",
         ),
         Misconception(
+            "windows counted in pixels",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // window) ** 2 * window**4 * d),
+            "side / window would be right if the window were measured in pixels. It is measured in patches, and side / patch of them lie along one side.",
+        ),
+        Misconception(
             "the windows of one row",
             lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // patch // window) * window**4 * d),
             "An image has as many rows of windows as it has windows in a row: (side / patch / window)² in all.",
@@ -109,7 +114,7 @@ def _cut_window(n, w, g, d, low=None):
 
 global_tokens_cost = Check(
     reference=pattern_costs.global_tokens_cost,
-    cases=[sized(n=100, w=7, g=3, d=16), sized(n=4096, w=512, g=1, d=64), sized(n=30, w=5, g=11, d=8)],
+    cases=[sized(n=100, w=7, g=3, d=16), sized(n=4096, w=512, g=1, d=64), sized(n=30, w=6, g=27, d=8)],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -123,6 +128,18 @@ global_tokens_cost = Check(
         Misconception(
             "global tokens that ignore each other", lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
             "A global token attends to everything: the n ordinary tokens and the g global ones, itself among them.",
+        ),
+        Misconception(
+            "global tokens that see none of the others", lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
+            "A global token attends to the other global ones as well: g² pairs among them, not g. (With g = 1 it makes no difference.)",
+        ),
+        Misconception(
+            "windows of odd width alone", lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
+            "w // 2 on either side and the token itself make w + 1 keys if w is even. Here it is exactly w, whatever w is.",
+        ),
+        Misconception(
+            "never more than n keys", lambda n, w, g, d: 4 * d * (n * min(w + g, n) + g * (n + g)),
+            "There are n + g tokens in all. Only the window is limited to the n ordinary ones: w ≤ n. The g global ones come on top.",
         ),
         Misconception(
             "windows alone", lambda n, w, g, d: 4 * d * n * w,

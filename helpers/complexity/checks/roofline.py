@@ -47,6 +47,11 @@ def a_rounded_ridge(flops, elements, dtype, peak, bandwidth):
     return min(peak, intensity * bandwidth), "memory" if intensity < peak // bandwidth else "compute"
 
 
+def limit_by_elements(flops, elements, dtype, peak, bandwidth):
+    reached, _ = _attainable(flops, elements, dtype.itemsize, peak, bandwidth)
+    return reached, _attainable(flops, elements, 1, peak, bandwidth)[1]
+
+
 def no_roof(flops, elements, dtype, peak, bandwidth):
     fed = flops / (elements * dtype.itemsize) * bandwidth
     return fed, "memory" if fed < peak else "compute"
@@ -83,7 +88,7 @@ roofline = Check(
         given("just below the ridge, float32, tiny numbers", 6.0, 2.0, torch.float32, 6.0, 7.0),
         given("exactly at the ridge, float16", 2.0**40, 2.0**33, torch.float16, 2.0**42, 2.0**36),
         given("no FLOPs at all, as in the softmax", 0.0, 1e6, torch.float32, 2e12, 100e9),
-        given("float64, a product", 2 * 512**3, 3 * 512**2, torch.float64, 9.7e12, 1555e9),
+        given("float64, a small product", 2 * 48**3, 3 * 48**2, torch.float64, 9.7e12, 1555e9),
         given("int32, one row", 2 * 512**2, 512**2 + 2 * 512, torch.int32, 20e12, 300e9),
         given("int8, one row", 2 * 4096**2, 4096**2 + 2 * 4096, torch.int8, 130e12, 320e9),
     ],
@@ -135,6 +140,10 @@ roofline = Check(
             "a ridge that is rounded down", a_rounded_ridge,
             "`//` makes a whole number of peak / bandwidth, and what lies between that and the ridge gets the wrong name. Compare without "
             "rounding.",
+        ),
+        Misconception(
+            "the limit told by FLOPs per element", limit_by_elements,
+            "Your FLOP/s are right. The ridge, peak / bandwidth, is in FLOPs per byte: what you compare with it must be per byte too, not per element.",
         ),
         Misconception(
             "a slope without a roof", no_roof,

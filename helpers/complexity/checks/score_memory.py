@@ -96,7 +96,7 @@ longest_context = Check(
     cases=[
         given("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
         given("80 GB, b = 8, h = 16, 24 layers, bfloat16", 80 * 10**9, 8, 16, 24, torch.bfloat16),
-        given("a petabyte, one head, int8", 10**15, 1, 1, 1, torch.int8),
+        given("just enough for n = 30,000,001, one head, int8", 30_000_001**2, 1, 1, 1, torch.int8),
         given("2 GB, b = 3, h = 4, 6 layers, float64", 2 * 10**9, 3, 4, 6, torch.float64),
         given("1 GB, b = 2, h = 5, 3 layers, int32", 10**9, 2, 5, 3, torch.int32),
         given("not enough for a single token", 7, 1, 2, 1, torch.float32),
@@ -129,6 +129,12 @@ longest_context = Check(
             "two roots, each rounded",
             lambda memory, b, h, layers, dtype: math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize),
             "Divide first, then take the root and round once: rounding both makes the result wrong by several tokens.",
+        ),
+        Misconception(
+            "a root in float32",
+            lambda memory, b, h, layers, dtype: int(torch.tensor(memory / (b * h * layers * dtype.itemsize)).sqrt()),
+            "A tensor of floats is float32 where nobody says otherwise: 7 digits, and 30,000,001 has 8. `math.isqrt` takes whole numbers, and `math.sqrt` "
+            "keeps 16 digits.",
         ),
         Misconception(
             "a search that stops too early",

@@ -36,6 +36,10 @@ def _of_tokens(parameters, tokens, *machine):
     return {**_bill(parameters, tokens, *machine), "chinchilla_tokens": 20 * tokens}
 
 
+def _this_run(parameters, tokens, *machine):
+    return {**_bill(parameters, tokens, *machine), "chinchilla_tokens": tokens}
+
+
 def _from_flops(parameters, tokens, *machine):
     rows = _bill(parameters, tokens, *machine)
     return {**rows, "chinchilla_tokens": (20 * rows["flops"] / 6) ** 0.5}
@@ -118,6 +122,8 @@ training_run = Table(
               "Weight and gradient take 2 bytes each here, and beside them lie three float32 numbers.", "bytes"),
         _slip("the same in bits", lambda *run: _bill(*run, state=128), "A byte is 8 bits.", "bytes"),
         _slip("20 parameters for each token", _swapped, "It is 20 tokens for each parameter: more text than weights.", "chinchilla_tokens"),
+        _slip("the tokens that this run sees", _this_run,
+              "That is what this run happens to use. The question is what would suit a model of this size: 20 tokens for each parameter.", "chinchilla_tokens"),
         _slip("20 times the tokens that it sees", _of_tokens,
               "How much text suits a model is told by its size, whatever text this run happens to use.", "chinchilla_tokens"),
         _slip("the tokens for this budget", _from_flops,

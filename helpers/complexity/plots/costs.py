@@ -23,12 +23,14 @@ ROWS = {
 }  # fmt: skip
 
 
-def product_traffic(*shapes: tuple[int, int, int]) -> None:
-    """(n, m) times (m, k) for several shapes: the three matrices to scale, and how often each element is used."""
+def product_traffic(*shapes: tuple[int, int, int], uses: bool = True) -> None:
+    """(n, m) times (m, k) for several shapes: the three matrices to scale, and how often each element is used.
+
+    uses: False leaves out how often."""
     figure, axes = plt.subplots(1, len(shapes), figsize=(4.6 * len(shapes), 2.7), squeeze=False)
     for axis, (n, m, k) in zip(axes[0], shapes, strict=True):
-        _matrix(axis, 0, n, m, QUERY, f"{n}×{m} read\neach used {k}×")
-        _matrix(axis, m + 3, m, k, KEY, f"{m}×{k} read\neach used {n}×")
+        _matrix(axis, 0, n, m, QUERY, f"{n}×{m} read" + f"\neach used {k}×" * uses)
+        _matrix(axis, m + 3, m, k, KEY, f"{m}×{k} read" + f"\neach used {n}×" * uses)
         _matrix(axis, m + k + 6, n, k, VALUE, f"{n}×{k}\nwritten")
         axis.text(m + 1.5, 0, "×", ha="center", va="center", fontsize=14)
         axis.text(m + k + 4.5, 0, "=", ha="center", va="center", fontsize=14)

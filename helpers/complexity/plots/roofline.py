@@ -1,9 +1,10 @@
 """Pictures of the roofline: devices, workloads under their roofs, and products measured on this machine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.lines import Line2D
 
 from helpers.environment import device
 from helpers.measuring.devices import Device
@@ -12,7 +13,7 @@ from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, wait
 
 __all__ = ["measured_products", "rooflines"]
 
-COLOURS = (VALUE, KEY, WEIGHT, QUERY)
+COLOURS, MARKS = (VALUE, KEY, WEIGHT, QUERY), "osD^v"
 INTENSITIES = [2 ** (power / 4) for power in range(-8, 65)]
 
 
@@ -26,47 +27,52 @@ def roof_of(roofline: Callable, machine: Device) -> tuple[list[float], list[floa
 def rooflines(
     roofline: Callable, devices: Sequence[Device], loads: dict[str, Callable[[], tuple[float, float]]]
 ) -> None:
-    """The roof of every device; each load (FLOPs, elements) as a dotted line, with a dot under each roof."""
-    figure, axis = plt.subplots(figsize=(9, 5))
+    """The roof of every device with its ridge, and under it each load (FLOPs, elements): hollow where memory decides, full where arithmetic does."""
+    placed = {name: load() for name, load in loads.items()}
+    figure, axis = plt.subplots(figsize=(10.5, 5))
+    axis.set(xscale="log", yscale="log", xlim=(0.2, 3000))
     for machine, colour in zip(devices, COLOURS):
-        places, roof = roof_of(roofline, machine)
-        axis.loglog(places, roof, color=colour, lw=2)
-        axis.text(
-            places[-1],
-            roof[-1] * 1.12,
-            _in_words(machine),
-            color=as_text(colour),
-            fontsize=8.5,
-            ha="right",
-            va="bottom",
-        )
-        for flops, elements in (load() for load in loads.values()):
-            reached, _ = roofline(flops, elements, machine.dtype, machine.peak, machine.bandwidth)
-            axis.plot(flops / elements / machine.dtype.itemsize, reached, "o", color=colour, ms=7, mec="white")
-    top = 4 * max(machine.peak for machine in devices)
-    for name, (flops, elements) in ((name, load()) for name, load in loads.items()):
-        axis.axvline(flops / elements / 2, color=OUTPUT, ls=":", lw=1)
-        axis.text(flops / elements / 2, top, name, ha="center", fontsize=9, color=OUTPUT, backgroundcolor="white")
-    axis.set(ylim=(None, 3 * top), ylabel="attainable FLOP/s")
-    axis.set_xlabel("arithmetic intensity in FLOPs per byte (dotted: at 2 bytes an element)")
-    axis.set_title(
-        "what each device can reach at best: a slope for its memory, a ceiling for its arithmetic",
-        fontsize=10.5,
-        loc="left",
+        _roof(axis, roofline, machine, colour, placed.values())
+    axis.set_ylim(axis.get_ylim()[0], 4 * max(machine.peak for machine in devices))
+    for (name, (flops, elements)), mark in zip(placed.items(), MARKS):
+        place = flops / elements / 2
+        axis.axvline(place, color=OUTPUT, ls=":", lw=1, zorder=0)
+        axis.plot(place, 1.03, mark, color=OUTPUT, ms=6, transform=axis.get_xaxis_transform(), clip_on=False)
+        axis.annotate(f"{name}: {place:.0f}", (place, 1.03), xycoords=axis.get_xaxis_transform(), xytext=(0, 7), textcoords="offset points", ha="center",
+                      fontsize=9, color=OUTPUT, annotation_clip=False)  # fmt: skip
+    axis.set_ylabel("attainable FLOP/s")
+    axis.set_xlabel("arithmetic intensity in FLOPs per byte (the loads above and dotted: at 2 bytes an element)")
+    hollow, full = (
+        Line2D([], [], ls="", marker="o", ms=8, color=OUTPUT, mfc=face, mew=2) for face in ("white", OUTPUT)
     )
-    reached = {
-        name: flops / elements / 2 for name, (flops, elements) in ((name, load()) for name, load in loads.items())
-    }
+    words = ["under the slope: memory decides", "under the ceiling: arithmetic decides"]
+    axis.legend([hollow, full], words, frameon=False, loc="lower right", fontsize=9)
+    where = "; ".join(
+        f"“{name}” lies at {flops / elements / 2:.0f} FLOPs per byte" for name, (flops, elements) in placed.items()
+    )
     show(
-        f"Roofs of {len(devices)} devices over arithmetic intensity on log-log axes. "
-        + "; ".join(f"“{name}” lies at {place:.0f} FLOPs per byte" for name, place in reached.items())
-        + " in 16 bits."
+        f"Roofs of {len(devices)} devices over arithmetic intensity on log-log axes, each with its ridge. {where} in 16 bits."
     )
+
+
+def _roof(axis, roofline: Callable, machine: Device, colour: str, loads: Iterable[tuple[float, float]]) -> None:
+    """A device's roof with its name at its end and the intensity of its ridge, and a mark for each load."""
+    places, roof = roof_of(roofline, machine)
+    end, ridge = axis.get_xlim()[1], machine.ridge
+    axis.plot(places, roof, color=colour, lw=2)
+    axis.annotate(_in_words(machine), (end, roof[-1]), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8.5,
+                  color=as_text(colour), annotation_clip=False)  # fmt: skip
+    axis.annotate(f"ridge: {ridge:.3g}", (ridge, max(roof)), xytext=(4, -5), textcoords="offset points", va="top", fontsize=8.5, color=as_text(colour))  # fmt: skip
+    for (flops, elements), mark in zip(loads, MARKS):
+        reached, _ = roofline(flops, elements, machine.dtype, machine.peak, machine.bandwidth)
+        place = flops / elements / machine.dtype.itemsize
+        face = "white" if place < ridge else colour
+        axis.plot(place, reached, mark, color=colour, ms=8, mfc=face, mew=2, zorder=3)
 
 
 def _in_words(machine: Device) -> str:
     peak = f"{machine.peak / 1e12:.0f} TFLOP/s" if machine.peak > 1e12 else f"{machine.peak / 1e9:.0f} GFLOP/s"
-    return f"{machine.name}: {peak} in {str(machine.dtype).removeprefix('torch.')}, {machine.bandwidth / 1e9:,.0f} GB/s"
+    return f"{machine.name}, {str(machine.dtype).removeprefix('torch.')}\n{peak}, {machine.bandwidth / 1e9:,.0f} GB/s"
 
 
 @waits_for("arithmetic_intensity", "roofline")

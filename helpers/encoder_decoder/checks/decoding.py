@@ -69,12 +69,13 @@ def sentence(b: int, m: int) -> Drawn:
 
 
 def _greedy(
-    encode, step, source, longest, *, start=START, memory=None, change=None, pad=True, stop="all", forget=False,
+    encode, step, source, longest, *, start=START, first=None, memory=None, change=None, pad=True, stop="all", forget=False,
     remember=True, late=False, ends=(END,), shun=0, filler=PAD,
 ):  # fmt: skip
-    """Greedy search with one thing changed."""
+    """Greedy search with one thing changed. `first`: the first inputs, (rows, 1), if they aren't `start` for every row."""
     memory, cache, written = encode(source) if memory is None else memory, None, []
-    tokens, ended = torch.full((len(source), 1), start), torch.zeros(len(source), 1, dtype=torch.bool)
+    tokens = torch.full((len(source), 1), start) if first is None else first
+    ended = torch.zeros(len(tokens), 1, dtype=torch.bool)
     for _ in range(longest):
         logits, new = step(tokens, memory, cache)
         cache = None if forget else new
@@ -132,6 +133,10 @@ def row_by_row(encode, step, source, longest):
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
+def start_for_one_row(encode, step, source, longest):
+    return _greedy(encode, step, source, longest, first=torch.tensor([[START]]))
+
+
 def with_start(encode, step, source, longest):
     written = _greedy(encode, step, source, longest)
     return torch.cat([torch.full((len(source), 1), START), written], dim=1)
@@ -143,18 +148,28 @@ def without_end(encode, step, source, longest):
 
 
 def starts_with_the_source(encode, step, source, longest):
-    memory, written, cache = encode(source), [], None
-    tokens, ended = source[:, :1], torch.zeros(len(source), 1, dtype=torch.bool)
-    while len(written) < longest and not ended.all():
-        logits, cache = step(tokens, memory, cache)
-        tokens = logits.argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
-        ended = ended | (tokens == END)
-        written.append(tokens)
-    return torch.cat(written, dim=1)
+    return _greedy(encode, step, source, longest, first=source[:, :1])
 
 
 def one_step_too_few(encode, step, source, longest):
     return _greedy(encode, step, source, longest - 1)
+
+
+def one_token_too_many(encode, step, source, longest):
+    return _greedy(encode, step, source, longest + 1)
+
+
+def one_more_token_after_end(encode, step, source, longest):
+    """What is written is padded by the state of the step before."""
+    memory, cache, written = encode(source), None, []
+    tokens = torch.full((len(source), 1), START)
+    before, ended = torch.zeros(2, len(source), 1, dtype=torch.bool)
+    while len(written) < longest and not ended.all():
+        logits, cache = step(tokens, memory, cache)
+        tokens = logits.argmax(dim=-1, keepdim=True).masked_fill(before, PAD)
+        before, ended = ended, ended | (tokens == END)
+        written.append(tokens)
+    return torch.cat(written, dim=1)
 
 
 def one_step_too_many_thrown_away(encode, step, source, longest):
@@ -224,6 +239,11 @@ greedy_decode = Check(
             "goes on talking after END", lambda *inputs: _greedy(*inputs, pad=False),
             "A row that has ended writes PAD until the others are done.",
         ),
+        Misconception(
+            "START for one row only", start_for_one_row,
+            "Each row of the batch begins with START: (b, 1) of it, not (1, 1). A single sentence goes well with both.",
+            raises="RuntimeError",
+        ),
         Misconception("START in the answer", with_start, "START is what the decoder reads first. It is no part of what it writes."),
         Misconception("END left out of the answer", without_end, "END is a part of what was written: keep it."),
         Misconception(
@@ -238,6 +258,11 @@ greedy_decode = Check(
             "Each step reads the token that the last one wrote.",
         ),
         Misconception("one token too few", one_step_too_few, "At most `longest` tokens: this many steps, if no END comes before."),
+        Misconception("one token too many", one_token_too_many, "At most `longest` tokens: START is not one of them, and END is."),
+        Misconception(
+            "one more token after END", one_more_token_after_end,
+            "A row writes PAD from the step after END on. Yours says one more word first: note which rows have ended *before* the next token is taken.",
+        ),
         Misconception(
             "an end remembered for one step only", lambda *inputs: _greedy(*inputs, remember=False),
             "A row that has ended writes one PAD and then talks again. Which rows have ended must be kept: `ended = ended | (tokens == END)`.",
@@ -340,7 +365,7 @@ def _manner(rows: list[int], k: int, longest: int) -> str:
 def _beam(
     next_log_probs, k, longest, alpha, *, add=lambda total, new: total + new, keep=True, wide=False, narrow=True,
     penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False, patient=False, eager=False,
-    twice=False, free_end=False, by_sum=False, score=lambda total: total, one_each=False,
+    twice=False, free_end=False, by_sum=False, score=lambda total: total, one_each=False, leads=None,
 ):  # fmt: skip
     """Beam search with one thing changed."""
     penalty = penalty or (lambda length: ((5 + length) / 6) ** alpha)
@@ -366,6 +391,8 @@ def _beam(
         finished += [] if lost else [(sums[tuple(one[1][:-1])], one[1]) for one in ended] if free_end else ended
         live = [one for one in best if one[1][-1] != END]
         k = k - len(finished) if twice else k
+        if leads and live and finished and max(map(leads, finished)) >= max(map(leads, live)):
+            break
         if not live or (hasty and finished) or k <= 0 or (len(finished) >= k and not (patient or twice)):
             break
     rest = live if late or not finished else []
@@ -484,6 +511,21 @@ def stops_with_the_first(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, hasty=True)
 
 
+def stops_when_a_finished_one_leads(next_log_probs, k, longest, alpha):
+    def score(one):
+        return one[0] / ((4 + len(one[1])) / 6) ** alpha
+
+    return _beam(next_log_probs, k, longest, alpha, leads=score)
+
+
+def stops_when_a_finished_sum_leads(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, leads=lambda one: one[0])
+
+
+def start_counted_against_the_limit(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest - 1, alpha)
+
+
 def every_end_kept(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, eager=True)
 
@@ -499,6 +541,19 @@ def end_for_nothing(next_log_probs, k, longest, alpha):
 def products_of_probabilities(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, normal=1.0, add=lambda total, new: total * math.exp(new),
                  score=lambda total: math.log(total) if total > 0 else -math.inf)  # fmt: skip
+
+
+def logarithm_of_a_product(next_log_probs, k, longest, alpha):
+    return _beam(
+        next_log_probs, k, longest, alpha, normal=1.0, add=lambda total, new: total * math.exp(new), score=math.log
+    )
+
+
+def _underflowed(seen) -> bool:
+    """The score is the logarithm of 0, and the first tokens are right."""
+    tokens, score, _ = seen.output
+    right, *_ = _searched(reference.beam_search, *seen.args)
+    return score == -math.inf and tokens[:12] == right[:12]
 
 
 def not_all_of_its_tokens(next_log_probs, k, longest, alpha):
@@ -556,10 +611,10 @@ def one_by_one(next_log_probs, k, longest, alpha):
 
 # Greedy takes 3 (0.5); the best sentence begins with 4 (0.4). Tokens: 3 = a, 4 = b, 5 = c.
 TEMPTING = spelled({(): {3: 0.5, 4: 0.4, 5: 0.1}, (3,): {3: 0.4, 4: 0.3, 5: 0.3}, (4,): {5: 0.9, 3: 0.1}}, 7)
-# A short sentence of probability 0.3 and a long one of 0.25: the length penalty decides.
+# A short sentence of probability 0.38 leads after one step, and a long one of 0.28 overtakes it: the length penalty decides.
 LONG = spelled(
-    {(): {END: 0.3, 3: 0.45, 4: 0.25}, (3,): {4: 0.8, 5: 0.2}, (3, 4): {5: 0.9, 3: 0.1}, (3, 4, 5): {3: 0.85, 4: 0.15},
-     (3, 4, 5, 3): {END: 0.92, 4: 0.08}, (4,): {5: 0.5, 3: 0.5}}, 8)  # fmt: skip
+    {(): {END: 0.38, 3: 0.36, 4: 0.26}, (3,): {4: 0.9, 5: 0.1}, (3, 4): {5: 0.95, 3: 0.05}, (3, 4, 5): {3: 0.95, 4: 0.05},
+     (3, 4, 5, 3): {END: 0.96, 4: 0.04}, (4,): {5: 0.6, 3: 0.4}}, 8)  # fmt: skip
 
 beam_search = Check(
     reference=reference.beam_search,
@@ -654,6 +709,18 @@ beam_search = Check(
             "The search goes on until no hypothesis is alive: a longer one may still get the better score.",
         ),
         Misconception(
+            "stops when a finished one has the best score so far", stops_when_a_finished_one_leads,
+            "A live hypothesis can still overtake: its penalty grows with every token. The search goes on until none is alive.",
+        ),
+        Misconception(
+            "stops when a finished one has the best sum so far", stops_when_a_finished_sum_leads,
+            "A live hypothesis can still overtake: its sum gets smaller, but its penalty grows with every token. The search goes on until none is alive.",
+        ),
+        Misconception(
+            "START counted against `longest`", start_counted_against_the_limit,
+            "`longest` counts what is written, and START isn't: there are as many steps as that. Yours does one fewer.",
+        ),
+        Misconception(
             "every END kept, however unlikely", every_end_kept,
             "Only a continuation that is among the best may finish. Choose first, then look which of those end.",
         ),
@@ -667,6 +734,12 @@ beam_search = Check(
         Misconception(
             "products of probabilities", products_of_probabilities,
             "A product of 150 small probabilities is smaller than the smallest float, so it becomes 0, and all hypotheses are equal. Add logarithms.",
+            _underflowed,
+        ),
+        Misconception(
+            "the logarithm of a product", logarithm_of_a_product,
+            "A product of 150 small probabilities is smaller than the smallest float: it becomes 0, which has no logarithm. Add logarithms from the start.",
+            raises="ValueError",
         ),
         Misconception(
             "one penalty for all lengths", not_all_of_its_tokens, "|Y| is the length of *this* hypothesis, not the largest that is allowed.",

@@ -1,5 +1,6 @@
 """Checks of the encoder's and the decoder's layer: what is added, what is normalised, who asks whom."""
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -107,13 +108,81 @@ def told_gradients(seen: Observation) -> tuple:
     return tuple("no gradient comes back" if gradient is None else gradient for gradient in seen.gradients or ())
 
 
+# ------------------------------------------------------------------------------------------------------ dropout at rate ½
+
+# At rate 1 one dropout hides another. At rate ½ a feature of what a sublayer gives becomes 0 or twice as large: three features have so
+# few outputs that all can be listed, and the output must be among them. (PyTorch's own layers drop once more, between ReLU and
+# `linear2`. Students know them, so that is allowed, and listed too.)
+
+HALF = (3, 1, 2, 0.5)  # d, h, d_ff and the rate
+IN_ITS_PLACE = "dropout where it belongs"
+NOT_SCALED = "at rate ½ what dropout leaves is not doubled"
+ELSEWHERE = "at rate ½ an output that dropout on what each sublayer gives can't lead to"
+
+
+def choices(x: Tensor, scale: float) -> Tensor:
+    """Each feature dropped or scaled, in all combinations: (…, d) → (…, 2^d, d)."""
+    return x[..., None, :] * scale * torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=x.dtype)] * x.shape[-1])
+
+
+def added(norm: nn.Module, x: Tensor, given: Tensor, scale: float) -> Tensor:
+    """norm(x + dropout(given)) in all combinations, for s possible inputs of each sequence of one token: (b, s, d) → (b, s·2^d, d)."""
+    return norm(x[:, :, None] + choices(given, scale)).flatten(1, 2)
+
+
+def all_that_can_come_out(layer: nn.Module, x: Tensor, scale: float, memory: Tensor | None = None) -> Tensor:
+    """Of a layer of ours in training mode that reads sequences of one token: (b, 1, d) → (b, s, d)."""
+    x = added(layer.norm1, x, layer.self_attn(x), scale)
+    x = x if memory is None else added(layer.norm2, x, layer.cross_attn(x, memory), scale)
+    hidden = layer.linear1(x).relu()  # (b, s, d_ff)
+    hidden = torch.cat([hidden[:, :, None], choices(hidden, scale)], dim=2)  # (b, s, 1 + 2^d_ff, d_ff)
+    last = layer.norm2 if memory is None else layer.norm3
+    return added(last, x.repeat_interleave(hidden.shape[2], dim=1), layer.linear2(hidden).flatten(1, 2), scale)
+
+
+def where_it_drops(got: Tensor, possible: dict[str, Tensor]) -> str:
+    """In words: which of the lists (b, s, d) holds what came out, (b, 1, d)."""
+    found = (words for words, listed in possible.items() if _in_the_list(got, listed))
+    return next(found, ELSEWHERE)
+
+
+def _in_the_list(got: Tensor, listed: Tensor) -> bool:
+    if not isinstance(got, Tensor) or got.shape != (len(listed), 1, listed.shape[-1]):
+        return False
+    return bool(((got.detach() - listed).abs().amax(dim=2).amin(dim=1) < 1e-7).all())
+
+
+@functools.cache
+@torch.no_grad()
+def _halved(like: type[nn.Module], reads_memory: bool) -> tuple[dict, tuple, dict]:
+    """Weights, inputs of eight sequences of one token, and what may come out."""
+    generator, (d, *_) = Generator().manual_seed(1), HALF
+    weights = weights_like(like(*HALF), generator, torch.float64)
+    inputs = [
+        torch.randn(8, n, d, generator=generator, dtype=torch.float64) for n in ((1, 4) if reads_memory else (1,))
+    ]
+    layer = built(like, HALF, weights)
+    possible = {words: all_that_can_come_out(layer, inputs[0], scale, *inputs[1:])
+                for words, scale in ((IN_ITS_PLACE, 2.0), (NOT_SCALED, 1.0))}  # fmt: skip
+    return weights, tuple(inputs), possible
+
+
+def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = False) -> str:
+    """Where a layer drops, in words."""
+    weights, inputs, possible = _halved(like, reads_memory)
+    layer = built(cls, HALF, weights)
+    layer.train()
+    return where_it_drops(seen_call(layer, inputs).output, possible)
+
+
 # ------------------------------------------------------------------------------------------------- the encoder's layer
 
 
 def _run_encoder(
     cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, mask: Tensor | None, thorough: bool
 ) -> Tensor | tuple:
-    return settled(built(cls, sizes, weights), (x,) if mask is None else (x, mask), thorough)
+    told = settled(built(cls, sizes, weights), (x,) if mask is None else (x, mask), thorough)
+    return (*told, at_half_the_rate(cls, layers.EncoderLayer)) if thorough else told
 
 
 def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
@@ -234,6 +303,11 @@ class EncoderWithGelu(_Encoder):
         return self.drop(self.linear2(F.gelu(self.linear1(x))))
 
 
+class EncoderWithReluFirst(_Encoder):
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x.relu())))
+
+
 class EncoderWithReluAtTheEnd(_Encoder):
     def feed(self, x):
         return self.drop(self.linear2(self.linear1(x).relu()).relu())
@@ -244,10 +318,20 @@ class EncoderWithoutMask(_Encoder):
         return self.drop(self.self_attn(x))
 
 
+class EncoderMaskAsMemory(_Encoder):
+    def attend(self, x, mask):
+        return self.drop(self.self_attn(x, mask))
+
+
 class EncoderCausal(_Encoder):
     def attend(self, x, mask):
         seen = causal(x.shape[1])
         return self.drop(self.self_attn(x, mask=seen if mask is None else seen & mask))
+
+
+class EncoderCausalWhereNothingIsMasked(_Encoder):
+    def attend(self, x, mask):
+        return super().attend(x, causal(x.shape[1]) if mask is None else mask)
 
 
 class EncoderMaskInverted(_Encoder):
@@ -327,6 +411,16 @@ class EncoderFeedForwardNotDropped(_Encoder):
         return self.linear2(self.linear1(x).relu())
 
 
+class EncoderDropsWithoutScale(_Encoder):
+    def drop(self, x):
+        return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class EncoderDropsTwice(_Encoder):
+    def drop(self, x):
+        return super().drop(super().drop(x))
+
+
 class EncoderWithANormOfTwoNames(_Encoder):
     def __init__(self, d, h, d_ff, dropout=0.1):
         super().__init__(d, h, d_ff, dropout)
@@ -399,10 +493,18 @@ EncoderLayer = Check(
         Misconception(
             "no ReLU", EncoderWithoutRelu, "Two linear maps without anything between them are one linear map. The ReLU stands between.",
         ),
+        Misconception(
+            "the ReLU before the first linear layer", EncoderWithReluFirst, "The order is `linear1`, ReLU, `linear2`: max(0, x W_1 + b_1) W_2 + b_2.",
+        ),
         Misconception("GELU instead of ReLU", EncoderWithGelu, "GELU came later. The layer of 2017 has max(0, ·)."),
         Misconception(
             "a ReLU at the end too", EncoderWithReluAtTheEnd,
             "After `linear2` no ReLU: otherwise the sublayer could only ever add, never take away.",
+        ),
+        Misconception(
+            "the mask handed on as the memory", EncoderMaskAsMemory,
+            "The second argument of `MultiHeadAttention` is the memory: `attention(x, mask=mask)`, or `attention(x, x, mask)`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the mask not used", EncoderWithoutMask, "Hand the mask on to the attention, or padding is read like words.",
@@ -410,6 +512,10 @@ EncoderLayer = Check(
         Misconception(
             "a causal mask in the encoder", EncoderCausal,
             "The source is known as a whole, so every token may read all of it, what comes later too. Only the given mask hides.",
+        ),
+        Misconception(
+            "a causal mask where none is given", EncoderCausalWhereNothingIsMasked,
+            "Without a mask nothing is hidden: every token reads all of the source, what comes later too. Hand `None` on as it is.",
         ),
         Misconception(
             "the mask inverted", EncoderMaskInverted,
@@ -461,6 +567,15 @@ EncoderLayer = Check(
             "Both sublayers are wrapped alike: dropout on what `linear2` gives too.",
         ),
         Misconception(
+            "dropout that doesn't scale what it leaves", EncoderDropsWithoutScale,
+            "Dropout at rate p divides what it leaves by 1 − p, so that the sum stays as large as without it. `nn.Dropout` and `F.dropout` do.",
+        ),
+        Misconception(
+            "dropout in another place too, or by another rate", EncoderDropsTwice,
+            "At rate ½ each feature that a sublayer gives is either 0 or doubled, and that can't lead to your output. Dropout acts *once* in a sublayer, "
+            "on what it gives: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
             "one norm under two names", EncoderWithANormOfTwoNames,
             "`norm1` and `norm2` are one module, so weights that are loaded into one are those of the other. Make two.",
         ),
@@ -478,7 +593,8 @@ EncoderLayer = Check(
 def _run_decoder(
     cls, sizes: tuple, weights: dict[str, Tensor], x: Tensor, memory: Tensor, masks: tuple, thorough: bool
 ) -> Tensor | tuple:
-    return settled(built(cls, sizes, weights), (x, memory, *masks), thorough)
+    told = settled(built(cls, sizes, weights), (x, memory, *masks), thorough)
+    return (*told, at_half_the_rate(cls, layers.DecoderLayer, reads_memory=True)) if thorough else told
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
@@ -537,6 +653,16 @@ class DecoderQueriesFromMemory(_Decoder):
         x = self.norm1(x + self.own(x, mask))
         x = self.norm2(memory + self.drop(self.cross_attn(memory, x)))
         return self.norm3(x + self.feed(x))
+
+
+class DecoderAnsweredByTheTarget(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return self.drop(self.cross_attn(memory, x, memory_mask))
+
+
+class DecoderMaskAsMemory(_Decoder):
+    def own(self, x, mask):
+        return self.drop(self.self_attn(x, mask))
 
 
 class DecoderReadsItself(_Decoder):
@@ -623,6 +749,21 @@ class DecoderCausalWhereMasked(_Decoder):
         return super().own(x, None if mask is None else causal(x.shape[1]))
 
 
+class DecoderCausalWhereNothingIsMasked(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, causal(x.shape[1]) if mask is None else mask)
+
+
+class DecoderCausalToo(_Decoder):
+    def own(self, x, mask):
+        return super().own(x, causal(x.shape[1]) if mask is None else causal(x.shape[1]) & mask)
+
+
+class DecoderMemoryMaskedLikeTheTarget(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        return super().forward(x, memory, mask, mask if memory_mask is None else memory_mask)
+
+
 class DecoderMemoryMaskLost(_Decoder):
     def cross(self, x, memory, memory_mask):
         return super().cross(x, memory, None)
@@ -668,6 +809,33 @@ class DecoderWithoutResidualOfFeed(_Decoder):
         return self.norm3(self.feed(x))
 
 
+class DecoderFeedsBesideTheCrossAttention(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        return self.norm3(x + self.feed(self.norm2(x + self.cross(x, memory, memory_mask))))
+
+
+class DecoderWithoutNorms(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = x + self.own(x, mask)
+        x = x + self.cross(x, memory, memory_mask)
+        return x + self.feed(x)
+
+
+class DecoderWithoutLastNorm(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return x + self.feed(x)
+
+
+class DecoderWithOneNorm(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm1(x + self.cross(x, memory, memory_mask))
+        return self.norm1(x + self.feed(x))
+
+
 class DecoderNormsSwapped(_Decoder):
     def forward(self, x, memory, mask=None, memory_mask=None):
         x = self.norm1(x + self.own(x, mask))
@@ -678,6 +846,16 @@ class DecoderNormsSwapped(_Decoder):
 class DecoderWithoutRelu(_Decoder):
     def feed(self, x):
         return self.drop(self.linear2(self.linear1(x)))
+
+
+class DecoderWithGelu(_Decoder):
+    def feed(self, x):
+        return self.drop(self.linear2(F.gelu(self.linear1(x))))
+
+
+class DecoderWithReluAtTheEnd(_Decoder):
+    def feed(self, x):
+        return self.drop(self.linear2(self.linear1(x).relu()).relu())
 
 
 class DecoderWithoutFeedForward(_Decoder):
@@ -703,6 +881,28 @@ class DecoderDropsTheSum(_Decoder):
         return self.norm3(self.drop(x + self.linear2(self.linear1(x).relu())))
 
 
+class DecoderSelfAttentionAlwaysDrops(_Decoder):
+    def own(self, x, mask):
+        return F.dropout(self.self_attn(x, mask=mask), self.p)
+
+
+class DecoderCrossAttentionAlwaysDrops(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return F.dropout(self.cross_attn(x, memory, memory_mask), self.p)
+
+
+class DecoderFeedForwardAlwaysDrops(_Decoder):
+    def feed(self, x):
+        return F.dropout(self.linear2(self.linear1(x).relu()), self.p)
+
+
+class DecoderDropsTheOutput(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.drop(self.norm1(x + self.self_attn(x, mask=mask)))
+        x = self.drop(self.norm2(x + self.cross_attn(x, memory, memory_mask)))
+        return self.drop(self.norm3(x + self.linear2(self.linear1(x).relu())))
+
+
 class DecoderDropsTheHiddenLayer(_Decoder):
     def feed(self, x):
         return self.linear2(self.drop(self.linear1(x).relu()))
@@ -726,6 +926,16 @@ class DecoderCrossAttentionNotDropped(_Decoder):
 class DecoderFeedForwardNotDropped(_Decoder):
     def feed(self, x):
         return self.linear2(self.linear1(x).relu())
+
+
+class DecoderDropsWithoutScale(_Decoder):
+    def drop(self, x):
+        return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class DecoderDropsTwice(_Decoder):
+    def drop(self, x):
+        return super().drop(super().drop(x))
 
 
 class DecoderMemoryDetached(_Decoder):
@@ -784,6 +994,16 @@ DecoderLayer = Check(
             "queries from the encoder", DecoderQueriesFromMemory,
             "The decoder asks, the encoder answers: queries come from `x`, keys and values from `memory`. The output has a row for each "
             "token of `x`.",
+        ),
+        Misconception(
+            "cross-attention whose keys and values are the target's", DecoderAnsweredByTheTarget,
+            "The decoder asks, the encoder answers: `attention(x, memory, mask)` takes the queries from its first argument, keys and values from its second.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the mask handed on as the memory", DecoderMaskAsMemory,
+            "The second argument of `MultiHeadAttention` is the memory: `attention(x, mask=mask)`, or `attention(x, x, mask)`.",
+            raises="RuntimeError",
         ),
         Misconception(
             "cross-attention that reads the target", DecoderReadsItself,
@@ -846,6 +1066,19 @@ DecoderLayer = Check(
             "The layer makes no mask of its own: `mask` may hide anything, for every sequence something else. Hand it on as it is.",
         ),
         Misconception(
+            "a causal mask where none is given", DecoderCausalWhereNothingIsMasked,
+            "Without a mask nothing is hidden. That the decoder is causal is for the model to say: hand `None` on as it is.",
+        ),
+        Misconception(
+            "a causal mask beside the given one", DecoderCausalToo,
+            "`mask` says all there is to hide, and where it is `None` nothing is hidden. Hand it on as it is.",
+        ),
+        Misconception(
+            "the target's mask for the memory where it has none", DecoderMemoryMaskedLikeTheTarget,
+            "Without `memory_mask` nothing of the memory is hidden. `mask` is among the target's tokens, (n, n), and belongs to the self-attention alone.",
+            raises="RuntimeError",
+        ),
+        Misconception(
             "the memory's mask not used", DecoderMemoryMaskLost,
             "Hand `memory_mask` on to the cross-attention, or the padding of the source is read like words.",
         ),
@@ -874,9 +1107,21 @@ DecoderLayer = Check(
             "All three sublayers are wrapped alike: norm(x + sublayer(x)).",
         ),
         Misconception(
+            "the last residual taken from before the cross-attention", DecoderFeedsBesideTheCrossAttention,
+            "What goes around the feed-forward network is what goes into it: the output of the second norm.",
+        ),
+        Misconception("no norms", DecoderWithoutNorms, "After each of the three sums comes a layer norm."),
+        Misconception("no norm at the end", DecoderWithoutLastNorm, "There are three norms, one after each sum. The third is the layer's last step."),
+        Misconception("one norm for all sums", DecoderWithOneNorm, "Each of the three norms has a gain and a bias of its own."),
+        Misconception(
             "two norms swapped", DecoderNormsSwapped, "`norm2` follows the cross-attention, `norm3` the feed-forward network.",
         ),
         Misconception("no ReLU", DecoderWithoutRelu, "Two linear maps without a ReLU between them are one linear map."),
+        Misconception("GELU instead of ReLU", DecoderWithGelu, "GELU came later. The layer of 2017 has max(0, ·)."),
+        Misconception(
+            "a ReLU at the end too", DecoderWithReluAtTheEnd,
+            "After `linear2` no ReLU: otherwise the sublayer could only ever add, never take away.",
+        ),
         Misconception(
             "no feed-forward network", DecoderWithoutFeedForward,
             "The third sublayer is the feed-forward network, as in the encoder's layer.",
@@ -884,6 +1129,17 @@ DecoderLayer = Check(
         Misconception(
             "dropout that never stops", DecoderAlwaysDrops,
             "After `layer.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+        ),
+        *(
+            Misconception(
+                f"dropout after the {sublayer} that never stops", wrong,
+                "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+            )
+            for sublayer, wrong in (("self-attention", DecoderSelfAttentionAlwaysDrops), ("cross-attention", DecoderCrossAttentionAlwaysDrops),
+                                    ("feed-forward network", DecoderFeedForwardAlwaysDrops))
+        ),
+        Misconception(
+            "dropout after the norm", DecoderDropsTheOutput, "Dropout stands inside the sum, on the sublayer's output: norm(x + dropout(sublayer(x))).",
         ),
         Misconception(
             "no dropout", DecoderNeverDrops, "In training mode the output of each sublayer goes through dropout before it is added.",
@@ -904,6 +1160,15 @@ DecoderLayer = Check(
         ),
         Misconception(
             "no dropout after the feed-forward network", DecoderFeedForwardNotDropped, "All three sublayers are wrapped alike: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "dropout that doesn't scale what it leaves", DecoderDropsWithoutScale,
+            "Dropout at rate p divides what it leaves by 1 − p, so that the sum stays as large as without it. `nn.Dropout` and `F.dropout` do.",
+        ),
+        Misconception(
+            "dropout in another place too, or by another rate", DecoderDropsTwice,
+            "At rate ½ each feature that a sublayer gives is either 0 or doubled, and that can't lead to your output. Dropout acts *once* in a sublayer, "
+            "on what it gives: norm(x + dropout(sublayer(x))).",
         ),
         Misconception(
             "the memory cut off from its gradients", DecoderMemoryDetached,

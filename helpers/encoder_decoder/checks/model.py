@@ -1,5 +1,6 @@
 """Checks of the whole model: what is embedded how, which layer reads which, and who may see whom."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -13,7 +14,21 @@ from helpers.transformer_lm.positions import sinusoidal_positions
 
 from .. import model as reference
 from ..layers import DecoderLayer, EncoderLayer
-from .layers import ALL, FORBIDDEN, causal, in_training, loaded, seen_call, told_gradients, weights_like
+from .layers import (
+    ALL,
+    FORBIDDEN,
+    IN_ITS_PLACE,
+    NOT_SCALED,
+    added,
+    causal,
+    choices,
+    in_training,
+    loaded,
+    seen_call,
+    told_gradients,
+    weights_like,
+    where_it_drops,
+)
 
 __all__ = ["EncoderDecoder", "which_connects_where"]
 
@@ -25,7 +40,7 @@ def _run(
 ) -> tuple:
     """The memory, and the logits of the model as a whole and of its two halves. In a thorough case a word between others is hidden from
     both halves and another one from the decoder alone, and their target has lost its first; and then come the memory's gradient, the
-    logits in training mode, where every dropout drops all, and how the embeddings began."""
+    memory and the logits in training mode, where every dropout drops all, how the embeddings began, and where dropout acts."""
     model, real = cls(*sizes), source != PAD
     began = _began(model.state_dict(), sizes[2])
     loaded(model, weights)
@@ -41,8 +56,51 @@ def _run(
     if not thorough:
         return memory, logits, _asked_for(halves.output, target)
     model.train()
-    trained = in_training(lambda: model(source, target))
-    return memory, logits, halves.output, *told_gradients(halves), trained, began, f"logits of dtype {logits.dtype}"
+    trained = in_training(lambda: model.encode(source, source != PAD)), in_training(lambda: model(source, target))
+    rest = began, f"logits of dtype {logits.dtype}", *_at_half_the_rate(cls)
+    return memory, logits, halves.output, *told_gradients(halves), *trained, *rest
+
+
+HALF = (7, 5, 4, 2, 3, 1, 0.5)  # words of source and target, d, h, d_ff, layers and the rate of dropout
+SILENT = (
+    "self_attn.w_o",
+    "linear2",
+)  # their weights are 0, so that few outputs are possible; 6.1 and 6.2 look into the layers
+
+
+def _at_half_the_rate(cls: Callable) -> tuple[str, str]:
+    """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py)."""
+    weights, source, target, memory, encoded, decoded = _halved()
+    model = loaded(cls(*HALF), weights)
+    model.train()
+    read = model.encode(source, source != PAD)
+    written = model.decode(target, memory, torch.ones(memory.shape[:2], dtype=torch.bool))
+    return f"encode: {where_it_drops(read, encoded)}", f"decode: {where_it_drops(written, decoded)}"
+
+
+@functools.cache
+@torch.no_grad()
+def _halved() -> tuple:
+    """Weights; source and target, eight sequences of one token each, and a memory; what may come out of encoder and decoder."""
+    generator, model = Generator().manual_seed(2), reference.EncoderDecoder(*HALF)
+    drawn = weights_like(model, generator, torch.float64)
+    weights = {name: 0 * weight if any(part in name for part in SILENT) else weight for name, weight in drawn.items()}
+    loaded(model, weights).eval()
+    source, target = (torch.randint(START, words, (8, 1), generator=generator) for words in HALF[:2])
+    memory = torch.randn(8, 1, HALF[2], generator=generator, dtype=torch.float64)
+
+    def encoded(scale: float) -> Tensor:
+        layer, x = model.encoder[0], choices(model.embed(source, model.source_embedding), scale).flatten(1, 2)
+        return layer.norm2(layer.norm1(x))
+
+    def decoded(scale: float) -> Tensor:
+        layer, x = model.decoder[0], choices(model.embed(target, model.target_embedding), scale).flatten(1, 2)
+        x = added(layer.norm2, layer.norm1(x), layer.cross_attn(layer.norm1(x), memory), scale)
+        return model.head(layer.norm3(x))
+
+    scales = {IN_ITS_PLACE: 2.0, NOT_SCALED: 1.0}
+    lists = [{words: possible(scale) for words, scale in scales.items()} for possible in (encoded, decoded)]
+    return weights, source, target, memory, *lists
 
 
 def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
@@ -230,6 +288,24 @@ class WithoutScale(_Model):
         return self.dropout(x + self.positions(x))
 
 
+class SourceWithoutScale(_Model):
+    def embed_source(self, tokens):
+        x = self.source_embedding(tokens)
+        return self.dropout(x + self.positions(x))
+
+
+class TargetWithoutScale(_Model):
+    def embed_target(self, tokens):
+        x = self.target_embedding(tokens)
+        return self.dropout(x + self.positions(x))
+
+
+class ScaledByTheWidth(_Model):
+    def embed(self, tokens, embedding):
+        x = embedding(tokens) * self.d
+        return self.dropout(x + self.positions(x))
+
+
 class PositionsScaledToo(_Model):
     def embed(self, tokens, embedding):
         x = embedding(tokens)
@@ -312,6 +388,30 @@ class PaddingReadByDecoder(_Model):
 
 class PaddingReadByBoth(PaddingReadByEncoder, PaddingReadByDecoder):
     pass
+
+
+class RealInverted(_Model):
+    """`real` as what is hidden."""
+
+    def encoder_mask(self, real):
+        return ~real[:, None]
+
+    def memory_mask(self, real, n):
+        return ~real[:, None]
+
+
+class PaddingTakenForReal(_Model):
+    def forward(self, source, target):
+        real = source == PAD
+        return self.decode(target, self.encode(source, real), real)
+
+
+class EmbeddingsSwapped(_Model):
+    def embed_source(self, tokens):
+        return self.embed(tokens, self.target_embedding)
+
+    def embed_target(self, tokens):
+        return self.embed(tokens, self.source_embedding)
 
 
 class WithSoftmax(_Model):
@@ -453,6 +553,57 @@ class LayersWithARateOfTheirOwn(_Model):
         self.dropout = nn.Dropout(dropout)
 
 
+class EncoderWithARateOfItsOwn(_Model):
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__(source_words, target_words, d, h, d_ff, layers, dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff) for _ in range(layers))
+
+
+class DecoderWithARateOfItsOwn(_Model):
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__(source_words, target_words, d, h, d_ff, layers, dropout)
+        self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff) for _ in range(layers))
+
+
+class DropsBeforeThePositions(_Model):
+    def embed(self, tokens, embedding):
+        x = self.dropout(embedding(tokens) * math.sqrt(self.d))
+        return x + self.positions(x)
+
+
+class SourceDroppedTwice(_Model):
+    def embed_source(self, tokens):
+        return self.dropout(super().embed_source(tokens))
+
+
+class TargetDroppedTwice(_Model):
+    def embed_target(self, tokens):
+        return self.dropout(super().embed_target(tokens))
+
+
+class BothDroppedTwice(SourceDroppedTwice, TargetDroppedTwice):
+    pass
+
+
+class SourceNotDropped(_Model):
+    def embed_source(self, tokens):
+        x = self.source_embedding(tokens) * math.sqrt(self.d)
+        return x + self.positions(x)
+
+
+class TargetNotDropped(_Model):
+    def embed_target(self, tokens):
+        x = self.target_embedding(tokens) * math.sqrt(self.d)
+        return x + self.positions(x)
+
+
+class QueriesHidden(_Model):
+    """`real` as rows of the mask, not as columns."""
+
+    def encoder_mask(self, real):
+        return real[:, :, None]
+
+
 class EmbeddingNotDropped(_Model):
     def __init__(self, *sizes):
         super().__init__(*sizes)
@@ -528,6 +679,15 @@ EncoderDecoder = Check(
             "The entries of an embedding are small. Times √d they are as large as the positions that are added (section 3.4 of the paper).",
         ),
         Misconception(
+            "no factor √d in the source", SourceWithoutScale, "*Both* embeddings are multiplied by √d, so that they are as large as the positions (section 3.4 of the paper).",
+        ),
+        Misconception(
+            "no factor √d in the target", TargetWithoutScale, "*Both* embeddings are multiplied by √d, so that they are as large as the positions (section 3.4 of the paper).",
+        ),
+        Misconception(
+            "embeddings multiplied by d", ScaledByTheWidth, "The factor is √d, the square root of the width.",
+        ),
+        Misconception(
             "the positions multiplied by √d too", PositionsScaledToo, "Only the embedding is multiplied by √d. Then the positions are added.",
         ),
         Misconception(
@@ -547,6 +707,10 @@ EncoderDecoder = Check(
         Misconception(
             "sines and cosines in two halves", PositionsInHalves,
             "In this course they alternate: sin, cos, sin, cos. `sinusoidal_positions` of unit 05 gives them.",
+        ),
+        Misconception(
+            "the two embeddings swapped", EmbeddingsSwapped, "`source_embedding` is for the words of the source, `target_embedding` for those of the target.",
+            raises="IndexError",
         ),
         Misconception(
             "one embedding for both vocabularies", OneEmbedding,
@@ -580,6 +744,17 @@ EncoderDecoder = Check(
             "Padding is hidden in the encoder, but its rows are still there, and cross-attention reads them. Hide them there too.",
         ),
         Misconception(
+            "`real` hidden, and the padding read", RealInverted,
+            "`real` is True where a token is a word, and a mask is True where a token may be read: hand it on as it is, without `~`.",
+        ),
+        Misconception(
+            "`forward` takes the padding for words", PaddingTakenForReal, "Words are what is *not* PAD: `real = source != PAD`.",
+        ),
+        Misconception(
+            "queries hidden in the encoder, not keys", QueriesHidden,
+            "`real[:, :, None]` is (b, m, 1): it hides whole rows, so a padding token sees nothing and becomes NaN, and all others read it. Keys are columns: `real[:, None]`.",
+        ),
+        Misconception(
             "a softmax at the end", WithSoftmax, "The model returns logits. The loss takes the softmax itself, and greedy search needs none.",
         ),
         Misconception(
@@ -600,6 +775,32 @@ EncoderDecoder = Check(
         Misconception(
             "layers with a rate of dropout of their own", LayersWithARateOfTheirOwn,
             "The layers are made with their default, 0.1, whatever the model was asked for. Hand `dropout` on to them. (At rate 1 nothing is left to chance.)",
+        ),
+        Misconception(
+            "encoder layers with a rate of dropout of their own", EncoderWithARateOfItsOwn,
+            "The decoder's layers drop as the model was told to, the encoder's by their default, 0.1. Hand `dropout` on to both.",
+        ),
+        Misconception(
+            "decoder layers with a rate of dropout of their own", DecoderWithARateOfItsOwn,
+            "The encoder's layers drop as the model was told to, the decoder's by their default, 0.1. Hand `dropout` on to both.",
+        ),
+        Misconception(
+            "dropout before the positions are added", DropsBeforeThePositions,
+            "What is dropped is the *sum* of embedding and position (section 5.4). Yours adds the positions afterwards, so they always stay.",
+        ),
+        *(
+            Misconception(
+                f"dropout in another place too, or by another rate, in {half}", wrong,
+                f"At rate ½ each feature that dropout acts on is either 0 or doubled, and that can't lead to what {half} gives. Dropout acts *once* on the sum of "
+                "embedding and position, and once in each sublayer.",
+            )
+            for half, wrong in (("`encode`", SourceDroppedTwice), ("`decode`", TargetDroppedTwice), ("`encode` and in `decode`", BothDroppedTwice))
+        ),
+        Misconception(
+            "no dropout after the source's embedding", SourceNotDropped, "In training mode *both* sums of embedding and position go through dropout (section 5.4).",
+        ),
+        Misconception(
+            "no dropout after the target's embedding", TargetNotDropped, "In training mode *both* sums of embedding and position go through dropout (section 5.4).",
         ),
         Misconception(
             "no dropout after the embedding", EmbeddingNotDropped, "In training mode the sum of embedding and position goes through dropout too (section 5.4).",

@@ -21,12 +21,12 @@ __all__ = ["train_reversal"]
 
 
 def _forced(answer: Callable, target: Tensor) -> tuple:
-    """Inputs and labels, and what became of the target. What the decoder reads where nothing is asked (the label is PAD) makes no
-    difference."""
+    """Inputs and labels, and what became of the target. What the decoder reads where nothing is to be asked (the label ought to be
+    PAD) makes no difference."""
     seen = watch(answer, target)
     inputs, labels = unpack(seen.output, "inputs", "labels")
-    if isinstance(inputs, Tensor) and isinstance(labels, Tensor) and inputs.shape == labels.shape:
-        inputs = inputs.masked_fill(labels == PAD, PAD)
+    if isinstance(inputs, Tensor) and inputs.shape == _ended(target).shape:
+        inputs = inputs.masked_fill(_ended(target) == PAD, PAD)
     return inputs, labels, "the target is changed in place" if seen.modified else "the target stays as it is"
 
 
@@ -319,6 +319,14 @@ def as_wide_as_the_target(written, target):
     return ((written[:, : labels.shape[1]] == labels) | (labels == PAD)).all(dim=1).float().mean().item()
 
 
+def as_far_as_both_reach(written, target):
+    hits = []
+    for mine, theirs in zip(written.tolist(), target.tolist(), strict=True):
+        wanted = [word for word in theirs if word != PAD] + [END]
+        hits.append(all(a == b for a, b in zip(mine, wanted, strict=False)))
+    return _share(hits)
+
+
 def same_length(written, target):
     return _share([len(_until_end(row)) == len(right) for row, right in _rows(written, target)])
 
@@ -380,6 +388,10 @@ exact_match = Check(
         Misconception(
             "a string without END counted as right", cut_off_counts,
             "Where END is missing the string isn't finished, even if all its words are right: END is a part of the answer.",
+        ),
+        Misconception(
+            "compared only as far as both reach", as_far_as_both_reach,
+            "`zip` stops where the shorter one stops, so a string that was cut off before its END counts as right. It is wrong: END belongs to it.",
         ),
         Misconception(
             "as many columns expected as the target has", as_wide_as_the_target,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -43,20 +44,31 @@ def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple
     )  # fmt: skip
 
 
+def heads_split(case: Case) -> Case:
+    """The same numbers in views: rows of all heads lie side by side in memory, as in heads that were split off and transposed."""
+    lying = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2) if isinstance(x, Tensor) else x
+    return replace(case, label=f"{case.label}, heads split off", draw=lambda *how: tuple(map(lying, case.draw(*how))))
+
+
 def climbing_scores(n: int, m: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """Every second query's scores climb along the keys by `step`, those of the others fall."""
     return levelled_scores((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
 
 
-def low_scores(n: int, m: int, d_v: int = 3) -> tuple[Drawn, Drawn, Drawn]:
-    """All scores near −120: e^−120 is 0 in float32."""
-    return levelled_scores((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, -120.0)))
+def low_scores(
+    n: int, m: int, d_v: int = 3, level: float = -120.0, dtype: torch.dtype = torch.float32
+) -> tuple[Drawn, ...]:
+    """All scores near `level`: e^−120 is 0 in float32."""
+    drawn = levelled_scores((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, level)))
+    return tuple(Drawn(lambda generator, x=x: x.make(generator).to(dtype)) for x in drawn)
 
 
-def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
-    """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values."""
-    return sized(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted", **tile_sizes(n, m, d, d_v, False, block_q, block_k),
-                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
+def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
+    """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values. All that is held
+    at one time is less than the scores: the tiles don't pile up."""
+    words = f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted"
+    return sized(words, **tile_sizes(n, m, d, d_v, causal, block_q, block_k),
+                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * n * m // 4)  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -67,7 +79,7 @@ def _hidden(rows, columns, offset, slip) -> Tensor:
     i, j = torch.arange(rows.start, rows.stop)[:, None] + offset, torch.arange(columns.start, columns.stop)
     return {
         "aligned per tile": j - columns.start > i - offset - rows.start, "from the top left": j > i - offset,
-        "without itself": j >= i, "one ahead": j > i + 1, "turned round": j < i, "not causal": torch.zeros_like(j > i),
+        "offset never negative": j > i + max(-offset, 0), "offset turned round": j > i - 2 * offset, "without itself": j >= i, "one ahead": j > i + 1, "turned round": j < i, "not causal": torch.zeros_like(j > i),
     }.get(slip, j > i)  # fmt: skip
 
 
@@ -75,7 +87,8 @@ def _step(m_i, l_i, acc, s, v, slip) -> tuple[Tensor, Tensor, Tensor]:
     """One tile of scores s and values v, with one thing wrong."""
     top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
     m_new = torch.maximum(m_i, top)
-    shift = m_new if slip == "−∞ − −∞" else m_new.masked_fill(m_new == -math.inf, 0.0)
+    unseen = m_new < -1e4 if slip == "low scores" else m_new == -math.inf
+    shift = m_new if slip.startswith("−∞ − −∞") else m_new.masked_fill(unseen, 0.0)
     alpha = torch.exp(shift - m_i) if slip in ("inverse", "inverse later") else torch.exp(m_i - shift)
     alpha = alpha.masked_fill(m_i == -math.inf, 0.0) if slip == "inverse later" else alpha
     if slip == "no maximum":
@@ -121,8 +134,10 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
             m_i, acc = torch.full_like(l_i, 0.0 if slip == "from 0" else -math.inf), l_i * v[..., :1, :]
         reach = min(keys, max(0, i + 1 + m - n)) if slip == "skipped too early" and causal else keys
         reach = i + block_q + m - n if slip == "beyond the last key" and causal else reach
+        reach = min(keys, rows.stop + m - n + 1) if slip == "one tile too many" and causal else reach
+        reach = min(keys, max(0, rows.stop + m - n)) if slip.endswith(", skipping") and causal else reach
         for j in range(0, reach, block_k):
-            columns = slice(j, max(j, min(j + block_k, keys)))
+            columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
             s = scale * q[..., rows, :] @ k[..., columns, :].mT
             if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
@@ -156,8 +171,15 @@ def in_float32(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, T
     return out.float(), lse.float()
 
 
+def lse_in_float32(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
+    out, lse = tiled_with_slip(q, k, v, causal, block_q, block_k)
+    return out, lse.float()
+
+
 def _never(slip):
-    return {"a large negative number": -1e9, "zero scores": 0.0}.get(slip, -math.inf)
+    return {"a large negative number": -1e9, "a large negative number, skipping": -1e9, "zero scores": 0.0}.get(
+        slip, -math.inf
+    )
 
 
 def _hidden_scores(q, k, causal) -> tuple[Tensor, Tensor]:
@@ -181,6 +203,27 @@ def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64) -> tuple
         hidden = torch.ones(rows.shape[-2], m, dtype=torch.bool).triu(m - n + i + 1) & torch.tensor(causal)
         scores = (rows @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
         parts.append((scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)))
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
+def tiles_kept(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
+    """All tiles of scores first, and the walk afterwards."""
+    n, m = q.shape[-2], k.shape[-2]
+    places = [
+        (slice(i, min(i + block_q, n)), slice(j, min(j + block_k, m)))
+        for i in range(0, n, block_q)
+        for j in range(0, m, block_k)
+    ]
+    tiles = {}
+    for rows, columns in places:
+        s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
+        tiles[rows.start, columns.start] = s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s
+    walks = {}
+    for rows, columns in places:
+        new = torch.full_like(q[..., rows, :1], -math.inf), torch.zeros_like(q[..., rows, :1]), 0.0
+        tile = tiles[rows.start, columns.start]
+        walks[rows.start] = _step(*walks.get(rows.start, new), tile, v[..., columns, :], "")
+    parts = [_finish(*walk, "") for walk in walks.values()]
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
@@ -259,6 +302,11 @@ def stripe_made(seen: Observation) -> bool:
     return score_count(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > _fair(seen)
 
 
+def tiles_pile_up(seen: Observation) -> bool:
+    """Whether as many numbers were held at one time as there are scores, and no tensor was larger than a tile or an input."""
+    return not square_made(seen) and not stripe_made(seen) and seen.living >= score_count(seen) > 4 * _fair(seen)
+
+
 def _more_products(seen: Observation) -> bool:
     """Whether more matrix products were taken than one for the scores and one for the values."""
     q, _, v = seen.args[:3]
@@ -274,9 +322,10 @@ flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     cases=[
         sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3)),
-        sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3)),
+        heads_split(sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3))),
         given("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
         given("all scores near −120", *low_scores(3, 5), False, 2, 3),
+        given("all scores near −30,000, float64", *low_scores(3, 5, level=-30_000.0, dtype=torch.float64), False, 2, 3),
         sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **tile_sizes(7, 7, 4, 3, True, 4, 3)),
         sized("causal, the last 6 of 13 positions", **tile_sizes(6, 13, 3, 5, True, 4, 5)),
         sized("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
@@ -284,7 +333,7 @@ flash_attention_forward = Check(
         given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
         sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
         sized("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),
-        counted_tiles(24, 32, 3, 2, 8, 10),
+        counted_tiles(64, 80, 3, 2, 8, 10), counted_tiles(56, 75, 3, 2, 9, 11, causal=True),
     ],
     misconceptions=[
         Misconception(
@@ -351,6 +400,31 @@ flash_attention_forward = Check(
             "the dtype of q: `q.new_empty(…)`, or `dtype=q.dtype`.",
         ),
         Misconception(
+            "the logsumexp in float32 whatever goes in", lse_in_float32,
+            "The output has the dtype of q, and the logsumexp is float32. It has the dtype of q too.",
+        ),
+        Misconception(
+            "very low scores taken for masked ones", tiled("low scores"),
+            "A score of −30,000 is a score, and where it is the largest of its row its exponential is 1. Only −∞ means masked: compare with −∞ itself.",
+        ),
+        Misconception(
+            "tiles of keys cut with block_q", tiled("keys cut with block_q"),
+            "The walk over the keys goes in steps of block_k, and each of its tiles has block_k keys. With block_q some are counted twice or left out.",
+        ),
+        Misconception(
+            "an offset that is never negative", tiled("offset never negative"),
+            "With n > m the offset m − n is negative, and that is right: the first queries stand before all keys and see nothing.",
+        ),
+        Misconception(
+            "the offset turned round", tiled("offset turned round"),
+            "The n queries are the last n of the m positions, so query i stands at position i + (m − n), and not at i + (n − m).",
+        ),
+        Misconception(
+            "tiles skipped from the top left",
+            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
+            "Your walk over the keys ends at the tile's last query, counted from 0. It stands at i + (m − n): with m > n the walk goes m − n keys further.",
+        ),
+        Misconception(
             "an output as wide as the queries", tiled("as wide as q"),
             "The output is a mixture of values: its width is d_v, which need not be d.",
             raises="RuntimeError",
@@ -407,6 +481,11 @@ flash_attention_forward = Check(
             "its output is set to 0.",
         ),
         Misconception(
+            "a large negative number in place of −∞, and hidden tiles skipped", tiled("a large negative number, skipping"),
+            "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values in its tile. With −∞ its sum is 0, and "
+            "its output is set to 0.",
+        ),
+        Misconception(
             "the maximum taken over hidden scores", maximum_over_hidden_scores,
             "A hidden score may be far above all visible ones, and then their exponentials are all 0. Hide first, then take the maximum.",
         ),
@@ -417,6 +496,10 @@ flash_attention_forward = Check(
         Misconception(
             "−∞ minus −∞", tiled("−∞ − −∞"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
+        ),
+        Misconception(
+            "−∞ minus −∞ in the tiles that are visited", tiled("−∞ − −∞, skipping"),
+            "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN, in the exponent and in the factor. Subtract 0 there instead.",
         ),
         Misconception(
             "0 divided by 0", tiled("zero over zero"),
@@ -477,6 +560,12 @@ flash_attention_forward = Check(
             "A tile of one side met all of the other at once: its scores, or a mask for them. They grow with the sequence and no longer fit on chip. "
             "Walk over the other side in blocks too, and make scores and masks tile by tile.",
             cost=stripe_made,
+        ),
+        Misconception(
+            "all tiles of scores kept", tiles_kept,
+            "No tensor is larger than a tile, but you keep the tiles, and all tiles together are the n × m scores again. Use a tile up before the "
+            "next one is made.",
+            cost=tiles_pile_up,
         ),
         Misconception(
             "the scores computed twice", scored_twice,
@@ -572,6 +661,11 @@ causal_tiles_count = Check(
         ),
         comes_as_float(flash.causal_tiles),
         Misconception(
+            "the last key's number taken for the number of keys",
+            lambda n, m, block_q, block_k: sum(-(-max(0, min(i + block_q, n) - 1 + m - n) // block_k) for i in range(0, n, block_q)),
+            "A query that sees the keys 0 to j sees j + 1 keys. Without the 1 a tile is lost where only its first key is seen.",
+        ),
+        Misconception(
             "one tile too many",
             lambda n, m, block_q, block_k: sum(
                 min(max(0, min(i + block_q, n) + m - n) // block_k + 1, -(-m // block_k)) for i in range(0, n, block_q)
@@ -620,6 +714,15 @@ def _scores_of_all_tiles(seen: Observation) -> bool:
     return causal and seen.flops == 2 * (score_count(seen) * d + math.prod(q.shape[:-2]) * pairs * v.shape[-1])
 
 
+def _one_tile_too_many(seen: Observation) -> bool:
+    """Whether the FLOPs are those of a walk that ends one key too late."""
+    q, k, v, causal, block_q, block_k = seen.args
+    (n, d), m = q.shape[-2:], k.shape[-2]
+    tiles = ((i, min(i + block_q, n)) for i in range(0, n, block_q))
+    pairs = sum((stop - i) * min(m, -(-max(0, stop + m - n + 1) // block_k) * block_k) for i, stop in tiles)
+    return causal and seen.flops == 2 * math.prod(q.shape[:-2]) * pairs * (d + v.shape[-1])
+
+
 skipped_tiles = Check(
     exercise="flash_attention_forward",
     reference=flash.flash_attention_forward,
@@ -634,6 +737,12 @@ skipped_tiles = Check(
             "A tile of which nothing is visible changes neither maximum nor sum nor accumulator. Don't compute it: end the walk over the keys at "
             "the last one that any query of the tile can see.",
             cost=_nothing_skipped,
+        ),
+        Misconception(
+            "a tile visited that begins one key too late", tiled("one tile too many"),
+            "The walk ends before the first tile that nobody sees. A tile that begins right after the last key that is seen holds no key for you: "
+            "compare with ≥ instead of >.",
+            cost=_one_tile_too_many,
         ),
         Misconception(
             "tiles skipped after their scores were made", tiled("skipped late"),

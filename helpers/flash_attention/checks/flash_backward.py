@@ -12,7 +12,16 @@ from helpers.engine.observe import Observation
 from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
-from .flash import climbing_scores, score_count, square_made, stripe_made, tiled_with_slip
+from .flash import (
+    climbing_scores,
+    heads_split,
+    levelled_scores,
+    score_count,
+    square_made,
+    stripe_made,
+    tiled_with_slip,
+    tiles_pile_up,
+)
 
 __all__ = ["flash_attention_backward"]
 
@@ -20,14 +29,19 @@ __all__ = ["flash_attention_backward"]
 
 
 def after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int = 3, causal=False, block_q: int, block_k: int,
-                   dtype=torch.float64, climb: float = 0.0, **limits) -> Case:  # fmt: skip
-    """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them."""
+                   dtype=torch.float64, climb: float = 0.0, ahead: float = 0.0, **limits) -> Case:  # fmt: skip
+    """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them.
+
+    ahead: what the last key scores, for all queries but the last."""
 
     def draw(_, generator: Generator) -> tuple:
         shapes = [(*batch, n, d), (*batch, m, d), (*batch, m, d_v), (*batch, n, d_v)]
         q, k, v, grad_out = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
         if climb:
             q, k = (x.make(generator).double() for x in climbing_scores(n, m, climb)[:2])
+        if ahead:
+            towards = lambda i, j: (1.0 * (i < n - 1), ahead * (j == m - 1))
+            q, k = (x.make(generator).double() for x in levelled_scores((n, 4), m, d_v, towards)[:2])
         out, lse = flash.flash_attention_forward(q, k, v, causal)
         return *(x.to(dtype) for x in (q, k, v, out, lse, grad_out)), causal, block_q, block_k
 
@@ -35,10 +49,10 @@ def after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int 
 
 
 def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
-    """Many tiles. Twice the largest input is enough for every tensor."""
-    return after_forward(f"n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
-                          n=n, m=m, d=d, d_v=d_v, block_q=block_q, block_k=block_k,
-                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v))  # fmt: skip
+    """Many tiles. Twice the largest input is enough for every tensor, and less than the scores for all that is held at one time."""
+    return after_forward(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+                          n=n, m=m, d=d, d_v=d_v, causal=True, block_q=block_q, block_k=block_k,
+                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * n * m // 4)  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -49,9 +63,16 @@ def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
     scale = 1.0 if slip == "scores not scaled" else q.shape[-1] ** -0.5
     s = scale * q[..., rows, :] @ k[..., columns, :].mT
     i, j = torch.arange(rows.start, rows.stop)[:, None], torch.arange(columns.start, columns.stop)
-    hidden = j > i + k.shape[-2] - q.shape[-2]
+    offset = k.shape[-2] - q.shape[-2]
+    hidden = j > i + offset
     if slip == "aligned per tile":
         hidden = j - columns.start > i - rows.start
+    if slip == "offset turned round":
+        hidden = j > i - offset
+    if slip == "offset never negative":
+        hidden = j > i + max(offset, 0)
+    if causal and slip == "hidden times 0":
+        return torch.exp(s - lse[..., rows, None].masked_fill(lse[..., rows, None] == -math.inf, 0.0)) * ~hidden
     if causal and slip != "not causal":
         s = s.masked_fill(hidden, -math.inf)
     if slip == "softmax per tile":
@@ -86,7 +107,7 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
         rows = slice(i, min(i + block_q, n))
         reach = {"ends at the last position": rows.stop - 1 + m - n, "−∞ − −∞, skipping": rows.stop + m - n}
         for j in range(0, min(keys, reach.get(slip, keys)) if causal else keys, block_k):
-            columns = slice(j, min(j + block_k, keys))
+            columns = slice(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys))
             p = _weights(q, k, lse, rows, columns, causal, slip)
             dp = grad_out[..., rows, :] @ v[..., columns, :].mT
             d_row = (dp * p).sum(-1, keepdim=True) if slip == "D of one tile" else delta[..., rows, :]
@@ -101,11 +122,33 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
             )
             add_v = (to_dv if slip == "dV not transposed" else to_dv.mT) @ grad_out[..., rows, :]
             dq[..., rows, :] = add_q + (0.0 if slip == "dq overwritten" else dq[..., rows, :])
-            dk[..., columns, :] = add_k + (0.0 if slip == "dk overwritten" else dk[..., columns, :])
+            dk[..., columns, :] = add_k + (
+                0.0 if slip in ("dk overwritten", "dk alone overwritten") else dk[..., columns, :]
+            )
             if slip == "dV like k":
                 dv[..., columns, :] += add_v
                 continue
-            dv[..., columns, :] = add_v + (0.0 if slip == "dk overwritten" else dv[..., columns, :])
+            dv[..., columns, :] = add_v + (
+                0.0 if slip in ("dk overwritten", "dv alone overwritten") else dv[..., columns, :]
+            )
+    return dq, dk, dv
+
+
+def tiles_of_weights_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
+    """All tiles of weights first, and the walk afterwards."""
+    n, m = q.shape[-2], k.shape[-2]
+    places = [
+        (slice(i, min(i + block_q, n)), slice(j, min(j + block_k, m)))
+        for i in range(0, n, block_q)
+        for j in range(0, m, block_k)
+    ]
+    tiles = [_weights(q, k, lse, rows, columns, causal, "") for rows, columns in places]
+    dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, "")
+    for (rows, columns), p in zip(places, tiles):
+        ds = p * (grad_out[..., rows, :] @ v[..., columns, :].mT - delta[..., rows, :]) * q.shape[-1] ** -0.5
+        dq[..., rows, :] += ds @ k[..., columns, :]
+        dk[..., columns, :] += ds.mT @ q[..., rows, :]
+        dv[..., columns, :] += p.mT @ grad_out[..., rows, :]
     return dq, dk, dv
 
 
@@ -113,14 +156,15 @@ backward = Check(
     reference=flash.flash_attention_backward,
     cases=[
         after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
-        after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2),
+        heads_split(after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2)),
         after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
         after_forward("causal, n = m = 7, tiles of 4 × 3", batch=(2,), n=7, m=7, causal=True, block_q=4, block_k=3),
         after_forward("causal, the last 6 of 13 positions", n=6, m=13, d=3, d_v=5, causal=True, block_q=4, block_k=5),
         after_forward("causal, 7 queries, 5 keys: rows that see nothing", n=7, m=5, causal=True, block_q=3, block_k=2),
         after_forward("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", n=8, m=3, d=5, d_v=6, causal=True, block_q=4, block_k=2),
         after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
-        _counted(24, 32, 3, 2, 8, 10),
+        after_forward("causal, a last key that scores 200, float32", n=6, m=8, block_q=4, block_k=3, causal=True, ahead=200.0, dtype=torch.float32),
+        _counted(64, 80, 3, 2, 8, 10),
     ],
     misconceptions=[
         Misconception(
@@ -275,6 +319,48 @@ backward = Check(
             "A key and its value get gradients from every tile of queries: add them up.",
         ),
         Misconception(
+            "dK overwritten by each tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk alone overwritten"
+            ),
+            "A key gets gradients from every tile of queries: add them up, as you do for dV.",
+        ),
+        Misconception(
+            "dV overwritten by each tile",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "dv alone overwritten"
+            ),
+            "A value gets gradients from every tile of queries: add them up, as you do for dK.",
+        ),
+        Misconception(
+            "tiles of keys cut with block_q",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "keys cut with block_q"
+            ),
+            "The walk over the keys goes in steps of block_k, and each of its tiles has block_k keys. With block_q some are counted twice or left out.",
+        ),
+        Misconception(
+            "hidden weights multiplied by 0",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "hidden times 0"
+            ),
+            "exp(S − lse) of a hidden pair can be infinite, and ∞ · 0 is NaN. Hide before the exponential: S = −∞ gives the weight 0.",
+        ),
+        Misconception(
+            "the offset turned round",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "offset turned round"
+            ),
+            "Query i stands at position i + (m − n), and not at i + (n − m), as on the way forward.",
+        ),
+        Misconception(
+            "an offset that is never negative",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "offset never negative"
+            ),
+            "With n > m the offset m − n is negative, and that is right: the first queries stand before all keys and see nothing.",
+        ),
+        Misconception(
             "causal ignored in the backward pass",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "not causal"
@@ -341,6 +427,12 @@ backward = Check(
             "A tile of one side met all of the other at once: its weights, or a mask for them. They grow with the sequence and no longer fit on chip.",
             cost=stripe_made,
         ),
+        Misconception(
+            "all tiles of weights kept", tiles_of_weights_kept,
+            "No tensor is larger than a tile, but you keep the tiles, and all tiles together are the n × m weights again. Use a tile up before the "
+            "next one is made.",
+            cost=tiles_pile_up,
+        ),
     ],
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip
@@ -406,13 +498,16 @@ def _seen_causally(saved, causal) -> tuple[Tensor, Tensor]:
     return out, lse.nan_to_num(neginf=0.0)
 
 
-def _kept_on_the_class(*elsewhere: str) -> Callable:
-    """Right but for where some of what the backward pass needs is kept: on the class, where the next call overwrites it."""
+def _kept_on_the_class(*elsewhere: str, unseen_0: bool = False) -> Callable:
+    """Right but for where some of what the backward pass needs is kept: on the class, where the next call overwrites it.
+
+    unseen_0: the backward pass takes 0 for the logsumexp of a row that saw nothing, as most do."""
 
     class Kept(torch.autograd.Function):
         @staticmethod
         def forward(ctx, q, k, v, causal) -> Tensor:
             out, lse = flash.flash_attention_forward(q, k, v, causal)
+            lse = lse.masked_fill(lse == -math.inf, 0.0) if unseen_0 else lse
             for name, value in {"inputs": (q, k, v), "sums": (out, lse), "causal": causal}.items():
                 setattr(Kept if name in elsewhere else ctx, name, value)
             return out
@@ -558,6 +653,9 @@ flash_attention = Check(
         ),
         Misconception(
             "`causal` kept on the class", _kept_on_the_class("causal"), OF_ONE_CALL,
+        ),
+        Misconception(
+            "`causal` kept on the class, and 0 for the logsumexp of rows that see nothing", _kept_on_the_class("causal", unseen_0=True), OF_ONE_CALL,
         ),
     ],
     forbids=NO_FUSED_ATTENTION,

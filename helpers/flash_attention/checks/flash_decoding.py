@@ -30,6 +30,7 @@ def _partials(q, k, v, splits, slip="") -> tuple[Tensor, Tensor, Tensor, Tensor]
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
     empty = torch.arange(splits * size).view(splits, size) >= m
     empty = torch.zeros_like(empty) if slip == "padding" else empty
+    empty = torch.arange(splits * size).view(splits, size) > m if slip == "one added key" else empty
     k, v = _parts(k, splits, size), _parts(v, splits, size)
     scores = (q[..., None, :, :] @ k.mT).squeeze(-2) * (1.0 if slip == "no scale" else q.shape[-1] ** -0.5)
     scores = scores.masked_fill(empty, -math.inf)
@@ -159,7 +160,7 @@ flash_decoding = Check(
         given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
         given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
         given("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
-        sized("float64, m = 7 in 3 parts", m=7, d=3, d_v=5, splits=3, dtype=torch.float64),
+        given("float64, scores near −30,000, m = 7 in 3 parts", *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64), 3),
         given("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
         counted_parts(96, 48, 3, 4),
     ],
@@ -215,6 +216,10 @@ flash_decoding = Check(
         Misconception(
             "padding that takes part", lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
             "Keys of zeros that only fill up the last part have score 0, and e^0 = 1 takes a share. Their score must be −∞.",
+        ),
+        Misconception(
+            "the first key that was added counts", lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
+            "Places count from 0, so the keys stand at 0 to m − 1, and place m was added already: compare with ≥ m.",
         ),
         Misconception(
             "empty parts that give NaN", lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),

@@ -93,7 +93,9 @@ def _rows_kernel(
     writes = row_exists & column_exists
     if SLIP == "stores unmasked":
         writes = (rows[:, None] >= 0) & column_exists
-    if SLIP == "all columns side by side":
+    if SLIP == "output row after row":
+        tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
+    elif SLIP == "all columns side by side":
         tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :], x * factor, mask=writes)
     else:
         tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor, mask=writes)
@@ -149,6 +151,10 @@ triton_rows = KernelCheck(
             lambda x, factor: _rows(x, factor, "all columns side by side", out=torch.empty_like(x)),
             "In a transposed view it is the rows that lie side by side, and `torch.empty_like` keeps that for the output. The second stride of each says "
             "how far it is to the next column.",
+        ),
+        Misconception(
+            "the output taken for contiguous", lambda x, factor: _rows(x, factor, "output row after row", out=torch.empty_like(x)),
+            "`torch.empty_like` of a transposed matrix is transposed too, so the next row of the output need not be d elements away. Store with `out_strides`.",
         ),
         Misconception(
             "x read with the strides of the output", lambda x, factor: _rows(x, factor, "strides of the output", out=torch.empty_like(x)),
@@ -244,6 +250,8 @@ def _forward_kernel(
         reads = (keys[:, None] < m) & (columns[None, :] < d)
         if SLIP == "unmasked":
             reads = (keys[:, None] >= 0) & (columns[None, :] < d)
+        if SLIP == "columns unmasked":
+            reads = (keys[:, None] < m) & (columns[None, :] >= 0)
         k = tl.load(k_ptr + keys[:, None] * k_strides[2] + columns[None, :] * k_strides[3], mask=reads, other=0.0)
         v = tl.load(v_ptr + keys[:, None] * v_strides[2] + columns[None, :] * v_strides[3], mask=reads, other=0.0)
         if SLIP == "keys for values":
@@ -261,6 +269,8 @@ def _forward_kernel(
                 seen = seen & (keys[None, :] < rows[:, None] + (m - n))
             elif SLIP == "backwards":
                 seen = seen & (keys[None, :] >= rows[:, None] + (m - n))
+            elif SLIP == "offset turned round":
+                seen = seen & (keys[None, :] <= rows[:, None] + (n - m))
             elif SLIP != "not causal":
                 seen = seen & (keys[None, :] <= rows[:, None] + (m - n))
         s = tl.where(seen, s, -1e9 if SLIP == "finite" else float("-inf"))
@@ -271,7 +281,7 @@ def _forward_kernel(
         if SLIP == "no maximum":
             m_new = m_i
         shift = tl.where(m_new == float("-inf"), 0.0, m_new)
-        if SLIP == "empty rows":
+        if SLIP == "empty rows" or SLIP == "empty rows in the loop":
             shift = m_new
         p = tl.exp(s - shift[:, None])
         if SLIP == "old maximum":
@@ -449,6 +459,11 @@ triton_forward = KernelCheck(
             "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
         ),
         Misconception("tiles read without a mask", _forward_with("unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
+        Misconception(
+            "columns beyond the width", _forward_with("columns unmasked"),
+            "A tile is BLOCK_D wide, a power of two, and K and V are d wide. Columns from d on belong to a neighbour: the mask needs both conditions.",
+            raises="UnmaskedRead",
+        ),
         Misconception("tiles written without a mask", _forward_with("stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception(
             "strides taken for granted",
@@ -465,6 +480,12 @@ triton_forward = KernelCheck(
         Misconception(
             "values read with the strides of the keys",
             lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, strides=(q.stride(), k.stride(), k.stride())), OWN_STRIDES,
+        ),
+        Misconception(
+            "rows and columns of the values read with the strides of the keys",
+            lambda q, k, v, causal, *tiles: _forward(
+                q, k, v, causal, tiles, strides=(q.stride(), k.stride(), (*v.stride()[:2], *k.stride()[2:]))
+            ), OWN_STRIDES,
         ),
         Misconception(
             "keys read with the strides of the queries",
@@ -504,6 +525,10 @@ triton_forward = KernelCheck(
             "A token sees itself too: the key at the query's own position counts.",
         ),
         Misconception(
+            "the offset turned round", _forward_with("offset turned round"),
+            "Query i stands at position i + (m − n), and not at i + (n − m).",
+        ),
+        Misconception(
             "a causal mask turned round", _forward_with("backwards"),
             "Your queries see the future and not the past. Allowed are keys that stand no later than the query.",
         ),
@@ -519,6 +544,10 @@ triton_forward = KernelCheck(
         Misconception(
             "NaN for a row that sees nothing", _forward_with("empty rows"),
             "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
+        ),
+        Misconception(
+            "−∞ minus −∞ in the tiles that are visited", _forward_with("empty rows in the loop"),
+            "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN, in the exponent and in the factor. Subtract 0 there instead.",
         ),
         Misconception(
             "logsumexp without the maximum", _forward_with("lse without maximum"),
@@ -572,12 +601,18 @@ def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.
     if CAUSAL:
         if SLIP == "wrong corner":
             seen = seen & (keys[None, :] <= rows[:, None])
+        elif SLIP == "offset turned round":
+            seen = seen & (keys[None, :] <= rows[:, None] + (n - m))
         elif SLIP != "not causal":
             seen = seen & (keys[None, :] <= rows[:, None] + (m - n))
+    if SLIP == "mask after the exponential":
+        return tl.exp(s - lse[:, None]) * seen.to(tl.float32)
     if SLIP == "P without lse":
         return tl.where(seen, tl.exp(s), 0.0)
     if SLIP == "empty rows":
         return tl.exp(tl.where(seen, s, float("-inf")) - lse[:, None])
+    if SLIP == "offset turned round":  # ∞ where a row that saw nothing now sees something
+        return tl.exp(tl.where(seen, s - lse[:, None], float("-inf")))
     return tl.where(seen, tl.exp(s - tl.where(lse == float("-inf"), 0.0, lse)[:, None]), 0.0)
 
 
@@ -631,6 +666,8 @@ def _keys_kernel(
             ds = p * (dp - delta[None, :])
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
+        if SLIP == "dK overwritten":
+            dk = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
         if SLIP == "dK not transposed":
             dk += tl.dot(ds.to(q.dtype), q, input_precision="ieee")
         else:
@@ -674,6 +711,8 @@ def _queries_kernel(
             ds = p * (dp - delta[None, :])
         if SLIP == "dS without P":
             ds = tl.where(p > 0.0, dp - delta[:, None], 0.0)
+        if SLIP == "dQ overwritten":
+            dq = tl.full((BLOCK, WIDTH), 0.0, tl.float32)
         if SLIP == "dQ transposed":
             dq += tl.dot(tl.trans(ds.to(k.dtype)), k, input_precision="ieee")
         elif SLIP == "dQ from values":
@@ -796,6 +835,22 @@ triton_backward = KernelCheck(
         Misconception(
             "D along the keys in dK", _backward_with("D along the keys in dK"),
             "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
+        ),
+        Misconception(
+            "hidden weights multiplied by 0", _backward_with("mask after the exponential"),
+            "exp(S − L) of a pair that doesn't count can be infinite, and ∞ · 0 is NaN. Put −∞ into its exponent instead.",
+        ),
+        Misconception(
+            "dK overwritten by each tile", _backward_with("dK overwritten"),
+            "A key gets gradients from every tile of queries: `dk +=`, as for dv.",
+        ),
+        Misconception(
+            "dQ overwritten by each tile", _backward_with("dQ overwritten"),
+            "A query gets gradients from every tile of keys: `dq +=`.",
+        ),
+        Misconception(
+            "the offset turned round", _backward_with("offset turned round"),
+            "Query i stands at position i + (m − n), and not at i + (n − m), as on the way forward.",
         ),
         Misconception(
             "keys beyond the end not hidden", _backward_with("missing keys"),

@@ -1,6 +1,7 @@
 """Checks of the online softmax and of merging two partial results. Rows grow, fall and hold −∞, so that every rescale shows."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -29,8 +30,9 @@ def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int 
 
 
 def _rows_far_apart(generator: torch.Generator) -> torch.Tensor:
-    """Rows near −300, −150, 0, 150 and 300."""
-    return torch.randn(5, 9, generator=generator) + torch.linspace(-300, 300, 5)[:, None]
+    """Rows near −30,000, −300, 0, 300 and 30,000. In float64: whoever carries a logsumexp is right, and loses digits in float32."""
+    levels = torch.tensor([-30_000.0, -300.0, 0.0, 300.0, 30_000.0], dtype=torch.float64)
+    return torch.randn(5, 9, generator=generator, dtype=torch.float64) + levels[:, None]
 
 
 def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
@@ -204,6 +206,29 @@ def stand_in_carried_on(x, block) -> tuple[Tensor, Tensor]:
     return m_i.masked_fill(l_i == 0, -math.inf), l_i
 
 
+def stand_in_returned(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = stand_in_carried_on(x, block)
+    return m_i.masked_fill(l_i == 0, 0.0), l_i
+
+
+def skipped_as_a_whole(x, block) -> tuple[Tensor, Tensor]:
+    """Blocks are left out only where no row has seen anything yet."""
+    empty = (x == -math.inf).flatten(0, -2).all(0) if x.dim() > 1 else x == -math.inf
+    first = 0
+    while first < x.shape[-1] and empty[first : first + block].all():
+        first += block
+    return infinity_minus_infinity(x[..., first:], block) if first < x.shape[-1] else _start(x)
+
+
+def low_scores_taken_for_masked(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax(-1))
+        shift = m_new.masked_fill(m_new < -1e4, 0.0)
+        m_i, l_i = m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
+    return m_i, l_i
+
+
 def from_the_lowest_number(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x, torch.finfo(x.dtype).min)
     for part in x.split(block, -1):
@@ -241,7 +266,7 @@ online_softmax = Check(
         given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
         given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
-        given("n = 9, block = 4, rows from −300 to 300", Drawn(_rows_far_apart), 4),
+        given("n = 9, block = 4, rows from −30,000 to 30,000, float64", Drawn(_rows_far_apart), 4),
         given("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
         long_row(600, 20),
     ],
@@ -321,6 +346,19 @@ online_softmax = Check(
             "the 0 that stands for −∞ carried on", stand_in_carried_on,
             "The 0 is for the subtraction alone. As a running maximum it hides all scores below 0 that come later: keep −∞ in m_i, and subtract "
             "something else where it is −∞.",
+        ),
+        Misconception(
+            "the 0 that stands for −∞ carried on and returned", stand_in_returned,
+            "The 0 is for the subtraction alone. As a running maximum it hides all scores below 0 that come later, and a row of nothing but −∞ ends with "
+            "maximum 0: keep −∞ in m_i.",
+        ),
+        Misconception(
+            "masked blocks skipped only where all rows are masked", skipped_as_a_whole,
+            "A block can be all −∞ in one row and not in the next, and −∞ − (−∞) is NaN in the first. Decide row by row: `torch.where` or `masked_fill`.",
+        ),
+        Misconception(
+            "very low scores taken for masked ones", low_scores_taken_for_masked,
+            "A score of −30,000 is a score: e^(x − max) is 1 where it is the largest of its row. Only −∞ means masked: compare with −∞ itself.",
         ),
         Misconception(
             "the lowest number in place of −∞", from_the_lowest_number,
@@ -466,6 +504,13 @@ def unseen_rows_near_the_smallest_number(out_a, lse_a, out_b, lse_b) -> tuple[Te
     return out, lse.masked_fill(lse == -math.inf, math.log(1e-30))
 
 
+def finite_stand_in(number: float) -> Callable:
+    """The right logsumexp, and shares in which this number stands for −∞."""
+    standing_in = lambda lse: lse.masked_fill(lse == -math.inf, number)
+    share = lambda a, b: torch.sigmoid(standing_in(a) - standing_in(b))
+    return lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, share)
+
+
 def _unseen_rows_finite(seen: Observation) -> bool:
     """A mark: a logsumexp that is finite where that of both parts is −∞."""
     unseen = (seen.args[1] == -math.inf) & (seen.args[3] == -math.inf)
@@ -484,7 +529,7 @@ merge_partials = Check(
         two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
         two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
         two_parts("a row that one part saw nothing of", 4, 3, dead=("first", "")),
-        two_parts("a second part that saw nothing", 3, 5, dead=("", "all")),
+        two_parts("a first part near −30,000, a second part that saw nothing", 3, 5, level=(-30_000.0, 0.0), dead=("", "all")),
         two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
         two_parts("nothing anywhere", 3, 2, dead=("all", "all")),
         rows_far_apart(5, 3),
@@ -559,6 +604,11 @@ merge_partials = Check(
             "A smallest value keeps the logarithm from −∞, and here −∞ is right: it is the logarithm of an empty sum. A finite number says that there "
             "was a key.",
             _unseen_rows_finite,
+        ),
+        Misconception(
+            "a finite number for −∞ in the shares", finite_stand_in(-100.0),
+            "A part that saw nothing gets no share, however low the other one's logsumexp is. Against −30,000 your stand-in for −∞ wins. "
+            "Keep −∞: e^−∞ is 0 by itself.",
         ),
         Misconception(
             "unseen rows looked for in whole tensors only, for the shares", unseen_only_as_a_whole_in_the_shares,

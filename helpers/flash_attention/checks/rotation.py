@@ -179,7 +179,7 @@ hadamard = Check(
 
 def _twice(rotate, q, k, signs):
     # Made first: whoever changes q in place is told so, and nothing else.
-    flipped = q * signs, k * signs, torch.ones_like(signs)
+    flipped = (q * signs).to(q), (k * signs).to(k), torch.ones_like(signs)
     return rotate(q, k, signs), rotate(*flipped)
 
 
@@ -191,10 +191,17 @@ def _same_dtype(output, q, k, signs) -> bool:
     return all([x.dtype for x in pair] == [q.dtype, k.dtype] for pair in output)
 
 
+def _within(x: Tensor) -> float:
+    """How far results for x may be off, as a share: 16 bits round to one part in 2,000."""
+    return 1e-2 if x.dtype == torch.float16 else 1e-4
+
+
 def _scores_stay(output, q, k, signs) -> bool:
     turned_q, turned_k = (x.double() for x in output[0])
     scores = q.double() @ k.double().mT
-    return torch.allclose(turned_q @ turned_k.mT, scores, rtol=1e-4, atol=1e-5 * float(scores.abs().max()))
+    return torch.allclose(
+        turned_q @ turned_k.mT, scores, rtol=_within(q), atol=0.1 * _within(q) * float(scores.abs().max())
+    )
 
 
 def _shared_out(output, q, k, signs) -> bool:
@@ -205,11 +212,13 @@ def _evenly(turned: Tensor, x: Tensor) -> bool:
     """Where a token is zero but for one feature, the rotated token has the same size in all features."""
     alone = (x != 0).sum(dim=-1) == 1
     size = x[alone].double().abs().sum(dim=-1, keepdim=True) / math.sqrt(x.shape[-1])
-    return torch.allclose(turned[alone].double().abs(), size.expand(-1, x.shape[-1]), rtol=1e-4)
+    return torch.allclose(turned[alone].double().abs(), size.expand(-1, x.shape[-1]), rtol=_within(x))
 
 
 def _signs_first(output, q, k, signs) -> bool:
-    return all(torch.allclose(a.double(), b.double(), **CLOSE) for a, b in zip(*output, strict=True))
+    return all(
+        torch.allclose(a.double(), b.double(), rtol=_within(q), atol=_within(q)) for a, b in zip(*output, strict=True)
+    )
 
 
 def _tokens(*shape: int, dtype: torch.dtype) -> Drawn:
@@ -243,11 +252,21 @@ def rotation_case(
 
 
 def matrix_in_float32(q, k, signs) -> tuple[Tensor, Tensor]:
-    return (q * signs) @ _hadamard(len(signs)), (k * signs) @ _hadamard(len(signs))
+    return (q * signs.to(q)) @ _hadamard(len(signs)), (k * signs.to(k)) @ _hadamard(len(signs))
 
 
 def float32_returned(q, k, signs) -> tuple[Tensor, Tensor]:
-    return (q * signs).float() @ _hadamard(len(signs)), (k * signs).float() @ _hadamard(len(signs))
+    return (q * signs.to(q)).float() @ _hadamard(len(signs)), (k * signs.to(k)).float() @ _hadamard(len(signs))
+
+
+def _narrowed(seen) -> bool:
+    """Whether float64 went in and float32 came out."""
+    return seen.args[0].dtype == torch.float64 and all(x.dtype == torch.float32 for x in seen.output[0])
+
+
+def lifted_by_the_signs(q, k, signs) -> tuple[Tensor, Tensor]:
+    q, k = q * signs, k * signs
+    return q @ _hadamard(len(signs)).to(q), k @ _hadamard(len(signs)).to(k)
 
 
 def _hadamard_of(q, signs) -> Tensor:
@@ -255,12 +274,12 @@ def _hadamard_of(q, signs) -> Tensor:
 
 
 def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
-    return _hadamard(q.shape[-2]).to(q) @ (q * signs), _hadamard(k.shape[-2]).to(k) @ (k * signs)
+    return _hadamard(q.shape[-2]).to(q) @ (q * signs.to(q)), _hadamard(k.shape[-2]).to(k) @ (k * signs.to(k))
 
 
 def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = torch.linalg.qr(torch.randn(len(signs), len(signs)))[0].to(q)
-    return (q * signs) @ turn, (k * signs) @ turn
+    return (q * signs.to(q)) @ turn, (k * signs.to(k)) @ turn
 
 
 def _another_rotation(seen) -> bool:
@@ -276,19 +295,19 @@ def scaled_apart(of_queries: float, of_keys: float) -> Callable:
 
     def rotate(q, k, signs) -> tuple[Tensor, Tensor]:
         turn, d = _hadamard_of(q, signs), len(signs)
-        return (q * signs) @ turn * d**of_queries, (k * signs) @ turn * d**of_keys
+        return (q * signs.to(q)) @ turn * d**of_queries, (k * signs.to(k)) @ turn * d**of_keys
 
     return rotate
 
 
 def scaled_down(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = _hadamard_of(q, signs) / math.sqrt(len(signs))
-    return (q * signs) @ turn, (k * signs) @ turn
+    return (q * signs.to(q)) @ turn, (k * signs.to(k)) @ turn
 
 
 def not_scaled(q, k, signs) -> tuple[Tensor, Tensor]:
     turn = _hadamard_of(q, signs) * math.sqrt(len(signs))
-    return (q * signs) @ turn, (k * signs) @ turn
+    return (q * signs.to(q)) @ turn, (k * signs.to(k)) @ turn
 
 
 rotate = Check(
@@ -299,6 +318,7 @@ rotate = Check(
         rotation_case("n = 4, m = 8, d = 32", (), 4, 8, 32),
         rotation_case("one query, d = 64", (3,), 1, 9, 64),
         rotation_case("float64, d = 8", (), 3, 5, 8, torch.float64),
+        rotation_case("float16, d = 16", (), 3, 5, 16, torch.float16),
     ],
     compare=False,
     drive=_twice,
@@ -313,20 +333,20 @@ rotate = Check(
     ],
     misconceptions=[
         Misconception(
-            "only the queries rotated", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k),
+            "only the queries rotated", lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k),
             "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
         ),
         Misconception(
-            "only the keys rotated", lambda q, k, signs: (q, (k * signs) @ _hadamard_of(q, signs)),
+            "only the keys rotated", lambda q, k, signs: (q, (k * signs.to(k)) @ _hadamard_of(q, signs)),
             "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
         ),
         Misconception(
             "signs for the queries only",
-            lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
+            lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
             "The signs are part of the rotation, diag(signs) H. Keys need the same rotation as queries.",
         ),
         Misconception(
-            "keys rotated the other way", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs) * signs),
+            "keys rotated the other way", lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs) * signs.to(q)),
             "Orthogonal means R Rᵀ = 1. In q R (k R)ᵀ = q R Rᵀ kᵀ the transpose appears by itself: both are multiplied by R.",
         ),
         Misconception(
@@ -347,7 +367,7 @@ rotate = Check(
         ),
         Misconception(
             "signs after the rotation",
-            lambda q, k, signs: (q @ _hadamard_of(q, signs) * signs, k @ _hadamard_of(q, signs) * signs),
+            lambda q, k, signs: (q @ _hadamard_of(q, signs) * signs.to(q), k @ _hadamard_of(q, signs) * signs.to(q)),
             "Scores stay, but nothing is gained: features that conspire have been added up by then. The signs have to break "
             "the pattern before H mixes.",
         ),
@@ -359,6 +379,17 @@ rotate = Check(
         Misconception(
             "queries and keys converted to float32", float32_returned,
             "The values are those of float32, whatever went in. Convert the matrix to the dtype of q, and not q to that of the matrix.",
+            _narrowed,
+        ),
+        Misconception(
+            "the signs left in float32", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), (k * signs) @ _hadamard_of(q, signs)),
+            "The signs are float32, and 16-bit queries times float32 signs are float32, which PyTorch doesn't multiply by a 16-bit matrix. Convert the "
+            "signs too: `signs.to(q)`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "queries and keys lifted to the dtype of the signs", lifted_by_the_signs,
+            "The signs are float32, and 16-bit queries times float32 signs are float32. Give the signs the dtype of q too: `signs.to(q)`.",
         ),
         Misconception(
             "signs not used", lambda q, k, signs: (q @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
@@ -366,7 +397,7 @@ rotate = Check(
             "unlikely for any token.",
         ),
         Misconception(
-            "signs flipped, nothing rotated", lambda q, k, signs: (q * signs, k * signs),
+            "signs flipped, nothing rotated", lambda q, k, signs: (q * signs.to(q), k * signs.to(k)),
             "Scores stay, and so do the outliers, each in its own feature. H is what shares them out.",
         ),
         Misconception(
@@ -386,12 +417,12 @@ rotate = Check(
         ),
         Misconception(
             "keys and queries in the wrong order",
-            lambda q, k, signs: ((k * signs) @ _hadamard_of(q, signs), (q * signs) @ _hadamard_of(q, signs)),
+            lambda q, k, signs: ((k * signs.to(k)) @ _hadamard_of(q, signs), (q * signs.to(q)) @ _hadamard_of(q, signs)),
             "Return the queries first, then the keys.",
         ),
         Misconception(
             "the scores returned",
-            lambda q, k, signs: (q * signs) @ _hadamard_of(q, signs) @ ((k * signs) @ _hadamard_of(q, signs)).mT,
+            lambda q, k, signs: (q * signs.to(q)) @ _hadamard_of(q, signs) @ ((k * signs.to(k)) @ _hadamard_of(q, signs)).mT,
             "Return the rotated queries and keys. The scores are computed later, when both have been rounded to FP8.",
         ),
     ],

@@ -86,7 +86,7 @@ def _bytes(n, d, passes, itemsize, *, q=1, kv=2, sums=1):
 tiled_traffic = Check(
     reference=reference.tiled_traffic,
     cases=[
-        sized("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2088, itemsize=4),
+        sized("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2168, itemsize=4),  # not quite 17 rows,
         sized("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
         sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
         sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
@@ -110,6 +110,11 @@ tiled_traffic = Check(
             "A short tile of queries reads as many keys as a full one: round the number of tiles up.",
         ),
         comes_as_float(reference.tiled_traffic),
+        Misconception(
+            "tiles with a fraction of a row",
+            lambda n, d, on_chip, itemsize: _bytes(n, d, math.ceil(n * 4 * d * itemsize / on_chip), itemsize),
+            "A tile holds whole rows. B = on_chip // (4 · d · itemsize) is rounded down first, and then the tiles are counted.",
+        ),
         Misconception(
             "a fraction of a tile, cut down to whole bytes",
             lambda n, d, on_chip, itemsize: int(_bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize)),
@@ -190,6 +195,13 @@ tiled_traffic = Check(
                 2 * n * d + n + 2 * _tiles(n, _rows(d, on_chip, itemsize)) ** 2 * _rows(d, on_chip, itemsize) * d
             ) * itemsize,
             "Only rows that exist are read: each pass reads n keys and n values, not a multiple of the tile.",
+        ),
+        Misconception(
+            "queries and outputs of the short tile counted as full",
+            lambda n, d, on_chip, itemsize: (
+                2 * _tiles(n, _rows(d, on_chip, itemsize)) * (_rows(d, on_chip, itemsize) * d + n * d) + n
+            ) * itemsize,
+            "The last tile of queries has fewer rows than B. Only rows that exist are read and written: n of Q and n of O in all.",
         ),
         Misconception(
             "the growth instead of the bytes",

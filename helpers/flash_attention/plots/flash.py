@@ -15,6 +15,7 @@ from torch import Tensor
 from helpers.engine.observe import observe
 from helpers.environment import device
 from helpers.film import film, play
+from helpers.labels import name_lines
 from helpers.masking.masks import causal_mask
 from helpers.measuring import growth
 from helpers.measuring.devices import this_machine
@@ -625,25 +626,38 @@ def time_and_memory(
         for name, way in ways.items():
             times[name].append(1e3 * _best_time(functools.partial(way, *inputs)))
             peaks[name].append(peak_bytes(functools.partial(way, *inputs)) / 2**20)
-    titles = (
-        "milliseconds" if device().type == "cuda" else "milliseconds, one thread",
-        "peak memory beyond the inputs, MB",
+    clock = "milliseconds" if device().type == "cuda" else "milliseconds on one thread"
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 3.8))
+    for axis, title, curves in zip(axes, (f"time: {clock}", "peak memory beyond the inputs: MB"), (times, peaks)):
+        _growing(axis, title, lengths, curves)
+    last = {name: values[-1] for name, values in peaks.items()}
+    _apart(axes[1], lengths[-1], *(list(last.values())[place] for place in (0, -1)))
+    said = ", ".join(f"{name}: {size:.3g} MB" for name, size in last.items())
+    show(
+        f"Time and peak memory of {len(ways)} kinds of attention over n, log-log, each with its exponent of n. Peak memory at n = {lengths[-1]}: {said}."
     )
-    figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.5))
-    for axis, title, curves in zip(axes, titles, (times, peaks)):
-        for (name, values), colour, mark in zip(curves.items(), (OUTPUT, QUERY, WEIGHT, KEY), "s^oD"):
-            axis.loglog(
-                lengths,
-                values,
-                mark + "-",
-                color=colour,
-                label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}",
-            )
-        axis.set(title=title, xlabel="n")
-        axis.set_xticks(lengths, lengths)
-        axis.minorticks_off()
-        axis.legend(frameon=False, fontsize=9)
-    show()
+
+
+def _apart(axis, n: int, most: float, ours: float) -> None:
+    """An arrow from one curve's end to the other's, and how many times less the second needs."""
+    if most > ours > 0:
+        axis.annotate("", (n, ours), (n, most), arrowprops={"arrowstyle": "<->", "color": KEY, "lw": 1.4})
+        words = f"{most / ours:.0f} times\nless "
+        axis.text(n, math.sqrt(most * ours), words, ha="right", va="center", fontsize=9, color=as_text(KEY))
+
+
+def _growing(axis, title: str, lengths: Sequence[int], curves: dict[str, Sequence[float]]) -> None:
+    """A log-log panel: each curve with its name and its exponent of n, fitted to the last three points, at its end."""
+    ends = []
+    for (name, values), colour, mark in zip(curves.items(), (OUTPUT, QUERY, WEIGHT, HALF_WEIGHT), "s^oD"):
+        axis.loglog(lengths, values, mark + "-", color=colour)
+        ends.append((f"{name}: $n^{{{growth.slope(lengths[-3:], values[-3:]):.1f}}}$", values[-1], colour))
+    axis.set_title(title, fontsize=10, loc="left")
+    axis.set(xlabel="tokens n")
+    axis.set_xticks(lengths, lengths)
+    axis.minorticks_off()
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.4g}")
+    name_lines(axis, lengths[-1], ends, apart=0.09, size=9)
 
 
 def _best_time(call: Callable[[], object]) -> float:

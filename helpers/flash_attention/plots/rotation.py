@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import ListedColormap
 from torch import Generator, Tensor
 
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, show, waits_for
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, as_text, show, waits_for
 
 from ..rotation import fp8_attention, random_signs, with_outliers
 
@@ -24,10 +25,20 @@ def rotated_outliers(hadamard: Callable, rotate: Callable, d: int = 64) -> None:
     q[0, 20] = 30.0
     turned = rotate(q, q, signs)[0]
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), width_ratios=(0.8, 1.2, 1.1))
-    heatmap(axes[0], hadamard(16), "H for 16 features: ±1/4", cmap="PuOr", vmin=-0.4, vmax=0.4)
+    _signs(axes[0], hadamard(16))
     _token(axes[1], q[0], turned[0])
     _entries(axes[2], q, turned)
     show()
+
+
+def _signs(axis, matrix: Tensor) -> None:
+    """A column for each new feature: it adds up all the old ones, with a sign of its own for each. Grey is plus."""
+    n = len(matrix)
+    axis.imshow(matrix > 0, cmap=ListedColormap([MASKED, OUTPUT]), vmin=0, vmax=1)
+    axis.set(xticks=range(0, n, 4), yticks=range(0, n, 4), xlabel="feature after", ylabel="feature before")
+    axis.set_title(f"H for {n} features: grey +1/{n**0.5:g}, pale −1/{n**0.5:g}", fontsize=10)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
 
 
 def _token(axis, before: Tensor, after: Tensor) -> None:

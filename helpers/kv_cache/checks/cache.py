@@ -5,6 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import Stopped, call, choice, observe, unpack
 from helpers.engine.observe import Observation, StudentError
 
@@ -32,7 +33,8 @@ what_to_store = Check(
         ),
         Misconception(
             "outputs stored", lambda: "e",
-            "An output is what a token sends on to the next layer. What the new token reads of the old ones are their keys and values.",
+            "An output is what a token sends on to the next layer. What the new token reads of the old ones are their keys and values. To make "
+            "these out of stored outputs again is the work that a cache saves.",
         ),
     ],
 )  # fmt: skip
@@ -96,11 +98,14 @@ def drive_cache(
     cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool, room: torch.dtype | None = None
 ) -> tuple | str:
     """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done.
-    room: another dtype than that of the tokens; then the one question is in which dtype they come out."""
+    room: another dtype than that of the tokens; then the one question is in which dtype all come out after each append."""
     if room:
-        return _dtype_of_the_room(call(cls, *sizes, room).append, *steps[0][1:], room)
+        append = call(cls, *sizes, room).append
+        return tuple(
+            _dtype_of_the_room(append, *pair, room) for pair in (steps[0][1:], [t.to(room) for t in steps[1][1:]])
+        )
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
-    stored, told, manner, dtype = [0, 0], [], "an append copies nothing that is old", SAME_DTYPE
+    stored, told, manner, dtype = [0, 0], [], Told("an append copies nothing that is old"), SAME_DTYPE
     for which, k, v in steps:
         seen = observe(caches[which].append, (k, v))
         fits = stored[which] + k.shape[2] <= sizes[2]
@@ -114,18 +119,18 @@ def drive_cache(
         told += (
             _pair(seen.output)
             if fits
-            else [f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full"]
+            else [Told(f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full")]
         )
     return (*told, *(cache.length for cache in caches), dtype, manner)
 
 
-SAME_DTYPE = "keys and values come out in the dtype of the room"
+SAME_DTYPE = Told("keys and values come out in the dtype of the room")
 
 
 def _changed(room: torch.dtype, part) -> str:
     if not isinstance(part, Tensor) or part.dtype == room:
         return ""
-    return f"{str(part.dtype)[6:]} comes out of a room of {str(room)[6:]}"
+    return Told(f"{str(part.dtype)[6:]} comes out of a room of {str(room)[6:]}")
 
 
 def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
@@ -138,8 +143,8 @@ def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
 def _manner(seen: Observation, k: Tensor) -> str:
     """How old tokens were copied, if they were. An append need make nothing that is larger than the new keys and values."""
     if COPIES & seen.operations.keys():
-        return "an append joins the old tensor and the new, so it copies all that is old"
-    return (
+        return Told("an append joins the old tensor and the new, so it copies all that is old")
+    return Told(
         "an append copies old tokens: it makes a tensor as long as all of them" if seen.largest > 2 * k.numel() else ""
     )
 
@@ -316,6 +321,11 @@ class RoomMadeLater(_Cache):
         return super().append(k, v)
 
 
+class ConvertedToTheNewTokens(_Cache):
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        return tuple(part.to(k.dtype) for part in super().append(k, v))
+
+
 class LengthMovedFirst(_Cache):
     def append(self, k, v) -> tuple[Tensor, Tensor]:
         self.length += k.shape[2]
@@ -369,7 +379,7 @@ KVCache = Check(
         cache_steps("more than it holds, then something that fits", (0, 4), (0, 3), (0, 4), (0, 2), capacity=9, b=3, h=2),
         cache_steps("full, and one token more", (0, 4), (0, 1), capacity=4, h=2, d_h=5),
         cache_steps("float16", (0, 3), (0, 2), b=1, h=2, d_h=5, dtype=torch.float16),
-        cache_steps("float32 into a room of float64", (0, 3), b=2, h=1, d_h=5, room=torch.float64),
+        cache_steps("float32, then float64, into a room of float64", (0, 3), (0, 2), b=2, h=1, d_h=5, room=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -434,6 +444,10 @@ KVCache = Check(
         Misconception(
             "the room in the dtype of the first tokens", RoomMadeLater,
             "The room has the dtype that `__init__` gets, and tokens of another dtype are converted when they are written. Make it there, once.",
+        ),
+        Misconception(
+            "all converted to the dtype of the new tokens", ConvertedToTheNewTokens,
+            "What comes back has the dtype of the room, whatever comes in. To convert it copies all that is old, too: return the view as it is.",
         ),
         Misconception(
             "length moved before the check", LengthMovedFirst,

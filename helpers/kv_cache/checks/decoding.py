@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Behaviour, Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import call, unpack
 from helpers.transformer_lm.transformer import Config, DecoderLM
 
@@ -201,6 +202,15 @@ def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _weighted(inputs, weigh)
 
 
+def one_maximum_for_all(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    def weigh(scores, seen) -> Tensor:
+        hidden = scores.masked_fill(~seen, -torch.inf)
+        exponentials = (hidden - hidden.max()).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+    return _weighted(inputs, weigh)
+
+
 def softmax_over_the_queries(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, -torch.inf).softmax(dim=-2).nan_to_num(0.0))
 
@@ -218,6 +228,15 @@ def split_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _attend(_turned(q, positions), keys, values, seen, q.shape[-1] ** -0.5) @ w_o, keys, values
 
 
+def output_weight_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _step((*inputs[:-1], inputs[-1].mT))
+
+
+def upper_left_for_chunks(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    n, m = _sizes(inputs)
+    return _step(inputs, seen=_triangle(inputs, 0 if n > 1 else m))
+
+
 def weights_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _step((*inputs[:3], *(w.mT for w in inputs[3:])))
 
@@ -231,6 +250,7 @@ decode_step = Check(
         fed_in_chunks("chunks of 3, 1 and 4", 3, 1, 4, h=2, d_h=6),
         fed_in_chunks("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
         fed_in_chunks("scores of a thousand and more, in float64", 3, 2, 1, h=2, d_h=6, dtype=torch.float64, loud=1500.0),
+        fed_in_chunks("scores of a thousand and more, one head, one by one", 1, 1, 1, b=1, h=1, d_h=6, dtype=torch.float64, loud=1500.0),
     ],
     misconceptions=[
         Misconception(
@@ -297,6 +317,11 @@ decode_step = Check(
             "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
         ),
         Misconception(
+            "one maximum for all rows", one_maximum_for_all,
+            "The largest score of the whole tensor was taken off every row. Where a row lies far below it all exponentials are 0, and 0/0 is NaN. Each row "
+            "has a maximum of its own: along the last axis.",
+        ),
+        Misconception(
             "the softmax over the queries", softmax_over_the_queries,
             "Each query shares out its attention over the keys: the softmax runs along the last axis of the scores.",
         ),
@@ -308,6 +333,16 @@ decode_step = Check(
         Misconception(
             "heads split without swapping the axes", split_without_swapping,
             "A row of x @ W holds the heads of one token side by side: (b, n, d) becomes (b, n, h, d_h), and then the axes n and h change places.",
+        ),
+        Misconception(
+            "W_O transposed", output_weight_transposed,
+            "The merged heads are multiplied by `w_o` as it is: heads @ w_o. `F.linear` and `nn.Linear` multiply by the transpose of their matrix, and W_O is "
+            "square, so nothing complains.",
+        ),
+        Misconception(
+            "the triangle at the upper left, for chunks only", upper_left_for_chunks,
+            "A single token is right, and a chunk after old tokens sees too little: `is_causal=True` and a plain `tril()` begin at the upper left corner, "
+            "where the *old* tokens stand. Shift the triangle by m.",
         ),
         Misconception(
             "weights transposed", weights_transposed,
@@ -377,11 +412,16 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
         out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
         outputs.append(out)
         if not all(isinstance(part, Tensor) and part.shape == shape for part in (keys, values)):
-            return f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}", None, None, None
+            return (
+                Told(f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}"),
+                None,
+                None,
+                None,
+            )
     right = all(
         isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2))
     )
-    return "h_kv heads are stored", torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
+    return Told("h_kv heads are stored"), torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
 
 
 def _shape(part):
@@ -435,6 +475,20 @@ def _mean_for_all(t, h) -> Tensor:
 
 def _reversed_groups(t, h) -> Tensor:
     return t.flip(1).repeat_interleave(h // t.shape[1], dim=1)
+
+
+def mask_for_the_prompt_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    n, m = inputs[0].shape[2], _old_tokens(inputs)
+    return _grouped_step(inputs, _in_groups, shift=m + n if m else 0)
+
+
+def rows_of_the_mask_in_turn(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
+    """A group's queries are laid one head below the other, the mask's rows are repeated one by one."""
+    (b, h, n, d_h), h_kv, m = q.shape, k.shape[1], keys.shape[2]
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+    seen = (torch.ones(n, m + n).tril(m) == 1).repeat_interleave(h // h_kv, dim=0)
+    scores = q.reshape(b, h_kv, -1, d_h) @ keys.mT / math.sqrt(d_h)
+    return (scores.masked_fill(~seen, -torch.inf).softmax(dim=-1) @ values).reshape(b, h, n, -1), keys, values
 
 
 def repeated_h_kv_times(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
@@ -523,6 +577,15 @@ mqa_gqa_cache = Check(
         Misconception(
             "the new tokens not stored", nothing_stored,
             "You return the cache as it came. The next token will not see these ones.",
+        ),
+        Misconception(
+            "a mask for the prompt only", mask_for_the_prompt_only,
+            "A chunk after old tokens has a future too. The mask is needed whenever n > 1, whatever m is.",
+        ),
+        Misconception(
+            "the mask's rows in another order than the queries", rows_of_the_mask_in_turn,
+            "Where the heads of a group become rows, head after head, each head needs all n rows of the mask in their order: `repeat`. `repeat_interleave` "
+            "gives the first row to the first tokens of the first head, and so on.",
         ),
         Misconception(
             "one query head a group", one_query_a_group,
@@ -905,6 +968,11 @@ bidirectional_cannot_cache = Check(
         Misconception(
             "the absolute value taken after the maximum", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max().abs(),
             "By then a large change downwards has lost against a small one upwards. Absolute values first, then the maximum.",
+        ),
+        Misconception(
+            "absolute values before the difference",
+            lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)].abs() - layer(x).abs()).abs().max(),
+            "Then an output that changes its sign and keeps its size counts as unchanged. First the difference, then its absolute value.",
         ),
         Misconception(
             "the mean difference", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().mean(),

@@ -34,6 +34,10 @@ redundant_projections = Check(
         ),
         comes_as_float(reference.redundant_projections),
         Misconception(
+            "halved too early", lambda n, layers: layers * (n // 2 * (n - 1)),
+            "`n // 2` is rounded down where n is odd. One of n and n − 1 is even, so multiply first, then divide.",
+        ),
+        Misconception(
             "all layers as one long row", lambda n, layers: layers * n * (layers * n - 1) // 2,
             "The layers don't repeat each other's work. Count one layer, then multiply by their number.",
         ),
@@ -113,6 +117,12 @@ def divided_too_early(n, d):
     return (*_totals(n, d, _with, _without)[:3], 4 * n * (n + 1) * d * d + 4 * (n * (n + 1) // 6 * (2 * n + 1)) * d)
 
 
+def halved_too_early(n, d):
+    """n // 2 · (n + 1) for the sum of all steps, in what it stands in."""
+    steps, squares = n // 2 * (n + 1), n * (n + 1) * (2 * n + 1) // 6
+    return _with(n, d), _without(n, d), 8 * n * d * d + 4 * steps * d, 8 * steps * d * d + 4 * squares * d
+
+
 def sums_without_the_last(n, d):
     with_cache, without, all_with, all_without = _totals(n, d, _with, _without)
     return with_cache, without, all_with - with_cache, all_without - without
@@ -132,6 +142,10 @@ decode_cost = Check(
     within=EXACT,
     properties=[WHOLE],
     misconceptions=[
+        Misconception(
+            "halved too early", halved_too_early,
+            "`n // 2` is rounded down where n is odd. One of n and n + 1 is even, so multiply first, then divide.",
+        ),
         Misconception(
             "one FLOP per multiply-add", multiply_adds,
             "A multiplication and an addition are 2 FLOPs: a product (a, b) @ (b, c) costs 2abc.",

@@ -134,6 +134,26 @@ def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor]:
     return _step(inputs, weigh=lambda scores: scores.exp() / scores.exp().sum(dim=-1, keepdim=True))
 
 
+def scores_cut_off(*inputs) -> tuple[Tensor, Tensor]:
+    def weigh(scores) -> Tensor:
+        exponentials = scores.clamp(max=80.0).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+    return _step(inputs, weigh=weigh)
+
+
+def one_maximum_for_all(*inputs) -> tuple[Tensor, Tensor]:
+    def weigh(scores) -> Tensor:
+        exponentials = (scores - scores.max()).exp()
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+    return _step(inputs, weigh=weigh)
+
+
+def merged_feature_by_feature(*inputs) -> tuple[Tensor, Tensor]:
+    return _step(inputs, merge=lambda heads: heads.mT.flatten(1) @ inputs[6].flatten(0, 1))
+
+
 def one_softmax_for_all_heads(*inputs) -> tuple[Tensor, Tensor]:
     return _step(inputs, weigh=lambda scores: scores.mean(dim=1, keepdim=True).softmax(dim=-1).expand(scores.shape))
 
@@ -239,6 +259,7 @@ latent_attention = Check(
         latent_step("the first token of a text", 0, b=2, d=5, h=4, d_h=3, d_c=12),
         latent_step("8 tokens, one sequence, in float64", 8, b=1, d=6, h=5, d_h=2, d_c=10, dtype=torch.float64),
         latent_step("scores of a thousand and more", 6, b=2, d=8, h=3, d_h=5, d_c=9, loud=400.0, dtype=torch.float64),
+        latent_step("scores of a thousand and more, one head", 4, b=1, d=8, h=1, d_h=5, d_c=9, loud=400.0, dtype=torch.float64),
         latent_step("299 tokens, and no room for keys or values", 299, b=2, d=10, h=6, d_h=8, d_c=12, limited=True),
     ],
     misconceptions=[
@@ -326,6 +347,16 @@ latent_attention = Check(
             "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
         ),
         Misconception(
+            "one maximum for all rows", one_maximum_for_all,
+            "The largest score of the whole tensor was taken off every row. Where a row lies far below it all exponentials are 0, and 0/0 is NaN. Each row "
+            "has a maximum of its own: along the last axis.",
+        ),
+        Misconception(
+            "scores cut off before exp", scores_cut_off,
+            "All scores above the limit become equal, and share the attention. Take the row's largest score off instead: then no exponential is above 1, and the "
+            "weights stay the same.",
+        ),
+        Misconception(
             "one set of weights for all heads", one_softmax_for_all_heads,
             "The heads share the latents, not the weights: each head has its own query and its own W_UK, so its own scores.",
         ),
@@ -340,6 +371,11 @@ latent_attention = Check(
         Misconception(
             "the heads averaged", mean_of_the_heads,
             "W_O adds up what the heads bring (unit 04: an output is a sum over heads). A mean is smaller by the factor h.",
+        ),
+        Misconception(
+            "heads merged feature by feature", merged_feature_by_feature,
+            "The rows of W_O lie head after head: `w_o[0]`, then `w_o[1]`. Lay the heads side by side in the same order, all features of the first head "
+            "first. (Swapping the axes before they are merged mixes them.)",
         ),
         Misconception(
             "no output projection", without_output_projection,

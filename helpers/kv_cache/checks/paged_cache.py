@@ -5,16 +5,22 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.compare import Told, difference
 from helpers.engine.driving import Stopped, call, observe
+from helpers.engine.observe import Observation
+from helpers.engine.unseen import same
 
 from .. import paged_cache as reference
 
 __all__ = ["paged_cache"]
 
 
+FULL = Told("ValueError")
+
+
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
     """After each step: what was read, or how many pages are free; "ValueError" where there was no page left. Another cache, with a
-    sequence of the same name, is in use beside it."""
+    sequence of the same name, is in use beside it, and must hold its own row in the end."""
     name, rows = next(step[1:] for step in steps if step[0] == "append")
     neighbour, cache = (call(cls, number, page_size, rows.shape[1], rows.dtype) for number in (2, pages))
     call(neighbour.append, name, rows[:1])
@@ -26,11 +32,54 @@ def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
         told.append(
             seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen)
         )
-    return tuple(told)
+    return *told, _own_row(neighbour, name, rows[:1])
+
+
+BESIDE = Told("another cache beside this one keeps its row")
+
+
+def _own_row(cache, name: str, row: Tensor) -> Told:
+    seen = observe(cache.read, (name,))
+    kept = not seen.error and isinstance(seen.output, Tensor) and same(seen.output, row)
+    return (
+        BESIDE
+        if kept
+        else Told(
+            "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
+        )
+    )
 
 
 def _count(cache, seen):
-    return "ValueError" if seen.error else cache.free_pages
+    return FULL if seen.error else cache.free_pages
+
+
+class Story(Check):
+    """A check that says in which step of a story something else came out."""
+
+    def difference(self, seen: Observation, expected: tuple) -> str:
+        """The first step that went another way, and how."""
+        steps = seen.args[2]
+        for number, (step, got, want) in enumerate(zip(steps, seen.output, expected), start=1):
+            if not self.agrees(got, want, seen.args):
+                return f"Step {number} of {len(steps)}, {_step_in_words(*step)}: {_apart(got, want)}"
+        return "" if seen.output[-1] == BESIDE else difference(seen.output[-1], BESIDE)
+
+
+def _step_in_words(action: str, name: str, more: Tensor | str = "") -> str:
+    if isinstance(more, Tensor):
+        return f"`append` {len(more)} row{'s' * (len(more) > 1)} to {name!r}"
+    return f"`{action}` {name!r}" + f" as {more!r}" * bool(more)
+
+
+def _apart(got, want) -> str:
+    if got is FULL:
+        return "it stops with a ValueError, and it shouldn't."
+    if want is FULL:
+        return "no page is free for it, and no ValueError comes."
+    if isinstance(want, Tensor):
+        return difference(got, want)
+    return f"{got} pages are free after it, where it should be {want}."
 
 
 def _truth(pages: int, page_size: int, steps: list[tuple]) -> tuple:
@@ -47,7 +96,7 @@ def _reads_its_own(output, *inputs) -> bool:
 
 
 def _counts(output, *inputs) -> bool:
-    return all(got == want for got, want in zip(output, _truth(*inputs)) if not isinstance(want, Tensor))
+    return all(got == want for got, want in zip(output[:-1], _truth(*inputs)) if not isinstance(want, Tensor))
 
 
 def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32) -> Case:
@@ -210,6 +259,13 @@ class CopiesAFullPage(_Paged):
         super().append(name, rows)
 
 
+class RefusesRowsThatFit(_Paged):
+    def append(self, name, rows) -> None:
+        if -(-len(rows) // self.pool.shape[1]) > self.free_pages:
+            raise ValueError("Too few pages are free.")
+        super().append(name, rows)
+
+
 class LengthSurvives(_Paged):
     def free(self, name) -> None:
         for page in self.table.pop(name):
@@ -254,7 +310,7 @@ class TakesFromOthers(_Paged):
         return page
 
 
-paged_cache = Check(
+paged_cache = Story(
     exercise="paged_cache",
     reference=reference.PagedCache,
     drive=drive_pages,
@@ -332,6 +388,10 @@ paged_cache = Check(
             "a full shared page copied", CopiesAFullPage,
             "A full page is never written again, so it can stay shared. Ask first whether the row needs a new page; copy a shared one only if the "
             "row goes into it.",
+        ),
+        Misconception(
+            "rows refused that fit on the last page", RefusesRowsThatFit,
+            "The sequence's last page may have empty slots. Rows that go there need no free page: count only the pages that have to be taken.",
         ),
         Misconception(
             "the length survives the free", LengthSurvives,

@@ -7,14 +7,15 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import call, watch
 
 from .. import sliding_cache as reference
 
 __all__ = ["sliding_cache"]
 
-NO_MORE = "never more than a window is kept"
-TOO_MUCH_READ = "a late token takes more work than an early one"
+NO_MORE = Told("never more than a window is kept")
+TOO_MUCH_READ = Told("a late token takes more work than an early one")
 
 
 def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
@@ -30,11 +31,11 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
             held = TOO_MUCH_READ
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
-            held = f"{kept} numbers kept, where {room} are enough"
+            held = Told(f"{kept} numbers are kept in a ring, where {room} are enough")
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
 
 
-OUTSIDE = "keys and values are kept outside the rings"
+OUTSIDE = Told("keys and values are kept outside the rings")
 
 
 def _read(cache, token: list[Tensor]) -> str:
@@ -112,6 +113,12 @@ class ChunkUnmasked(_Sliding):
 class ChunkWithoutWindow(_Sliding):
     def seen(self, age) -> Tensor:
         return age >= 0
+
+
+class WindowForTheOldAlone(_Sliding):
+    def seen(self, age) -> Tensor:
+        n, m = age.shape
+        return (age >= 0) & ((age < self.window) | (torch.arange(m) >= m - n))
 
 
 class SlotOrder(_Sliding):
@@ -280,6 +287,10 @@ sliding_cache = Check(
         Misconception(
             "a chunk without a window", ChunkWithoutWindow,
             "In a chunk the tokens have different windows. The last one of them no longer sees all that the first one sees.",
+        ),
+        Misconception(
+            "no window within the chunk", WindowForTheOldAlone,
+            "The old tokens are cut off where they should be. A chunk may be longer than the window, and then its own first tokens are too old for its last.",
         ),
         Misconception(
             "the ring read in the order of its slots", SlotOrder,

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, show, waits_for
+from helpers.labels import name_lines
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, show, waits_for
 
 from ..generation import TokenCost, cost_with_cache, cost_without_cache, growth, small_model, throughput
 from ..published import MODELS
@@ -87,23 +88,29 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
 
 @waits_for("cache_bytes")
 def cache_over_context(cache_bytes: Callable) -> None:
-    """The cache of four published models against the length of the context, one sequence in 16 bits."""
-    lengths = 2 ** torch.arange(10, 18)
-    figure, axis = plt.subplots(figsize=(9.5, 3.4))
-    for (name, shape), colour in zip(MODELS.items(), (OUTPUT, KEY, VALUE, QUERY)):
-        kept = [min(n, shape.window or n) for n in lengths.tolist()]  # a ring holds no more than its window
-        sizes = [cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, n, 1, 2) / GB for n in kept]
-        inside = [size for size, n in zip(sizes, lengths.tolist()) if n <= shape.context]
-        axis.plot(lengths, sizes, ":", color=colour)
-        keeps = f", keeps {shape.window:,}" if shape.window else ""
-        axis.plot(
-            lengths[: len(inside)], inside, "o-", color=colour, label=f"{name} (released for {shape.context:,}{keeps})"
-        )
-    for memory, device in ((16, "T4: 16 GB"), (80, "H100: 80 GB")):
-        axis.axhline(memory, color=WEIGHT, lw=0.8)
-        axis.text(1024, memory * 1.1, device, color=WEIGHT, fontsize=8)
-    axis.set(xscale="log", yscale="log", xlabel="tokens in the cache", ylabel="GB a sequence", xticks=lengths)
-    axis.set_xticks(lengths.tolist(), [f"{n // 1024}k" for n in lengths.tolist()])
+    """The cache of four published models against the length of the context, one sequence in 16 bits: full as far as a model was
+    released for, dotted beyond. A wide line lies below another."""
+    lengths = [2**power for power in range(10, 18)]
+    figure, axis = plt.subplots(figsize=(10.5, 3.9))
+    axis.set(xscale="log", yscale="log", xlim=(900, lengths[-1]), ylim=(0.08, 150))
+    ends = []
+    for (name, shape), colour, width in zip(MODELS.items(), (OUTPUT, KEY, VALUE, QUERY), (6, 2, 2, 2)):
+        kept = [min(n, shape.window or n) for n in lengths]  # a ring holds no more than its window
+        per_token, *sizes = (cache_bytes(shape.layers, shape.h, shape.h_kv, shape.d, n, 1, 2) / GB for n in (1, *kept))
+        inside = sum(n <= shape.context for n in lengths)
+        axis.plot(lengths, sizes, ls=(0, (1, 1)), color=colour, lw=width, alpha=0.45 if width > 2 else 1)
+        axis.plot(lengths[:inside], sizes[:inside], "o-", color=colour, lw=width, ms=3 + width, mec="white")
+        keeps = f", keeps {shape.window // 1024}k" if shape.window else ""
+        ends.append((f"{name}: {per_token * 1e6:.0f} kB a token{keeps}", sizes[-1], colour))
+    for memory, device in ((16, "all of a T4: 16 GB"), (80, "all of an H100: 80 GB")):
+        axis.axhline(memory, color="black", lw=0.8, ls="--", zorder=0)
+        axis.text(1024, memory * 1.1, device, fontsize=8.5)
+    axis.text(
+        lengths[-1], 0.1, "dotted: longer than the model was released for", ha="right", fontsize=8.5, color=OUTPUT
+    )
+    axis.set(xlabel="tokens in the cache", ylabel="GB a sequence")
+    axis.set_xticks(lengths, [f"{n // 1024}k" for n in lengths])
+    axis.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     axis.minorticks_off()
-    axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    name_lines(axis, lengths[-1], ends, apart=0.085)
     show()

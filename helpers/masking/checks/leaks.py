@@ -84,6 +84,14 @@ def loose_tolerance(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=2e-2)
 
 
+def relative_tolerance(model, x) -> bool:
+    before = model(x)
+    for t in range(1, len(x)):
+        if not torch.allclose(model(torch.cat([x[:t], _new(x[t:])]))[:t], before[:t], atol=1e-5):
+            return True
+    return False
+
+
 def bit_for_bit(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=0.0)
 
@@ -97,7 +105,8 @@ def reordered(model, x) -> bool:
 
 
 def one_feature(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: torch.cat([_new(x[t + 1 :, :1]), x[t + 1 :, 1:]], dim=1))
+    other = -x[:, :1].sign() * (1 + _new(x[:, :1]).abs())  # far from what was there, of the other sign
+    return _any_cut(model, x, lambda x, t: torch.cat([other[t + 1 :], x[t + 1 :, 1:]], dim=1))
 
 
 def faint_nudge(model, x) -> bool:
@@ -181,7 +190,7 @@ leaks_future = Check(
         planted("peeks: softmax over the wrong axis", peekers.softmax_over_queries),
         planted("peeks: reads from right to left", peekers.right_to_left),
         planted("peeks: very faintly", peekers.faint),
-        planted("peeks: more faintly still, at every position", peekers.faint_all_over),
+        planted("peeks: more faintly still, in outputs near 100", peekers.faint_all_over),
         planted("peeks: at the last position but one", peekers.late_only),
         planted("peeks: at the first position", peekers.first_only),
         planted("peeks: at even positions", peekers.even_only),
@@ -190,7 +199,7 @@ leaks_future = Check(
         planted("peeks: at the next token, centred", peekers.centred_next),
         planted("peeks: in the middle", peekers.middle_only),
         planted("peeks: at the second position", peekers.second_only),
-        planted("peeks: at the signs of the next token", peekers.sign_of_the_next, d=12),
+        planted("peeks: at the signs of the next token", peekers.sign_of_the_next, n=3, d=12),
         planted("peeks: outputs wider than the tokens", peekers.wider),
         planted("peeks: two tokens only", peekers.off_by_one, n=2),
         planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),
@@ -234,6 +243,11 @@ leaks_future = Check(
         Misconception(
             "a tolerance of 10⁻³", lambda model, x: _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=1e-3),
             "A faint leak moves an output by 10⁻⁴, and training finds it all the same. Rounding stays below 10⁻⁵ here: everything above is a leak.",
+        ),
+        Misconception(
+            "a tolerance that grows with the outputs", relative_tolerance,
+            "`torch.allclose` and `isclose` add `rtol` times the number itself to `atol`, 10⁻⁵ of it unless you say otherwise: where outputs are large, a faint "
+            "leak passes. Say `rtol=0`, or take the largest difference.",
         ),
         Misconception(
             "compared bit for bit", bit_for_bit,

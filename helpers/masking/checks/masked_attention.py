@@ -4,9 +4,9 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
-from helpers.engine.cases import given, normal, sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.driving import choice
 from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
@@ -23,6 +23,11 @@ ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
 
 
+def _rows_far_below(generator: Generator) -> Tensor:
+    """Scores (3, 5): the row in the middle lies above −10,000, the others below."""
+    return torch.tensor([[-20_000.0], [-5_000.0], [-20_000.0]]) + torch.randn(3, 5, generator=generator)
+
+
 def scores_with_zeros_dropped(scores, mask) -> Tensor:
     product = scores * mask
     return product.masked_fill(product == 0, -math.inf).softmax(-1)
@@ -35,7 +40,19 @@ def powers_without_maximum(scores, mask) -> Tensor:
 
 def maximum_over_hidden_keys(scores, mask) -> Tensor:
     powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * mask
-    return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
+    total = powers.sum(-1, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1)
+
+
+def _nothing_beside_a_tower(seen) -> bool:
+    """Wrong in those rows alone in which a hidden score lies far above the allowed ones, and there nothing is left, or NaN."""
+    scores, mask = seen.args
+    off = ~torch.isclose(seen.output.double(), masked_attention.masked_softmax(scores.double(), mask), 1e-2, 1e-3).all(
+        -1
+    )
+    lead = scores.amax(-1) - scores.masked_fill(~mask, -math.inf).amax(-1)
+    lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
+    return bool(off.any() and (lead > 10)[off].all() and lost[off].all())
 
 
 def masked_in_float32(scores, mask) -> Tensor:
@@ -82,7 +99,7 @@ masked_softmax = Check(
         given("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
         given("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
         given("hidden scores that tower above the rest", TOWER, TOWER_MASK),
-        given("all scores near −20,000", normal(3, 5, mean=-20_000.0), visible_mask(3, 5)),
+        given("scores near −20,000, in one row near −5,000", Drawn(_rows_far_below), visible_mask(3, 5)),
         given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
         given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
         given("no axis for the batch: scores 2×4×3, mask 4×3", normal(2, 4, 3), visible_mask(4, 3)),
@@ -127,6 +144,11 @@ masked_softmax = Check(
             "Your empty rows are right. But −10⁴ is low only until the allowed scores are lower still: then hidden keys win. Only −∞ is below every score.",
         ),
         Misconception(
+            "−10⁴ instead of −∞, then times the mask", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
+            "The product with the mask comes too late. −10⁴ is low only until the allowed scores are lower still: then the hidden keys take the whole 1, and "
+            "the product throws it away. Only −∞ is below every score.",
+        ),
+        Misconception(
             "NaN left in the gradient",
             lambda scores, mask: (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0),
             "The NaN is wiped off the weights, but it was there, and the backward pass through the sum meets it again: 0 · NaN is NaN. Keep the row "
@@ -147,6 +169,12 @@ masked_softmax = Check(
         Misconception(
             "the maximum taken over hidden keys too", maximum_over_hidden_keys,
             "If a hidden score is 200 above the rest, all allowed exponentials become e^−200 = 0 in float32. Hide first, then look for the maximum.",
+            _nothing_beside_a_tower,
+        ),
+        Misconception(
+            "rows taken for empty by their first key",
+            lambda scores, mask: _hidden(scores, mask | ~mask[..., :1]).softmax(-1).masked_fill(~mask[..., :1], 0.0),
+            "You take a row for empty as soon as its key 0 is hidden. It is empty if *all* its keys are: `mask.any(dim=-1, keepdim=True)` asks them all.",
         ),
         Misconception(
             "rows with nothing allowed left as they were", lambda scores, mask: _hidden(scores, mask).softmax(-1),
@@ -204,6 +232,13 @@ HIGH_MASK = torch.tensor([[True, False, True, True], [True, True, True, False]])
 
 def _lost(scores, mask) -> Tensor:
     return (scores.softmax(-1) * ~mask).sum(-1)
+
+
+def renormalised_without_maximum(scores, mask) -> tuple[Tensor, Tensor]:
+    powers = torch.exp(scores)
+    weights = powers / powers.sum(-1, keepdim=True)
+    kept = weights * mask
+    return kept / kept.sum(-1, keepdim=True), (weights * ~mask).sum(-1)
 
 
 def _with_constant(scores, mask) -> Tensor:
@@ -288,6 +323,10 @@ mask_then_renormalise = Check(
             "Your lost share is 0 everywhere. Was `weights` itself multiplied by the mask, or is another name for it, before you added up the hidden shares?",
         ),
         Misconception(
+            "no maximum is subtracted", renormalised_without_maximum,
+            "e^1000 is infinite, and ∞/∞ is NaN: the lost share too, which is 1 here. `torch.softmax` subtracts the largest score of each row first.",
+        ),
+        Misconception(
             "the lost share with an axis of size 1", lambda scores, mask: (_renormalised(scores, mask), _lost(scores, mask)[..., None]),
             "The lost share is one number for each row, (…, n). `keepdim=True` is for the division, not for this sum.",
         ),
@@ -349,9 +388,26 @@ def scores_without_scale(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return ((q @ k.mT).masked_fill(~_causal(q, k), -math.inf), *_steps(q, k, v)[1:])
 
 
+def written_for_one_batch_axis(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    scores = (q @ k.transpose(1, 2) / math.sqrt(q.shape[-1])).masked_fill(~_causal(q, k), -math.inf)
+    return scores, scores.softmax(-1), scores.softmax(-1) @ v
+
+
 def weights_for_the_output(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     scores, weights, _ = _steps(q, k, v)
     return scores, weights, weights
+
+
+def maximum_over_the_future_too(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * _causal(q, k)
+    weights = powers / powers.sum(-1, keepdim=True)
+    return scores.masked_fill(~_causal(q, k), -math.inf), weights, weights @ v
+
+
+def _the_last_key_ahead(generator: Generator) -> Tensor:
+    """Keys (6, 16) that lie opposite to queries near 5.5; the last one lies with them."""
+    return torch.cat([-5.5 * torch.ones(5, 1), 5.5 * torch.ones(1, 1)]) + torch.randn(6, 16, generator=generator)
 
 
 causal_attention = Check(
@@ -360,7 +416,7 @@ causal_attention = Check(
         sized(n=5, m=5, d=4, d_v=3),
         sized(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),
         sized(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
-        sized(n=6, m=6, d=16, d_v=4, scale=8.0, label="large scores"),
+        given("scores near −120, the last key's near 120", normal(6, 16, mean=5.5), Drawn(_the_last_key_ahead), normal(6, 4)),
         sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
         sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
@@ -423,6 +479,16 @@ causal_attention = Check(
         Misconception(
             "scaled by d instead of √d", lambda q, k, v: _steps(q, k, v, scale=1 / q.shape[-1]),
             "The standard deviation of q·k is √d, not d (section 2.7).",
+        ),
+        Misconception(
+            "the maximum taken over the future too", maximum_over_the_future_too,
+            "The largest score of a row may be a hidden one. Then all allowed exponentials are 0, and 0/0 is NaN. Hide first, then look for the maximum.",
+        ),
+        Misconception(
+            "written for one batch axis", written_for_one_batch_axis,
+            "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. `*batch` means none, one or several: count from the end, "
+            "`transpose(-2, -1)`.",
+            raises="IndexError RuntimeError",
         ),
         Misconception(
             "softmax along axis 1", lambda q, k, v: _steps(q, k, v, axis=1),

@@ -20,9 +20,14 @@ def _ones(n, m) -> Tensor:
 
 
 def _after_somebody_wrote_into_it(answer, n, m=None) -> Tensor:
-    """The second of two masks; the first was overwritten in between, as its owner may."""
+    """The second of two masks; the first was overwritten in between, as its owner may. If one cell of the first can't be written
+    without others, what became of it."""
     first = answer(n) if m is None else answer(n, m)
-    if isinstance(first, Tensor) and first.is_contiguous():
+    if isinstance(first, Tensor) and first.numel():
+        alone, corner = first.clone(), (0,) * first.dim()
+        alone[corner], first[corner] = False, False
+        if not torch.equal(first, alone):
+            return first
         first.fill_(False)
     return answer(n) if m is None else answer(n, m)
 
@@ -96,6 +101,11 @@ causal_mask = Check(
             "The second call with the same sizes returns the first one's tensor. If one caller changes the mask in place, it changes for all: make a new one at each call.",
         ),
         Misconception(
+            "cells that share one memory", lambda n, m=None: torch.tensor(True).expand(1, m or n) if n == 1 else masks.causal_mask(n, m),
+            "Here somebody wrote False into the cell [0, 0] of your mask, and others turned False with it: `expand` makes no copies. Whoever gets a mask "
+            "may write into it, so make a cell for every pair.",
+        ),
+        Misconception(
             "an axis of size 1 dropped", lambda n, m=None: masks.causal_mask(n, m).squeeze(),
             "`squeeze()` drops every axis of size 1, that of a single query too. A mask always has two axes.",
         ),
@@ -117,6 +127,13 @@ def padded_on_both_sides(lengths, n, m) -> Tensor:
 
 def _keys_as_mask(keys, n) -> Tensor:
     return keys[:, None, None, :].expand(-1, 1, n, -1)
+
+
+def padding_cut_from_the_end(lengths, n, m) -> Tensor:
+    mask = torch.ones(len(lengths), 1, n, m, dtype=torch.bool)
+    for b, length in enumerate(lengths.tolist()):
+        mask[b, ..., -(m - length) :] = False
+    return mask
 
 
 padding_mask = Check(
@@ -166,6 +183,10 @@ padding_mask = Check(
         Misconception(
             "as many columns as the longest sequence has keys", lambda lengths, n, m: _keys_as_mask(torch.arange(int(lengths.max())) < lengths[:, None], n),
             "The mask has m columns. All sequences may be shorter than that.",
+        ),
+        Misconception(
+            "a sequence without padding hidden altogether", padding_cut_from_the_end,
+            "A slice from −k reaches the last k columns, but not for k = 0: `[-0:]` is `[0:]`, and that is all of them. Start it at the length.",
         ),
         Misconception(
             "an empty sequence that keeps a key", lambda lengths, n, m: masks.padding_mask(lengths.clamp(min=1), n, m),
@@ -587,6 +608,13 @@ packed_mask = _zoo(
                 sum(size * (size + 1) // 2 for size in lengths),
             ),
             "Division by one length numbers the documents only if all are equally long. `torch.repeat_interleave` takes a length for each.",
+        ),
+        Misconception(
+            "documents known by their length", lambda lengths: (
+                (_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(torch.tensor(lengths).repeat_interleave(torch.tensor(lengths))),
+                sum(size * (size + 1) // 2 for size in lengths),
+            ),
+            "Two documents of the same length are one and the same for your mask, and see each other. Give each a number of its own.",
         ),
         Misconception(
             "the last token of a document given to the next", lambda lengths: (

@@ -18,6 +18,11 @@ def random_tokens(b: int, n: int) -> Drawn:
     return Drawn(lambda generator: torch.randint(40, (b, n), generator=generator))
 
 
+def large_tokens(b: int, n: int) -> Drawn:
+    """Odd numbers above 2²⁴: none of them is a float32."""
+    return Drawn(lambda generator: 2**24 + 1 + 2 * torch.randint(40, (b, n), generator=generator))
+
+
 def _inputs(tokens, end) -> Tensor:
     return torch.cat([torch.full_like(tokens[:, :1], end), tokens], dim=1)
 
@@ -85,6 +90,12 @@ def all_ends_in_all_rows(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     return _inputs(tokens, end), wanted
 
 
+def all_ends_then_ignored(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    wanted = torch.cat([tokens, torch.full_like(tokens[:, :1], end)], dim=1)
+    wanted[:, lengths] = end
+    return _inputs(tokens, end), wanted.masked_fill(_place(tokens) > lengths[:, None], -100)
+
+
 def end_of_full_sequences_only(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     place, n = _place(tokens), tokens.shape[1]
     return _inputs(tokens, end), _ended(tokens, lengths, end).masked_fill((place >= lengths[:, None]) & (place < n), -100).masked_fill(
@@ -114,7 +125,7 @@ shift_targets = Check(
     cases=[
         given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
         given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
-        given("no padding at all", random_tokens(2, 4), torch.tensor([4, 4]), 41),
+        given("no padding at all, numbers above 2²⁴", large_tokens(2, 4), torch.tensor([4, 4]), 41),
         given("an empty sequence beside a full one", random_tokens(2, 3), torch.tensor([0, 3]), 60),
         given("zeros among the tokens and in the padding", torch.tensor([[5, 0, 7, 0, 9], [0, 3, 0, 0, 0]]), torch.tensor([4, 2]), 41),
         given("one sequence, n = 1", random_tokens(1, 1), torch.tensor([1]), 50),
@@ -171,6 +182,11 @@ shift_targets = Check(
         Misconception(
             "every length in every row", all_ends_in_all_rows,
             "`targets[:, lengths]` sets these columns in *all* rows. One column for each row is `targets[torch.arange(b), lengths]`.",
+        ),
+        Misconception(
+            "every length in every row, then −100", all_ends_then_ignored,
+            "`targets[:, lengths]` sets these columns in *all* rows: a long sequence gets the ends of the short ones as well. One column for each row is "
+            "`targets[torch.arange(b), lengths]`.",
         ),
         Misconception(
             "an end token for full sequences only", end_of_full_sequences_only,
@@ -232,6 +248,22 @@ def mean_of_means(logits, targets, at_least=0) -> Tensor:
     return ((losses * kept).sum(-1) / kept.sum(-1).clamp(min=at_least)).mean()
 
 
+def mean_of_full_means(logits, targets) -> Tensor:
+    kept, losses = targets != -100, -_picked(logits.log_softmax(-1), targets)
+    return ((losses * kept).sum(-1) / kept.sum(-1).clamp(min=1))[kept.any(-1)].mean()
+
+
+def one_maximum_for_all(logits, targets) -> Tensor:
+    powers = torch.exp(logits - logits.max())
+    return -_mean_of_kept(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
+
+
+def _positions_apart(generator: Generator) -> Tensor:
+    """(2, 3, 5): near 60 at one position, near −60 at the next: exponentials of both exist, but not beside each other."""
+    signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]).view(2, 3, 1)
+    return 60 * signs + torch.randn(2, 3, 5, generator=generator)
+
+
 def without_maximum(logits, targets) -> Tensor:
     powers = torch.exp(logits)
     return -_mean(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
@@ -262,6 +294,7 @@ copy_without_mask = Check(
         given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
         given("a sequence that is ignored altogether", random_logits(2, 3, 4), padded_targets((0, 3), 3, 4)),
         given("logits near 200", normal(2, 3, 5, mean=200.0), padded_targets((3, 2), 3, 5)),
+        given("logits near 60, and near −60 at the next position", Drawn(_positions_apart), padded_targets((3, 2), 3, 5)),
         given("token 0 among the targets", random_logits(1, 4, 6), torch.tensor([[0, 3, 0, -100]])),
         given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
@@ -288,6 +321,16 @@ copy_without_mask = Check(
             "a mean of the sequences' means, an empty one as 0", lambda logits, targets: mean_of_means(logits, targets, at_least=1),
             "Each sequence counts as much as any other that way, and an empty one pulls the loss down. Every position that isn't ignored has the same weight: "
             "one sum over all, divided once.",
+        ),
+        Misconception(
+            "a mean of the sequences' means, empty ones left out", mean_of_full_means,
+            "You average within each sequence first, so a word of a short sequence counts for more than one of a long one. Every position that isn't ignored has "
+            "the same weight: one sum over all, divided once.",
+        ),
+        Misconception(
+            "one maximum for all positions", one_maximum_for_all,
+            "Where all logits of a position lie hundreds below the largest of the whole batch, every exponential is 0, and 0/0 is NaN. Each position has its own "
+            "maximum.",
         ),
         Misconception(
             "logits without a softmax", lambda logits, targets: -_mean(_picked(logits, targets), targets),

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.colors import ListedColormap, to_hex
 from torch import Tensor
 
-from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
+from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 __all__ = [
     "causal_steps",
@@ -109,20 +110,43 @@ def renormalising_error(
 
 @waits_for("causal_attention")
 def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
-    """The three results of causal attention on drawn queries, keys and values."""
+    """The three results of causal attention on drawn queries, keys and values: scores, weights and outputs, each with its scale."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (1.5 * torch.randn(len(words), d, generator=generator) for _ in range(3))
-    scores, weights, output = attention(q, k, v[:, :3])
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), width_ratios=[1, 1, 0.62])
-    heatmap(axes[0], scores, "scores, −∞ where hidden", rows="query", columns="key", cmap="RdBu", vmin=-4, vmax=4)
-    for i, j in (scores == -torch.inf).nonzero().tolist():
-        axes[0].text(j, i, "−∞", ha="center", va="center", fontsize=9, color=OUTPUT)
-    heatmap(axes[1], weights, "weights", columns="key", numbers=True, vmin=0, vmax=1)
-    heatmap(axes[2], output, "output", columns="feature", numbers=True, cmap="RdBu", vmin=-4, vmax=4)
+    results = [torch.as_tensor(result) for result in attention(q, k, v[:, :3])]
+    hidden = results[0] == -torch.inf
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), width_ratios=[1, 1, 0.56])
+    looks = (("scores", hidden, "RdBu", -4), ("weights: each row sums to 1", hidden, "Purples", 0),
+             ("output: weights · V", torch.zeros_like(results[2], dtype=torch.bool), "RdBu", -4))  # fmt: skip
+    for axis, result, (title, empty, colours, low) in zip(axes, results, looks, strict=True):
+        _scaled(axis, result, empty, title, cmap=colours, vmin=low, vmax=-low or 1)
     for axis in axes[:2]:
         axis.set_xticks(range(len(words)), words, fontsize=9)
-    axes[0].set_yticks(range(len(words)), words, fontsize=9)
+        axis.set_xlabel("key")
+    axes[2].set_xticks(range(3), range(3), fontsize=9)
+    axes[2].set_xlabel("feature")
+    for axis in axes:
+        axis.set_yticks(range(len(words)), words, fontsize=9)
+        axis.tick_params(length=0)
+    axes[0].set_ylabel("query")
     show()
+
+
+def _scaled(axis, matrix: Tensor, hidden: Tensor, title: str, **scale) -> None:
+    """A matrix with its numbers and its scale of colours; hidden cells are grey, and say what stands in them."""
+    axis.imshow(hidden.float(), cmap=ListedColormap(["white", MASKED]), vmin=0, vmax=1)
+    image = axis.imshow(matrix.masked_fill(hidden, torch.nan), **scale)
+    for i, j in torch.cartesian_prod(*map(torch.arange, matrix.shape)).tolist():
+        value, empty = matrix[i, j].item(), bool(hidden[i, j])
+        ground = to_hex(image.cmap(image.norm(value))) if not empty else MASKED
+        words = _brief(value) if empty else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+        axis.text(j, i, words, ha="center", va="center", fontsize=8, color=OUTPUT if empty else ink(ground))
+    axis.set_title(title, fontsize=10)
+    axis.spines[:].set_visible(False)
+    ticks = [scale["vmin"], (scale["vmin"] + scale["vmax"]) / 2, scale["vmax"]]
+    bar = axis.figure.colorbar(image, ax=axis, shrink=0.75, ticks=ticks, aspect=16, pad=0.03)
+    bar.ax.tick_params(labelsize=8)
+    bar.outline.set_visible(False)
 
 
 @waits_for("padding_mask", "combine_masks")

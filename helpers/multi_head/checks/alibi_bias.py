@@ -75,6 +75,11 @@ def place_of_the_key_alone(n, h):
     return _bias(_slopes(h), -torch.arange(n).float().expand(n, n), _later(n))
 
 
+def slopes_of_released_code(n, h):
+    below = 2 ** (h.bit_length() - 1)
+    return _bias(_slopes(below) + _slopes(2 * below)[::2][: h - below], _distance(n), _later(n))
+
+
 def zero_times_infinity(n, h):
     return _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool)) + _later(n).float() * -torch.inf
 
@@ -138,6 +143,11 @@ alibi_bias = Check(
             "an exponent that is rounded away from 0",
             lambda n, h: _bias([2.0 ** (-8 * k // h) for k in range(1, h + 1)], _distance(n), _later(n)),
             "`//` rounds down, and below 0 that is away from 0: −8/6 becomes −2. With 6 heads the first slope is 2^(−8/6). Divide with `/`.",
+        ),
+        Misconception(
+            "slopes from the next powers of two", slopes_of_released_code,
+            "That is what released code does where h is no power of two: the slopes of the power below, then every second one of the power above. The formula here "
+            "is 2^(−8k/h) for every h.",
         ),
         Misconception(
             "float64", lambda n, h: _bias(_slopes(h), _distance(n), _later(n)).double(),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import NO_FUSED_ATTENTION, attention
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
 
 from .. import grouped_query
 from .heads import AS_PRECISE
@@ -203,11 +203,12 @@ grouped_query_attention = Check(
             "a causal mask that nobody asked for", causal,
             "There is no mask here: every query sees all m keys.",
         ),
+        in_single_precision(grouped_query.grouped_query_attention),
         Misconception(
             "query heads dealt out to the groups in turn", queries_dealt_out,
             "The h query heads are cut into (h_kv, h / h_kv), in this order: neighbours share a key/value head.",
         ),
     ],
-    within=(1e-4, 1e-4),
+    within={torch.float32: (1e-4, 1e-4)},
     forbids=NO_FUSED_ATTENTION,
 )  # fmt: skip

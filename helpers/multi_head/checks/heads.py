@@ -1,13 +1,15 @@
 """Checks of multi-head attention: cutting the width into heads, running them, and what they cost."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
+from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
 
 from .. import heads as multi_head
 
@@ -21,7 +23,7 @@ __all__ = [
     "split_heads",
 ]
 
-ROUNDING = (1e-4, 2e-4)  # large scores cost digits, and the outputs are of size 1 to 10
+ROUNDING = {torch.float32: (1e-4, 2e-4)}  # large scores cost digits, and the outputs are of size 1 to 10
 
 
 def _as_precise(output, *inputs) -> bool:
@@ -81,6 +83,13 @@ split_heads = Check(
             "features first, then transpose.",
         ),
         Misconception(
+            "heads before sequences, and a reshape that doesn't move them", lambda x, h: x.flatten(0, 1).reshape(-1, h, x.shape[-1] // h).transpose(0, 1).reshape(
+                len(x), h, x.shape[1], -1
+            ),
+            "The heads came to stand before the sequences (after `stack`, say, or `flatten(0, 1)` and a transpose). A `view` or `reshape` to (b, h, …) cuts the numbers "
+            "up again in the order in which they lie, so heads and sequences get mixed. Move axes with `transpose`.",
+        ),
+        Misconception(
             "the heads in reverse order", lambda x, h: x.reshape(*x.shape[:2], h, -1).transpose(1, 2).flip(1),
             "Head 0 gets the first d/h features, the last head the last.",
         ),
@@ -134,6 +143,11 @@ merge_heads = Check(
             "A loop over `x` runs over its first axis, the batch. Sequences stay apart: it is the heads that are joined.",
         ),
         Misconception(
+            "tokens before the batch", lambda x: x.permute(2, 0, 1, 3).reshape(len(x), x.shape[2], -1),
+            "The heads are side by side, as they should be. But your tokens came to stand before the batch, and the reshape to (b, n, …) deals them out to the "
+            "sequences. The batch stays the first axis: (b, n, h, d_h), then join.",
+        ),
+        Misconception(
             "a view after the transpose", lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1),
             "After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. `reshape` and `flatten` "
             "copy where they must.",
@@ -155,6 +169,18 @@ def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float3
     out = normal(h * d_h, d, scale=(h * d_h) ** -0.5, dtype=dtype)
     x, memory = normal(b, n, d, scale=scale, dtype=dtype), normal(b, m, d, scale=scale, dtype=dtype)
     return given(label, x, memory, into, into, into, out, visible_mask(n, m))
+
+
+def one_key_apart(*shape: int) -> Drawn:
+    """A memory near −9, but for its first token: that is near 9."""
+    signs = torch.cat([torch.ones(1, 1), -torch.ones(shape[-2] - 1, 1)])
+    return Drawn(lambda generator: 9 * signs + torch.randn(shape, generator=generator))
+
+
+def mask_without_key_0(n: int, m: int) -> Drawn:
+    """A mask (n, m) that hides key 0 from all queries."""
+    others = visible_mask(n, m - 1)
+    return Drawn(lambda generator: torch.nn.functional.pad(others.make(generator), (1, 0)))
 
 
 _AS_THEY_ARE = (
@@ -279,6 +305,10 @@ def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
     return torch.cat(heads, dim=-1) @ w_o
 
 
+TOWER = (
+    "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then look for the "
+    "maximum."
+)
 NOT_LOW_ENOUGH = "Visible scores may lie in the hundreds below 0 too, and then a hidden key with −100 wins. Only −∞ is below every score."
 
 
@@ -299,8 +329,8 @@ multi_head_loop = Check(
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("float64, one sequence", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64),
         given(
-            "scores near −160", normal(2, 3, 8, mean=9.0), normal(2, 5, 8, mean=-9.0), _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3),
-            normal(8, 8, scale=0.3), visible_mask(3, 5),
+            "scores near −160, a hidden one near 160", normal(2, 3, 8, mean=9.0), one_key_apart(2, 5, 8), _AS_THEY_ARE, _AS_THEY_ARE,
+            normal(2, 8, 4, scale=0.3), normal(8, 8, scale=0.3), mask_without_key_0(3, 5),
         ),
     ],
     misconceptions=[
@@ -401,6 +431,14 @@ multi_head_loop = Check(
             "softmax over the queries", loop_over_the_queries,
             "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores.",
         ),
+        Misconception(
+            "the maximum taken over hidden keys too",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(
+                x, memory, w_q, w_k, w_v, w_o, mask, lambda scores: scores.amax(dim=-1, keepdim=True)
+            ),
+            TOWER,
+        ),
+        in_single_precision(multi_head.multi_head_loop),
     ],
     within=ROUNDING,
     properties=[AS_PRECISE],
@@ -425,13 +463,14 @@ def _run(
     return layer(x, **given_too)
 
 
-def _weights(d: int) -> Drawn:
+def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
     """Weights and biases under the names of the docstring. The biases are large, so that one that is left out shows."""
 
     def draw(generator: Generator) -> dict[str, Tensor]:
         names = ("w_q", "w_k", "w_v", "w_o")
         weights = {f"{name}.weight": torch.randn(d, d, generator=generator) / math.sqrt(d) * 1.5 for name in names}
-        return weights | {f"{name}.bias": torch.randn(d, generator=generator) for name in names}
+        weights |= {f"{name}.bias": torch.randn(d, generator=generator) for name in names}
+        return {name: weight.to(dtype) for name, weight in weights.items()}
 
     return Drawn(draw)
 
@@ -439,7 +478,7 @@ def _weights(d: int) -> Drawn:
 def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, dtype=torch.float32) -> Case:
     memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
     x = normal(b, n, d, scale=scale, dtype=dtype)
-    inputs = (h, _weights(d), x, memory, visible_mask(*mask) if mask else None)
+    inputs = (h, _weights(d, dtype), x, memory, visible_mask(*mask) if mask else None)
     return given(label, *inputs, *([] if earlier is None else [earlier]))
 
 
@@ -632,6 +671,42 @@ class LayerThatGuessesTheMask(_Layer):
         return torch.softmax(scores, dim=-1)
 
 
+class LayerWithMasksInTurn(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        if mask is not None and mask.dim() == 3:
+            return super().weights(scores.flatten(0, 1)[:, None], mask.repeat(self.h, 1, 1)).view(scores.shape)
+        return super().weights(scores, mask)
+
+
+class LayerThatIsCausalByItself(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return super().weights(scores, torch.ones_like(scores[0, 0], dtype=torch.bool).tril() if mask is None else mask)
+
+
+class LayerWithTheMaximumOfAll(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+        powers = powers if mask is None else powers * mask.unsqueeze(-3)
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+
+class LayerWithAFloat32Softmax(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return super().weights(scores.float(), mask).to(scores.dtype)
+
+
+class LayerUnderThreeNames(_Layer):
+    def __init__(self, d, h) -> None:
+        super().__init__(d, h)
+        self.w_q = self.w_k = self.w_v
+
+
+class LayerOfKeysAndValues(_Layer):
+    def __init__(self, d, h) -> None:
+        super().__init__(d, h)
+        self.w_k = self.w_v
+
+
 class LayerUnderFourNames(_Layer):
     def __init__(self, d, h) -> None:
         super().__init__(d, h)
@@ -733,7 +808,8 @@ MultiHeadAttention = Check(
         layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         given(
-            "scores near −160", 2, _weights_that_pass_on(8), normal(2, 3, 8, mean=9.0), normal(2, 5, 8, mean=-9.0), visible_mask(3, 5)
+            "scores near −160, a hidden one near 160", 2, _weights_that_pass_on(8), normal(2, 3, 8, mean=9.0), one_key_apart(2, 5, 8),
+            mask_without_key_0(3, 5),
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
@@ -770,7 +846,8 @@ MultiHeadAttention = Check(
         Misconception("no scale", LayerWithoutScale, "Each head is a scaled dot-product attention: divide the scores by √d_h."),
         Misconception(
             "scaled by d_h instead of √d_h", LayerScaledByTheWholeWidth,
-            "The spread of a dot product of d_h terms is √d_h. Dividing by d_h itself makes attention too flat.",
+            "The spread of a dot product of d_h terms is √d_h. Dividing by d_h itself makes attention too flat. (`F.scaled_dot_product_attention` divides by √d_h "
+            "by itself: with a scale of your own before it, that is twice.)",
         ),
         Misconception(
             "no output projection", LayerWithoutOutputProjection,
@@ -853,6 +930,26 @@ MultiHeadAttention = Check(
             "The four names stand for the same `nn.Linear`, so the weights that are loaded last serve for all. (`[nn.Linear(d, d)] * 4` is one "
             "object four times.) Make four.",
         ),
+        Misconception(
+            "one layer under three names", LayerUnderThreeNames,
+            "`w_q`, `w_k` and `w_v` stand for the same `nn.Linear`, so the weights that are loaded last serve for all three. (`a = b = c = nn.Linear(d, d)` makes "
+            "one layer.) Make three.",
+        ),
+        Misconception(
+            "one layer for keys and values", LayerOfKeysAndValues,
+            "`w_k` and `w_v` stand for the same `nn.Linear`, so the weights that are loaded last serve for both. Make two.",
+        ),
+        Misconception(
+            "the sequences' masks dealt out in turn", LayerWithMasksInTurn,
+            "With the heads inside the batch axis, the rows run sequence by sequence: all heads of sequence 0, then all of sequence 1. `repeat` lays the masks "
+            "0 1 0 1; `repeat_interleave` lays them 0 0 1 1.",
+        ),
+        Misconception(
+            "causal where no mask is given", LayerThatIsCausalByItself,
+            "Without a mask every query sees all keys, later ones too. Your layer hides them as soon as there is none.",
+        ),
+        Misconception("the maximum taken over hidden keys too", LayerWithTheMaximumOfAll, TOWER),
+        replace(in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax),
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,
             "A mask belongs to one call. Without one every key is visible, whatever was hidden before.",

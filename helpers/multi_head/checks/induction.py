@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -34,7 +35,7 @@ def token_sequences(label: str, v: int, n: int, length: int) -> Case:
 CASES = [
     token_sequences("5 kinds of token, n = 8", 5, 8, 8), token_sequences("9 kinds of token, n = 7", 9, 7, 7),
     token_sequences("3 kinds of token, n = 12", 3, 12, 12), token_sequences("sequences shorter than n", 6, 16, 9),
-    token_sequences("2 kinds of token, n = 6", 2, 6, 6), token_sequences("a long text: 4 kinds of token, n = 64", 4, 64, 64),
+    token_sequences("2 kinds of token, n = 6", 2, 6, 6), token_sequences("a long text: 4 kinds of token, n = 100", 4, 100, 100),
 ]  # fmt: skip
 
 
@@ -106,6 +107,18 @@ def _unequal(run, reference, last: bool) -> Callable:
     return recognise
 
 
+def _written_besides(run, reference) -> Callable:
+    """Whether the attention is right, and what is written where something belongs, and something is written elsewhere too."""
+
+    def recognise(seen) -> bool:
+        (got, written), (wanted, right) = seen.output, run(reference, *seen.args)
+        needed = right.flatten(0, -2).abs().amax(0) > 0.01  # columns
+        close = partial(torch.allclose, rtol=CLOSE[0], atol=CLOSE[1])
+        return close(got, wanted) and close(written[..., needed], right[..., needed]) and not close(written, right)
+
+    return recognise
+
+
 WEAK = "The softmax lets the others keep a share: the scores are divided by √d_h and their gap must be large. Make the query's weights larger."
 
 # ---------------------------------------------------------------------------------------------- wrong answers, made by hand
@@ -140,6 +153,12 @@ def previous_of_the_whole_row(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     w_q, w_k, _, _ = _position_head(v, n, -1)
     d = 2 * v + n
     return w_q, w_k, torch.eye(d), torch.diag(torch.ones(d - v), v)
+
+
+def previous_rolled(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    w_q, w_k, _, _ = _position_head(v, n, -1)
+    d = 2 * v + n
+    return w_q, w_k, torch.eye(d), torch.eye(d).roll(v, dims=1)
 
 
 def previous_away_from_itself(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -224,6 +243,12 @@ previous_token_head = Check(
             "written into both token columns", previous_that_writes_twice,
             "The attention is right. But w_o writes the previous token over the token's own name as well. Only the empty columns get it.",
         ),
+        Misconception(
+            "more written than the token", previous_rolled,
+            "The attention is right, and so is what stands in the empty columns. But the head writes into other columns as well: w_v reads the token alone, the "
+            "first v columns, and w_o writes into the empty ones alone.",
+            _written_besides(_run_previous, induction.previous_token_head),
+        ),
     ],
 )  # fmt: skip
 
@@ -250,8 +275,9 @@ first_token_head = Check(
             _too_weak(_run_first, induction.first_token_head),
         ),
         Misconception(
-            "queries and keys swapped", lambda v, n: _first(v, n, 30 * _at(n, 0), torch.ones(n)),
-            "Here only position 0 asks, and all answer. Every position must ask, and position 0 alone answer.",
+            "no position stands out", lambda v, n: _first(v, n, 30 * _at(n, 0), torch.ones(n)),
+            "All visible positions get the same share. Either nobody asks: only position 0 has a query, or the queries are read from columns that are still "
+            "empty. Or all keys answer alike. Every position must ask, and position 0 alone answer.",
         ),
         Misconception(
             "every token looks at itself", lambda v, n: _position_head(v, n, 0)[:2],
@@ -349,6 +375,12 @@ induction_head = Check(
             "Your scores grow with the position of the key, so the last match takes more than the first. All matches get equal shares: their "
             "scores must be equal.",
             _unequal(_run_induction, induction.induction_head, last=True),
+        ),
+        Misconception(
+            "more written than the token", lambda v, n: (*_matching(v, n)[:2], torch.eye(2 * v + n), torch.eye(2 * v + n)),
+            "The attention is right, and so is what stands in the first v columns. But the head writes into other columns as well: w_v reads the token alone, "
+            "and w_o writes into the first v columns alone.",
+            _written_besides(_run_induction, induction.induction_head),
         ),
         Misconception(
             "the earliest match preferred", lambda v, n: _matching(v, n, slope=-0.5),

@@ -30,12 +30,24 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
     show()
 
 
-def cache_per_token(sizes: dict[str, int]) -> None:
-    """Bars: how many numbers a layer must keep of each token."""
-    figure, axis = plt.subplots(figsize=(7, 0.55 * len(sizes) + 0.7))
-    bars = axis.barh(list(sizes), list(sizes.values()), color=VALUE)
-    axis.bar_label(bars, fmt=" {:,.0f}")
-    axis.set(title="numbers kept of each token, one layer", xticks=[])
-    axis.margins(x=0.15)
-    axis.invert_yaxis()
+def cache_per_token(heads: dict[str, int], d_h: int) -> None:
+    """Bars: how many numbers a layer keeps of each token, its key and its value in every key/value head of width d_h."""
+    figure, axis = plt.subplots(figsize=(9.5, 0.6 * len(heads) + 1))
+    most = 2 * d_h * max(heads.values())
+    for row, h_kv in enumerate(heads.values()):
+        axis.barh(row, h_kv * d_h, height=0.62, color=KEY)
+        axis.barh(row, h_kv * d_h, left=h_kv * d_h, height=0.62, color=VALUE)
+        kept = 2 * h_kv * d_h
+        share = f", 1/{most // kept}" if kept < most else ""
+        axis.text(kept, row, f"  2 · {h_kv} · {d_h} = {kept:,}{share}", va="center", fontsize=9.5)
+    for middle, name, colour in ((0.25, "keys", KEY), (0.75, "values", VALUE)):
+        axis.text(middle * most, 0, name, ha="center", va="center", fontsize=9.5, color=ink(colour))
+    axis.set_yticks(range(len(heads)), heads)
+    axis.tick_params(axis="y", length=0)
+    axis.set(xlim=(0, 1.33 * most), ylim=(len(heads) - 0.55, -0.5), xlabel="numbers that one layer keeps of each token")
+    axis.set_xticks(
+        [0, most // 4, most // 2, 3 * most // 4, most],
+        [f"{kept:,}" for kept in (0, most // 4, most // 2, 3 * most // 4, most)],
+    )
+    axis.set_title(f"fewer key/value heads of width {d_h}, fewer numbers to keep and to read", fontsize=10, loc="left")
     show()

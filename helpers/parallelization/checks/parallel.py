@@ -8,9 +8,16 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
+from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import watch
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
+from helpers.engine.slips import (
+    NO_FUSED_ATTENTION,
+    attention,
+    axes_of_size_1_dropped,
+    in_single_precision,
+    scaled_by_another_number,
+)
 
 from .. import parallel
 
@@ -131,6 +138,15 @@ one_token = Check(
             "Scores can be negative and don't sum to 1. The softmax makes weights of them.",
         ),
         Misconception(
+            "the last key left out", lambda q, k, v, i: torch.softmax(torch.stack([q[i] @ key / math.sqrt(q.shape[1]) for key in k[:-1]]), dim=0) @ v[:-1],
+            "There are m keys, the last one too: `range(m)` ends at m − 1.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the token before it", lambda q, k, v, i: _weights(q[i - 1], k) @ v,
+            "Tokens are counted from 0, as rows are: token i asks with `q[i]`.",
+        ),
+        Misconception(
             "a second mean over the keys", lambda q, k, v, i: _weights(q[i], k) @ v / len(k),
             "The weights already sum to 1: the weighted sum is the mean. No division by m.",
         ),
@@ -154,6 +170,7 @@ one_token = Check(
         ),
         Misconception("clamped scores", lambda q, k, v, i: clamped(q[i : i + 1], k, v)[0], CLAMP_HINT),
         Misconception("scaled by the width of the values", lambda q, k, v, i: _weights(_scaled_by_values(q, v)[i], k) @ v, VALUES_HINT),
+        scaled_by_another_number(parallel.attention_one_token, lambda q, k, v, i: q[i : i + 1]),
         in_single_precision(parallel.attention_one_token),
     ],
     forbids=NO_FUSED_ATTENTION,
@@ -182,6 +199,18 @@ def one_maximum_for_all(q, k, v) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[1])
     powers = torch.exp(scores - scores.max())
     return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def maximum_of_each_column(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[1])
+    powers = torch.exp(scores - scores.amax(0, keepdim=True))
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def sum_without_its_axis(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[1])
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return powers / powers.sum(-1) @ v
 
 
 LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 tokens at least 60
@@ -232,6 +261,15 @@ attention_all_tokens = Check(
             "In a row whose scores all lie far below the largest of the table every exponential becomes 0, and 0/0 is NaN. Each row has a maximum of its "
             "own: `amax(dim=1, keepdim=True)`.",
         ),
+        Misconception(
+            "the maximum of each column", maximum_of_each_column,
+            "The weights of a row stay the same only if one number is subtracted from the whole *row*: `amax(dim=1, keepdim=True)`.",
+        ),
+        Misconception(
+            "the sum without its axis", sum_without_its_axis,
+            "`sum(dim=1)` drops the axis, and what is left lines up with the keys, not with the tokens: `sum(dim=1, keepdim=True)`.",
+            raises="RuntimeError",
+        ),
         Misconception("exponentials that overflow", own_powers, POWERS_HINT, _overflowed),
         Misconception("clamped scores", clamped, CLAMP_HINT),
         Misconception(
@@ -252,6 +290,8 @@ attention_all_tokens = Check(
             lambda q, k, v: torch.softmax(q @ k.reshape(k.shape[1], len(k)) / math.sqrt(q.shape[1]), dim=-1) @ v,
             "`reshape(d, m)` cuts the same row of numbers into other pieces, and mixes the keys. `k.T` turns rows into columns.",
         ),
+        scaled_by_another_number(parallel.attention_all_tokens),
+        axes_of_size_1_dropped(parallel.attention_all_tokens),
         in_single_precision(parallel.attention_all_tokens),
     ],
     behaviours=[
@@ -329,6 +369,8 @@ attention_chunk = Check(
             "scaled by the width of the values",
             lambda q, k, v, start, stop: attention(_scaled_by_values(q, v)[start:stop], k, v), VALUES_HINT,
         ),
+        scaled_by_another_number(parallel.attention_chunk, lambda q, k, v, start, stop: q[start:stop]),
+        axes_of_size_1_dropped(parallel.attention_chunk),
         in_single_precision(parallel.attention_chunk),
     ],
     forbids=NO_FUSED_ATTENTION,
@@ -422,7 +464,42 @@ def buffer_in_float32(task, n, size, order) -> Tensor:
 
 
 def _lost_its_dtype(seen: Observation) -> bool:
-    return seen.output.dtype != seen.args[0](0, 1).dtype
+    return seen.output.dtype == torch.float32 != seen.args[0](0, 1).dtype
+
+
+def evenly_long(task, n, size, order) -> Tensor:
+    rows = math.ceil(n / len(order))
+    places = {chunk: task(chunk * rows, min((chunk + 1) * rows, n)) for chunk in order}
+    return torch.cat([places[chunk] for chunk in sorted(places)])
+
+
+def _of_another_size(seen: Observation) -> bool:
+    """The rows were made in chunks that are as long as one another, and not in those that were asked for."""
+    _, n, size, order = seen.args
+    rows = math.ceil(n / len(order))
+    return rows != size and seen.output[:, -1].tolist() == _turns(n, rows, order)
+
+
+def chunks_that_stop(later, task, n, size, order) -> Tensor:
+    """Each chunk stops so many rows later than it should, at n at the latest."""
+    rows = {chunk: task(chunk * size, min(n, (chunk + 1) * size + later)) for chunk in order}
+    return torch.cat([rows[chunk] for chunk in sorted(rows)])
+
+
+def the_last_of_the_order_up_to_the_end(task, n, size, order) -> Tensor:
+    rows = {chunk: task(chunk * size, n if chunk == order[-1] else (chunk + 1) * size) for chunk in order}
+    return torch.cat([rows[chunk] for chunk in sorted(rows)])
+
+
+def the_first_row_again(task, n, size, order) -> Tensor:
+    rows = parallel.chunked_attention(task, n, size, order)
+    return torch.cat([rows, rows[:1]])
+
+
+def _more_than_asked(seen: Observation) -> bool:
+    """All n rows are right, and others follow."""
+    task, n, _, _ = seen.args
+    return len(seen.output) > n and agree(seen.output[:n, :-1], task(0, n), tolerance(task(0, 1)))
 
 
 def in_the_order_of_computing(task, n, size, order) -> Tensor:
@@ -450,7 +527,7 @@ joined_chunks = Check(
         handing_out(8, 2, [0, 1, 2, 3], "4 chunks of 2, in order"),
         handing_out(7, 3, [2, 0, 1], "7 rows in chunks of 3, the short one first"),
         handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
-        handing_out(11, 4, [1, 2, 0], "11 rows in chunks of 4, mixed"),
+        handing_out(9, 4, [1, 2, 0], "9 rows in chunks of 4, mixed"),
         handing_out(5, 8, [0], "one chunk, larger than n"),
         handing_out(7, 2, [3, 1, 0, 2], "7 rows in chunks of 2, in float64", torch.float64),
     ],
@@ -490,8 +567,12 @@ joined_chunks = Check(
         ),
         Misconception(
             "one row too many in every chunk",
-            lambda task, n, size, order: torch.cat([task(chunk * size, min(n, (chunk + 1) * size + 1)) for chunk in sorted(order)]),
+            lambda *call: chunks_that_stop(1, *call),
             "task(start, stop) leaves row `stop` out, as a slice does. Chunk c ends where chunk c + 1 starts: at (c + 1)·size.",
+        ),
+        Misconception(
+            "a row too few in every chunk", lambda *call: chunks_that_stop(-1, *call),
+            "task(start, stop) leaves row `stop` out by itself, as a slice does. Chunk c stops at (c + 1)·size, where chunk c + 1 starts.",
         ),
         Misconception(
             "only the first chunk", lambda task, n, size, order: task(0, min(n, size)),
@@ -516,6 +597,23 @@ joined_chunks = Check(
             "the given order ignored", order_ignored,
             "`order` says which chunk is computed first: call `task` for its chunks one after the other, then put the results where they belong.",
             cost=_in_the_order_of_the_rows,
+        ),
+        Misconception(
+            "chunks made as long as one another", evenly_long,
+            "Every chunk has `size` rows, and the last has what is left: 9 rows in chunks of 4 are 4, 4 and 1, not 3, 3 and 3. Don't work the size out again "
+            "from the number of chunks.",
+            cost=_of_another_size,
+        ),
+        Misconception(
+            "the last of the order taken for the last of the rows", the_last_of_the_order_up_to_the_end,
+            "The chunk with the highest number may be short, whenever it is computed. Which chunk comes last in `order` says nothing about its rows: "
+            "the stop is min(n, (c + 1)·size), for each of them.",
+        ),
+        Misconception(
+            "more rows than there are tokens", the_first_row_again,
+            "The first n rows are right, and then come others. Is a chunk joined twice, or is something left from an earlier call? A default argument such as "
+            "`done={}` is made once, and kept.",
+            _more_than_asked,
         ),
         Misconception(
             "picked by the order instead of its inverse", picked_by_the_order,

@@ -15,7 +15,7 @@ from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
-from helpers.engine.slips import in_single_precision
+from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision
 
 from .. import recurrence
 
@@ -96,6 +96,14 @@ def state_as_wide_as_a_token(x, w_x, w_h, bias) -> Tensor:
     return torch.stack(states, dim=1)
 
 
+def from_ones(x, w_x, w_h, bias) -> Tensor:
+    state, states = x.new_ones(len(x), len(bias)), []
+    for t in range(x.shape[1]):
+        state = torch.tanh(x[:, t] @ w_x + state @ w_h + bias)
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
 def _by_powers(z) -> Tensor:
     return (torch.exp(2 * z) - 1) / (torch.exp(2 * z) + 1)
 
@@ -140,6 +148,32 @@ rnn_encoder = Check(
             "the bias added outside the tanh",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h) + bias),
             "The tanh comes last, around all three terms: a state lies between −1 and 1.",
+        ),
+        Misconception(
+            "the bias added twice", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h + 2 * bias)),
+            "There is one bias, and it is added once in every step. (`nn.RNN` has two of them.)",
+        ),
+        Misconception(
+            "a sigmoid instead of tanh", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.sigmoid(x_t @ w_x + h @ w_h + bias)),
+            "The tanh lies between −1 and 1. A sigmoid lies between 0 and 1: another network.",
+        ),
+        Misconception(
+            "a first state of ones", from_ones,
+            "h_0 = 0: the first step sees the token and the bias, and nothing else.",
+        ),
+        Misconception(
+            "the last token left out", lambda x, w_x, w_h, bias: _states(x[:, :-1], len(bias), _step(w_x, w_h, bias)),
+            "There is a state for each of the n tokens, the last one too: `range(n)` ends at n − 1.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "stacked along the first axis", lambda x, w_x, w_h, bias: _states(x, len(bias), _step(w_x, w_h, bias)).transpose(0, 1).contiguous(),
+            "`torch.stack(states)` puts the new axis first: (n, b, d). Time is axis 1: `torch.stack(states, dim=1)`.",
+        ),
+        Misconception(
+            "both weights transposed", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x.mT + h @ w_h.mT + bias)),
+            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: x W_x, h W_h.",
+            raises="RuntimeError",
         ),
         Misconception(
             "no tanh", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: x_t @ w_x + h @ w_h + bias),
@@ -208,6 +242,7 @@ rnn_encoder = Check(
             "A token has d_in entries and a state has d, as many as the bias: `x.new_zeros(b, d)`.",
             raises="RuntimeError",
         ),
+        axes_of_size_1_dropped(recurrence.rnn_encoder),
         Misconception(
             "tanh from exponentials that overflow", tanh_by_powers,
             "For large z e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
@@ -274,6 +309,14 @@ combine = Check(
             "b1 not multiplied",
             lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 1] + second[..., 1]),
             "What the first step added passes through the second step too, and is multiplied by its a2.",
+        ),
+        Misconception(
+            "b1 multiplied by its own a", lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * first[..., 1] + second[..., 1]),
+            "What the first step added passes through the *second* step, and is multiplied by a2: a2 (a1 h + b1) + b2.",
+        ),
+        Misconception(
+            "both terms multiplied crosswise", lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * second[..., 1] + second[..., 0] * first[..., 1]),
+            "b1 is multiplied by a2, for the second step comes after it. b2 is added last, and nothing multiplies it.",
         ),
         Misconception(
             "factors added", lambda first, second: _pair(first[..., 0] + second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]),
@@ -449,6 +492,16 @@ def zeros_for_missing_neighbours(operator, elements) -> Tensor:
     return elements
 
 
+def steps_for_missing_neighbours(operator, elements) -> Tensor:
+    """The first rows are combined with (1, 0), the step that changes nothing."""
+    for reach in _powers(len(elements)):
+        left = torch.zeros_like(elements)
+        left[:reach, 0] = 1
+        left[reach:] = elements[:-reach]
+        elements = operator(left, elements)
+    return elements
+
+
 def scan_with_combine(operator, elements) -> Tensor:
     return scan_all(lambda a, b: _pair(a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]), elements)
 
@@ -528,6 +581,14 @@ scan = Check(
             "After the first round each row covers two elements. If it now takes in its neighbour, they overlap. Reach twice as far back.",
         ),
         Misconception(
+            "a reach that is squared", lambda operator, elements: _rounds(operator, elements, [reach for reach in (1, 2, 4, 16) if reach < len(elements)]),
+            "After 1, 2 and 4 comes 8: the reach doubles. With 16 in its place some elements are never reached.",
+        ),
+        Misconception(
+            "the last row alone", lambda operator, elements: scan_all(operator, elements)[-1],
+            "That is a reduction, everything combined. A scan keeps all n partial results.",
+        ),
+        Misconception(
             "a reach that grows by one", lambda operator, elements: _rounds(operator, elements, range(1, len(elements))),
             "After the first round each row covers two elements, after the second up to four: the reach doubles. With 3 in place of 4 rows overlap, and "
             "elements are combined twice.",
@@ -557,6 +618,16 @@ scan = Check(
             "zeros for the neighbours that are missing", zeros_for_missing_neighbours,
             "The first `reach` rows have no row so far to their left: they are done, and are passed on as they are. Zeros change nothing in a "
             "sum, but they wipe out a step or a matrix.",
+        ),
+        Misconception(
+            "a neutral element taken for granted", steps_for_missing_neighbours,
+            "The first `reach` rows have no row so far to their left: they are done, and are passed on as they are. You combine them with (1, 0), which "
+            "changes nothing for steps alone. Another operator has another neutral element, or none.",
+        ),
+        Misconception(
+            "a round too few where n is one more than a power of 2",
+            lambda operator, elements: _rounds(operator, elements, [reach for reach in _powers(len(elements)) if reach < len(elements) - 1]),
+            "For n = 2, 3, 5, 9 … the last row still lacks the first element. Go on while the reach is smaller than n, not than n − 1.",
         ),
         Misconception(
             "combine in place of the operator", scan_with_combine,

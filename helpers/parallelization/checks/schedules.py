@@ -5,7 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.slips import EXACT
+from helpers.engine.slips import EXACT, axes_of_size_1_dropped
 
 from .. import schedules
 
@@ -47,6 +47,16 @@ stacked_rnn_steps = Check(
                       "A path can go right and up. It can't do both in one step."),
         Misconception("2n − L, which fits the picture", lambda n, layers: 2 * n - layers,
                       "It gives 7 for n = 5 and L = 3, by chance. With one layer it must be n, and it has to grow with L, not to fall."),
+        Misconception("2L + 1, which fits the picture", lambda n, layers: 2 * layers + 1,
+                      "It gives 7 for L = 3, by chance, and doesn't know n. With one layer it must be n."),
+        Misconception("2n − 3, which fits the picture", lambda n, layers: 2 * n - 3,
+                      "It gives 7 for n = 5, by chance, and doesn't know L. With one layer it must be n."),
+        Misconception("L + 4, which fits the picture", lambda n, layers: layers + 4,
+                      "It gives 7 for L = 3, by chance, and doesn't know n. Each further token makes the path one cell longer."),
+        Misconception("n + 2, which fits the picture", lambda n, layers: n + 2,
+                      "It gives 7 for n = 5, by chance, and doesn't know L. Each further layer makes the path one cell longer."),
+        Misconception("no more layers than tokens counted", lambda n, layers: n + min(n, layers) - 1,
+                      "With fewer tokens than layers the path still goes up through all of the layers: L − 1 times up, whatever n is."),
         Misconception("twice the longer side", lambda n, layers: 2 * max(n, layers) - 1,
                       "That is right for as many layers as tokens alone. A path goes n − 1 times to the right and L − 1 times up."),
     ],
@@ -69,6 +79,8 @@ encoder_steps = Check(
                       "L layers have L − 1 arrows between them. Count the layers: each takes a step."),
         Misconception("one step for a single token", lambda n, layers: layers if n > 1 else 1,
                       "A single token goes up through all layers too, one after the other: L steps, whatever n is."),
+        Misconception("n − 2, which fits the picture", lambda n, layers: max(n - 2, 1),
+                      "It gives 3 for n = 5, by chance. A Transformer that reads takes one step for each layer, however many tokens it reads."),
         Misconception("half of the tokens", lambda n, layers: (n + 1) // 2,
                       "It gives 3 for n = 5, by chance. A Transformer that reads takes one step for each layer, however many tokens it reads."),
         Misconception("the shorter of the two sides", lambda n, layers: min(n, layers),
@@ -94,6 +106,14 @@ decoder_steps = Check(
                       "Each of the n tokens goes up L layers, and none starts before the last has arrived: multiply."),
         Misconception("1 + 2 + … + n", lambda n, layers: n * (n + 1) // 2,
                       "It gives 15 for n = 5, by chance. Each new token takes one pass up through the L layers, however many came before it."),
+        Misconception("a pass for the start token", lambda n, layers: (n + 1) * layers,
+                      "The start token is given, and no pass writes it. It is the input of the pass that writes token 1: n passes in all."),
+        Misconception("five steps for each layer", lambda n, layers: 5 * layers,
+                      "It gives 15 for L = 3, by chance: n was 5 there."),
+        Misconception("three steps for each token", lambda n, layers: 3 * n,
+                      "It gives 15 for n = 5, by chance: L was 3 there."),
+        Misconception("the arrows counted instead of the steps", lambda n, layers: n * layers - 1,
+                      "n·L cells in a chain have n·L − 1 arrows between them. Count the cells: each takes a step."),
         Misconception("the first token for nothing", lambda n, layers: max(n - 1, 1) * layers,
                       "The first token that is written takes a pass too: it comes from the start token, through all L layers."),
     ],
@@ -127,6 +147,14 @@ def in_eight_bits(schedule) -> Misconception:
         "whole numbers of 8 bits",
         lambda layers, n: schedule(layers, n).to(torch.uint8),
         "A byte ends at 255, and then begins again at 0. Long texts have more steps: leave it at the 64 bits of `torch.arange`.",
+    )
+
+
+def in_seven_bits(schedule) -> Misconception:
+    return Misconception(
+        "whole numbers of 8 bits with a sign",
+        lambda layers, n: schedule(layers, n).to(torch.int8),
+        "`int8` ends at 127, and goes on at −128. Long texts have more steps: leave it at the 64 bits of `torch.arange`.",
     )
 
 
@@ -179,6 +207,8 @@ rnn_schedule = Check(
                       "Layer 2 reads what layer 1 makes of the same token, so it comes one step later."),
         Misconception("all tokens of a layer at once", rows_in_order,
                       "That is a Transformer. In an RNN every state reads the state to its left."),
+        Misconception("the two numbers multiplied", lambda layers, n: torch.arange(1, layers + 1)[:, None] * torch.arange(1, n + 1),
+                      "A path goes to the right and up, one step at a time: the numbers of its steps add up. The cell at layer 2, token 2 is in step 3."),
         Misconception("the later of the two", lambda layers, n: torch.maximum(rows_in_order(layers, n), columns_in_order(layers, n)),
                       "A cell comes one step after the later of the two cells that it reads, and these have waited too. Fill the grid by hand: "
                       "the cell at layer 2, token 2 is in step 3."),
@@ -190,7 +220,9 @@ rnn_schedule = Check(
                       "`[[0] * n] * layers` holds one row several times: what you write into one layer stands in all of them. "
                       "`[[0] * n for _ in range(layers)]` makes a row for each."),
         as_floats(schedules.rnn_schedule),
+        axes_of_size_1_dropped(schedules.rnn_schedule),
         in_eight_bits(schedules.rnn_schedule),
+        in_seven_bits(schedules.rnn_schedule),
     ],
 )  # fmt: skip
 
@@ -214,7 +246,11 @@ transformer_schedule = Check(
                       "Row 0 is the first layer, which reads the tokens: it has step 1."),
         Misconception("one column for all tokens", lambda layers, n: rows_in_order(layers, 1),
                       "The table has a column for every token, even where all columns are alike: `.expand(layers, n)`."),
+        Misconception("1 … L written out again and again", lambda layers, n: torch.arange(1, layers + 1).repeat(n).view(layers, n),
+                      "`repeat(n)` puts whole copies of 1 … L one behind the other, and a row cuts through them. In row l every number is l + 1: "
+                      "`repeat_interleave`, or a second axis that is expanded."),
         as_floats(schedules.transformer_schedule),
+        axes_of_size_1_dropped(schedules.transformer_schedule),
         Misconception("tokens and layers swapped", lambda layers, n: rows_in_order(layers, n).mT.contiguous(),
                       "Rows are layers and columns are tokens: the result is (layers, n)."),
     ],
@@ -237,12 +273,20 @@ writing_schedule = Check(
                       "Each token goes up through the layers one by one: L steps for a token."),
         Misconception("steps counted from 0", lambda layers, n: column_after_column(layers, n) - 1,
                       "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
+        Misconception("L − 1 steps from token to token", lambda layers, n: torch.arange(layers)[:, None] + (layers - 1) * torch.arange(n) + 1,
+                      "A token goes up through L layers, a step each, and only then can the next one start: L steps from token to token, not L − 1."),
+        Misconception("tokens and layers swapped", lambda layers, n: column_after_column(layers, n).mT.contiguous(),
+                      "Rows are layers and columns are tokens: the result is (layers, n)."),
+        Misconception("a row cut where a column should be", lambda layers, n: torch.arange(1, layers * n + 1).view(layers, n).mT.contiguous(),
+                      "The steps run up the columns: cut 1, 2, 3 … into n pieces of L, `view(n, layers)`, and then transpose."),
         Misconception("n steps from token to token", lambda layers, n: torch.arange(layers)[:, None] + n * torch.arange(n) + 1,
                       "From one token to the next it takes as many steps as there are layers. With as many tokens as layers one doesn't notice."),
         Misconception("the last layer in row 0", lambda layers, n: column_after_column(layers, n).flip(0),
                       "Row 0 of the table is the first layer, although the pictures draw it at the bottom: don't turn the table round."),
         as_floats(schedules.writing_schedule),
+        axes_of_size_1_dropped(schedules.writing_schedule),
         in_eight_bits(schedules.writing_schedule),
+        in_seven_bits(schedules.writing_schedule),
     ],
 )  # fmt: skip
 
@@ -261,6 +305,12 @@ pipeline_steps = Check(
                       "While device 2 works on the first micro-batch, device 1 can take the second. It is the wavefront of section 1.3 again."),
         Misconception("the drain forgotten", lambda layers, micro_batches: (micro_batches, 0.0),
                       "After M steps the last micro-batch has left device 1, and no other. It still has L − 1 devices to go."),
+        Misconception("all L layers idle", lambda layers, micro_batches: (micro_batches + layers - 1, layers / (micro_batches + layers - 1)),
+                      "A device waits for the *other* devices, L − 1 of them. With one layer it never waits."),
+        Misconception("a step too many", lambda layers, micro_batches: (micro_batches + layers, (layers - 1) / (micro_batches + layers)),
+                      "The first micro-batch takes L steps, and each of the other M − 1 comes out one step later: M + L − 1."),
+        Misconception("divided by the devices once more", lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) / layers / (micro_batches + layers - 1)),
+                      "L − 1 idle steps of M + L − 1: that is the fraction for one device, and the same for all. For the whole chart both numbers are L times as large."),
         Misconception("the first micro-batch counted twice",
                       lambda layers, micro_batches: (micro_batches + layers, layers / (micro_batches + layers)),
                       "The first micro-batch takes L steps. Each of the other M − 1 comes out one step later."),
@@ -285,6 +335,13 @@ pipeline_steps = Check(
         Misconception("twice the longer side",
                       lambda layers, micro_batches: (2 * max(layers, micro_batches) - 1, 1 - micro_batches / (2 * max(layers, micro_batches) - 1)),
                       "That is right for M = L alone. The last micro-batch starts in step M and takes L steps."),
+        Misconception("2L − 1 steps, whatever M is",
+                      lambda layers, micro_batches: (2 * layers - 1, (layers - 1) / (2 * layers - 1)),
+                      "That is right for M = L alone. Each further micro-batch comes out one step later.",
+                      lambda seen: seen.output[0] == 2 * seen.args[0] - 1),
+        Misconception("the bubble cut down to the micro-batches",
+                      lambda layers, micro_batches: (micro_batches + layers - 1, (min(layers, micro_batches) - 1) / (micro_batches + layers - 1)),
+                      "With fewer micro-batches than layers a device still waits as long: L − 1 steps, and works M of them."),
         Misconception("one corner of the bubble",
                       lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) / 2 / (micro_batches + layers - 1)),
                       "Devices wait for work at the start (fill) and have run out of it at the end (drain): both corners are idle."),

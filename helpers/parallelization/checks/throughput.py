@@ -1,16 +1,28 @@
 """The check of GFLOP/s from a measured time."""
 
+import math
+
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.observe import Observation
 
 from .. import throughput
 
 __all__ = ["matmul_gflops"]
 
+
+def _rounded_down(seen: Observation) -> bool:
+    """Whole GFLOP/s, or whole GFLOPs divided by the time, where the right number is larger."""
+    m, k, n, seconds = seen.args
+    return any(
+        math.isclose(seen.output, wrong) for wrong in (2 * m * k * n / seconds // 1e9, 2 * m * k * n // 10**9 / seconds)
+    )
+
+
 matmul_gflops = Check(
     reference=throughput.matmul_gflops,
     cases=[
-        sized(m=1000, k=1000, n=1000, seconds=0.5), sized(m=64, k=3, n=128, seconds=0.002), sized(m=1, k=4096, n=5, seconds=2.0),
+        sized(m=1000, k=1000, n=1000, seconds=0.5), sized(m=64, k=30, n=128, seconds=0.0003), sized(m=1, k=4096, n=5, seconds=2.0),
     ],
     within=(1e-4, 0.0),
     misconceptions=[
@@ -49,6 +61,20 @@ matmul_gflops = Check(
         Misconception(
             "rounded down to whole numbers", lambda m, k, n, seconds: 2 * m * k * n / seconds // 1e9,
             "`//` rounds down, and a slow product has less than 1 GFLOP/s. Divide with `/`.",
+            _rounded_down,
+        ),
+        Misconception(
+            "megas instead of gigas", lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e6,
+            "Giga is 10⁹. 10⁶ is a mega.",
+        ),
+        Misconception(
+            "k counted twice", lambda m, k, n, seconds: 2 * m * k * k * n / seconds / 1e9,
+            "There are m·n outputs, each a sum of k products: m·k·n, with k once, although both matrices have that side.",
+        ),
+        Misconception(
+            "a rounded speed", lambda m, k, n, seconds: round(2 * m * k * n / seconds / 1e9, 1),
+            "Return the speed as it comes out. A slow product has a small fraction of 1 GFLOP/s, and rounded that is 0.",
+            lambda seen: any(seen.output == round(throughput.matmul_gflops(*seen.args), digits) for digits in range(4)),
         ),
         Misconception(
             "2³⁰ for a giga", lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from helpers.environment import device, device_name
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, QUERY, WEIGHT, as_text, show, waits_for
+from helpers.style import FAINT_QUERY, KEY, QUERY, as_text, show, waits_for
 
 __all__ = ["score_table", "time_over_length", "worker_pool"]
 
@@ -83,7 +83,7 @@ def worker_pool(chunk: Callable[..., Tensor], n: int = 2048, size: int = 128, d:
         whole = torch.softmax(q @ k.T / d**0.5, dim=-1) @ v
     finally:
         torch.set_num_threads(before)
-    _draw_pools(pools, runs, size)
+    _draw_pools(pools, runs)
     joined = runs[-1][2]
     gap = (
         f"{(joined - whole).abs().max().item():.1g}"
@@ -98,14 +98,14 @@ def _cores() -> int:
 
 
 def _pooled(chunk: Callable, tensors: tuple, size: int, workers: int) -> tuple[list[tuple], float, Tensor]:
-    """The jobs as (worker, start, duration), the time of the whole, and the output."""
+    """The jobs as (number, worker, start, duration), the time of the whole, and the output."""
     jobs, names = [], {}
 
     def work(start: int) -> Tensor:
         begin = time.perf_counter()
         rows = chunk(*tensors, start, start + size)
         worker = names.setdefault(threading.get_ident(), len(names))
-        jobs.append((worker, begin - opened, time.perf_counter() - begin))
+        jobs.append((1 + start // size, worker, begin - opened, time.perf_counter() - begin))
         return rows
 
     with ThreadPoolExecutor(workers) as pool:
@@ -115,26 +115,41 @@ def _pooled(chunk: Callable, tensors: tuple, size: int, workers: int) -> tuple[l
     return jobs, total, torch.cat(parts)
 
 
-def _draw_pools(pools: list[int], runs: list[tuple], size: int) -> None:
-    figure, (line, bars) = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=[1.6, 1])
-    jobs, total, _ = runs[-1]
-    for worker, start, duration in jobs:
-        line.barh(worker, 1e3 * duration, left=1e3 * start, color=QUERY, alpha=0.6, edgecolor="white", lw=2)
-    line.set_yticks(range(pools[-1]), [f"worker {worker + 1}" for worker in range(pools[-1])])
-    line.set(title=f"{pools[-1]} workers: a bar is a chunk", xlabel="milliseconds", xlim=(0, 1.02e3 * total))
-    drawn = bars.bar(
-        [str(count) for count in pools], [1e3 * run[1] for run in runs], color=WEIGHT, alpha=0.55, width=0.6
+def _draw_pools(pools: list[int], runs: list[tuple]) -> None:
+    """All pools on one axis of time: a row a worker, a bar a chunk with its number, and behind them the time of the whole."""
+    rows, alone = sum(pools), 1e3 * runs[0][1]
+    figure, axis = plt.subplots(figsize=(9.5, 0.36 * rows + 0.34 * len(pools) + 0.9))
+    y, ticks = 0.0, {}
+    for workers, (jobs, total, _) in zip(pools, runs, strict=True):
+        _pool(axis, y, workers, jobs, 1e3 * total, alone)
+        ticks |= {y + worker: f"worker {worker + 1}" for worker in range(workers)}
+        y += workers + 0.9
+    axis.set_yticks(list(ticks), list(ticks.values()), fontsize=9)
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+    axis.set(xlim=(0, 1.22 * alone), ylim=(y - 0.7, -0.9), xlabel="milliseconds since the pool was opened")
+    axis.set_title(
+        "the same chunks (numbers) for more workers; pale: a worker that has nothing to do", fontsize=10, loc="left"
     )
-    bars.bar_label(drawn, fmt="%.0f ms", padding=5)
-    bars.plot(
-        [str(count) for count in pools],
-        [1e3 * runs[0][1] / count for count in pools],
-        "k_",
-        ms=34,
-        mew=2,
-        label="a perfect split",
+    took = ", ".join(f"{1e3 * total:.0f} ms with {workers}" for workers, (_, total, _) in zip(pools, runs, strict=True))
+    show(
+        f"Who worked on which chunk when, a row a worker, for pools of {', '.join(map(str, pools))}. The whole took {took}."
     )
-    bars.set(title="time of the whole", xlabel="workers", ylabel="milliseconds")
-    bars.margins(x=0.12, y=0.35)
-    bars.legend(frameon=False, fontsize=8, markerscale=0.4, loc="upper right")
-    show()
+
+
+def _pool(axis, y: float, workers: int, jobs: list[tuple], total: float, alone: float) -> None:
+    """One pool: its workers' rows from y on, its end, and where it would end if the work of one were shared out without loss."""
+    axis.barh([y + worker for worker in range(workers)], total, height=0.82, color=FAINT_QUERY)
+    for number, worker, start, duration in jobs:
+        axis.barh(y + worker, 1e3 * duration, left=1e3 * start, height=0.82, color=QUERY, edgecolor="white", lw=0.8)
+        if duration > 0.016 * alone / 1e3:  # otherwise its number has no room
+            axis.text(
+                1e3 * (start + duration / 2), y + worker, number, ha="center", va="center", fontsize=8, color="white"
+            )
+    share = alone / workers
+    if workers > 1:
+        axis.plot([share, share], [y - 0.55, y + workers - 0.45], color=KEY, lw=2.2)
+        axis.text(
+            share, y - 0.55, f"1/{workers} of {alone:.0f} ms ", ha="right", va="bottom", fontsize=8, color=as_text(KEY)
+        )
+    axis.text(max(total, share), y + (workers - 1) / 2, f"  {total:.0f} ms", va="center", fontsize=10, weight="bold")

@@ -47,7 +47,7 @@ def _film() -> str:
         return _said(now, rows)
 
     described = "Eight numbers, and below them the rows of partial sums after each of three rounds; the share that is complete doubles."
-    return film(figure, frame, range(len(rows)), described, milliseconds=2500)
+    return film(figure, frame, range(len(rows)), described, milliseconds=2500, still=1)
 
 
 def _cell(axis, i: int, step: int, value: int, *, complete: bool) -> None:

@@ -81,8 +81,32 @@ attention_weights = Check(
             "the axis of a single key dropped", lambda query, keys: torch.softmax((keys @ query).squeeze(), dim=-1),
             "`squeeze()` drops every axis of size 1. With one key that is the axis of the keys: the result has shape (1,), not ().",
         ),
+        Misconception(
+            "the logarithm of the weights", lambda query, keys: torch.log_softmax(keys @ query, dim=0),
+            "`log_softmax` gives the logarithms of the shares. Weights are the shares themselves: positive, with sum 1.",
+        ),
+        Misconception(
+            "a column of weights", lambda query, keys: torch.softmax(keys @ query[:, None], dim=0),
+            "The query was made a column, and its second axis is still there: (n, 1). Drop it, `[:, 0]`, or let `keys @ query` work with the vector.",
+        ),
+        Misconception(
+            "a softmax of every score by itself", lambda query, keys: torch.softmax((keys @ query)[:, None], dim=1)[:, 0],
+            "Along an axis of size 1 every share is 1. The softmax runs along the keys.",
+        ),
+        Misconception(
+            "divided by the number of keys", lambda query, keys: torch.softmax(keys @ query / len(keys), dim=0),
+            "The score is the plain dot product. How many keys there are has no part in it.",
+        ),
     ],
 )  # fmt: skip
+
+
+def as_wide_as_the_query(query, keys, values) -> Tensor:
+    output = torch.zeros_like(query)
+    for weight, value in zip(torch.softmax(keys @ query, dim=0), values):
+        output += weight * value
+    return output
+
 
 attend = Check(
     reference=attention.attend,
@@ -139,6 +163,23 @@ attend = Check(
             "`squeeze()` drops every axis of size 1, the one of the values too where d_v = 1. The output has shape (d_v,).",
         ),
         Misconception(
+            "as wide as the query", as_wide_as_the_query,
+            "The output is a mixture of values, so it is as wide as a value, d_v: `torch.zeros_like(values[0])`. A query may have another width.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "an axis of size 1 too many", lambda query, keys, values: torch.softmax(keys @ query, 0)[None] @ values,
+            "The weights were made a row, (1, n), and the 1 is still there. A vector needs no second axis: `weights @ values` has shape (d_v,).",
+        ),
+        Misconception(
+            "a column instead of a vector", lambda query, keys, values: values.T @ torch.softmax(keys @ query, 0)[:, None],
+            "The weights were made a column, (n, 1), and the 1 is still there. A vector needs no second axis: `weights @ values` has shape (d_v,).",
+        ),
+        Misconception(
+            "the last value only", lambda query, keys, values: torch.softmax(keys @ query, 0)[-1] * values[-1],
+            "The loop overwrites its result at every key. Add up: output += weight · value.",
+        ),
+        Misconception(
             "the keys made length 1", lambda query, keys, values: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0) @ values,
             "The score is the plain dot product, so a key's length counts.",
         ),
@@ -152,11 +193,16 @@ def projections_from_the_left(x, w_q, w_k, w_v) -> tuple[Tensor, Tensor, Tensor]
     return w_q @ x, w_k @ x, w_v @ x
 
 
+def projected_with_a_batch_axis_or_none(x, w_q, w_k, w_v) -> tuple:
+    rows = "bnd,dk->bnk" if x.dim() > 2 else "nd,dk->nk"
+    return tuple(torch.einsum(rows, x, w) for w in (w_q, w_k, w_v))
+
+
 qkv_projections = Check(
     reference=attention.qkv_projections,
     cases=[
         sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2, dtype=torch.float64),
-        sized(batch=(4,), n=1, d=3, d_k=1, d_v=2, label="one token, d_k = 1, a batch of 4"),
+        sized(batch=(4,), n=1, d=3, d_k=1, d_v=3, label="one token, d_k = 1, a batch of 4"),
     ],
     misconceptions=[
         Misconception(
@@ -200,6 +246,15 @@ qkv_projections = Check(
         Misconception(
             "exactly one batch axis", lambda x, w_q, w_k, w_v: tuple(torch.einsum("bnd,dk->bnk", x, w) for w in (w_q, w_k, w_v)),
             "There may be any number of batch axes, none too. `...` stands for all of them, and `@` needs no names at all.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "queries scaled already", lambda x, w_q, w_k, w_v: (x @ w_q / math.sqrt(w_q.shape[-1]), x @ w_k, x @ w_v),
+            "The scale belongs to the scores (2.11). Here Q is X W_Q, as it is.",
+        ),
+        Misconception(
+            "one batch axis at most", projected_with_a_batch_axis_or_none,
+            "There may be any number of batch axes, two or three as well. `...` stands for all of them, and `@` needs no names at all.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -257,6 +312,23 @@ def one_maximum(q, k, v) -> Tensor:
 def no_maximum(q, k, v) -> Tensor:
     powers = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]))
     return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def sum_without_keepdim(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return powers / powers.sum(-1) @ v
+
+
+def hidden_later_keys(q, k, v) -> Tensor:
+    return slips.attention(q, k, v, mask=torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril())
+
+
+def _zeros_for_nan(seen) -> bool:
+    """0 exactly where a softmax by plain exponentials overflows."""
+    q, k, _ = seen.args
+    lost = no_maximum(*seen.args).isnan()
+    return bool(lost.any() and (seen.output[lost] == 0).all())
 
 
 def for_one_batch_axis(q, k, v) -> Tensor:
@@ -352,6 +424,10 @@ scaled_dot_product_attention = Check(
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
         ),
         Misconception(
+            "softmax along axis 2", lambda q, k, v: slips.attention(q, k, v, axis=min(2, q.dim() - 1)),
+            "The keys are the *last* axis of the scores, `dim=-1`. Axis 2 is that only where there is one batch axis.",
+        ),
+        Misconception(
             "softmax along axis 0", lambda q, k, v: slips.attention(q, k, v, axis=0),
             "Each query shares its attention out over the keys: the last axis of the scores, `dim=-1`.",
         ),
@@ -367,6 +443,26 @@ scaled_dot_product_attention = Check(
             "√d cut to a whole number", lambda q, k, v: slips.attention(q, k, v, scale=1 / math.isqrt(q.shape[-1])),
             "√d is rarely a whole number. `int` and `//` cut it off: divide by `math.sqrt(d)`.",
         ),
+        Misconception(
+            "later keys hidden", hidden_later_keys,
+            "Here every query looks at all m keys. Hiding the later ones is a causal mask, and comes in unit 03.",
+        ),
+        Misconception(
+            "scores clamped to a range", lambda q, k, v: torch.softmax((q @ k.mT / math.sqrt(q.shape[-1])).clamp(-80, 80), dim=-1) @ v,
+            "Scores beyond the limit become equal, and so do their weights. Against overflow subtract each row's maximum: that changes no weight.",
+        ),
+        Misconception(
+            "NaN replaced by a number", lambda q, k, v: torch.nan_to_num(no_maximum(q, k, v)),
+            "The exponentials overflowed, and what came out was NaN. A 0 in its place is no weight. Subtract each row's maximum before the exponential.",
+            lambda seen: _zeros_for_nan(seen),
+        ),
+        Misconception(
+            "the sum without its axis", sum_without_keepdim,
+            "`sum(-1)` drops the axis, and what is left lines up with the keys, not with the queries: `sum(-1, keepdim=True)`.",
+            raises="RuntimeError",
+        ),
+        slips.axes_of_size_1_dropped(attention.scaled_dot_product_attention),
+        slips.scaled_by_another_number(attention.scaled_dot_product_attention),
         Misconception(
             "written for one batch axis", for_one_batch_axis,
             "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. Count from the end: `transpose(-2, -1)`.",
@@ -399,6 +495,12 @@ def _with_positions(d: int, generator: torch.Generator) -> Callable:
 def _with_faint_positions(d: int, generator: torch.Generator) -> Callable:
     layer = self_attention(d, generator)
     return lambda x: layer(x) + 1e-3 * torch.linspace(-1, 1, x.shape[0]).to(x)[:, None]
+
+
+def _with_positions_fainter_still(d: int, generator: torch.Generator) -> Callable:
+    """Its gap is of a billionth: more than float64 rounds, and less than anybody would take for a gap in float32."""
+    layer = self_attention(d, generator)
+    return lambda x: layer(x) + 1e-9 * torch.linspace(-1, 1, x.shape[0]).to(x)[:, None]
 
 
 def running_mean(d: int, generator: torch.Generator):
@@ -442,6 +544,7 @@ permutation_equivariance = Check(
         given("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
         given("outputs that only fall, n = 5, d = 3", layer_case(_pushed_down, 3), *after_a_short_token(5, 3)),
         given("positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)),
+        as_float64(given("a gap of a billionth, n = 6, d = 2", layer_case(_with_positions_fainter_still, 2), *tokens_and_shift(6, 2))),
     ],
     misconceptions=[
         Misconception(
@@ -474,12 +577,26 @@ permutation_equivariance = Check(
             "For a matrix `ord=inf` means the largest *row sum*. The largest entry is `.abs().max()`.",
         ),
         Misconception(
+            "the smallest difference", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).abs().min(),
+            "The *largest* difference is asked for. The smallest can be 0 by chance.",
+        ),
+        Misconception(
+            "the square of the largest difference", lambda layer, x, p: ((layer(p @ x) - p @ layer(x)) ** 2).max(),
+            "The largest absolute difference is asked for, not its square.",
+        ),
+        Misconception(
             "the length of the difference", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).norm(),
             "A norm adds up all differences. The largest single one is asked for.",
         ),
         Misconception(
             "small gaps rounded to 0", small_gaps_rounded,
             "How small is small is for the reader to judge. Return the largest difference as it is.",
+            lambda seen: float(seen.output) == 0,
+        ),
+        Misconception(
+            "a rounded gap", lambda layer, x, p: round((layer(p @ x) - p @ layer(x)).abs().max().item(), 4),
+            "Return the gap as it comes out, with all its digits: rounded, a small one becomes 0.",
+            lambda seen: any(float(seen.output) == round(attention.permutation_gap(*seen.args).item(), digits) for digits in range(1, 9)),
         ),
         Misconception(
             "the inverse order on both sides", lambda layer, x, p: (layer(p.mT @ x) - p.mT @ layer(x)).abs().max(),
@@ -494,9 +611,15 @@ WHOLE = Property(
     "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float.",
 )
 
+
+def layers_built(n, d) -> tuple:
+    dense = torch.empty(n * d, n * d)
+    return 3 * d * d, 3 * d, n * n, dense.numel(), len(dense)
+
+
 parameter_counts = Check(
     reference=attention.parameter_counts,
-    cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5)],
+    cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5), sized(n=8192, d=4096, label="n = 8,192, d = 4,096")],
     within=(0.0, 0.0),
     properties=[WHOLE],
     misconceptions=[
@@ -549,8 +672,17 @@ parameter_counts = Check(
             "The first number is the weights alone, the second the biases.",
         ),
         Misconception(
+            "attention weights of each entry by itself", lambda n, d: (3 * d**2, 3 * d, n * n * d, (n * d) ** 2, n * d),
+            "A query and a key have one α together, not one for each of their d entries: the dot product has summed those up.",
+        ),
+        Misconception(
             "attention weights that depend on the width", lambda n, d: (3 * d**2, 3 * d, n * d, (n * d) ** 2, n * d),
             "There is one attention weight for each query and each key, n · n. The width is summed away in the dot product.",
+        ),
+        Misconception(
+            "the dense layer built to be counted", layers_built,
+            "No machine has the memory for a layer of (d·n)² weights at the sizes of today's models. Its size is known beforehand: multiply.",
+            raises="RuntimeError",
         ),
         Misconception(
             "n and d swapped", lambda n, d: (3 * n**2, 3 * n, d**2, (n * d) ** 2, n * d),

@@ -17,12 +17,14 @@ def _weights_of(queries: Tensor, keys: Tensor) -> Tensor:
 
 def _selects(output, n, d) -> bool:
     queries, keys, values = output
+    if not _finite_scores(output, n, d):
+        return False
     mixed = _weights_of(queries, keys) @ values.double()
     return mixed.shape == values.shape and len(values) == n and (mixed - values).abs().max().item() < 1e-3
 
 
 def _all_differ(values: Tensor) -> bool:
-    gaps = (values[:, None].double() - values[None].double()).abs().amax(-1)  # (n, n)
+    gaps = torch.cdist(values.double(), values.double(), p=torch.inf)  # (n, n): the largest difference in an entry
     return gaps.fill_diagonal_(torch.inf).min().item() > 0.0099  # 0.01, rounded
 
 
@@ -83,13 +85,13 @@ def _rows(n: int, d: int) -> Tensor:
 
 select_one_value = Check(
     reference=constructions.select_one_value,
-    cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=16, d=16), sized(n=100, d=128)],
+    cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=16, d=16), sized(n=200, d=256)],
     compare=False,
     properties=[
+        Property("all are n × d", lambda output, n, d: all(part.shape == (n, d) for part in output), "Return three n × d tensors."),
         Property("output i is value i, within 0.001", _selects, "Query i must give value i and next to nothing of the others."),
         Property("the scores are finite", _finite_scores, "In float32 a score beyond 3·10³⁸ is infinite, and the softmax of ∞ is NaN."),
         Property("all values differ", lambda output, n, d: _all_differ(output[2]), "Some two of your values differ by less than 0.01 in every entry."),
-        Property("all are n × d", lambda output, n, d: all(part.shape == (n, d) for part in output), "Return three n × d tensors."),
     ],
     misconceptions=[
         Misconception(
@@ -112,12 +114,13 @@ select_one_value = Check(
         Misconception(
             "equal values", lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), torch.ones(n, d)),
             "With equal values every output is right, whatever the weights are: this shows nothing. Make all values different.",
-            lambda seen: _two_alike(seen.output[2]),
+            lambda seen: seen.output[2].shape == seen.args and _two_alike(seen.output[2]),
         ),
         Misconception(
             "values that differ by less than 0.01", lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), 1e-5 * _rows(n, d)),
-            "Any two values must differ by at least 0.01 in some entry. If they lie closer, outputs within 0.001 of them show less and less.",
-            lambda seen: not _all_differ(seen.output[2]) and not _two_alike(seen.output[2]),
+            "Any two values must differ by at least 0.01 in some entry, however many there are. If they lie closer, outputs within 0.001 of them show less and "
+            "less.",
+            lambda seen: seen.output[2].shape == seen.args and not _all_differ(seen.output[2]) and not _two_alike(seen.output[2]),
         ),
         Misconception(
             "vectors so long that the scores overflow", lambda n, d: (1e20 * torch.eye(n, d), 1e20 * torch.eye(n, d), _rows(n, d)),
@@ -168,6 +171,11 @@ def _across(key: Tensor) -> Tensor:
     return _axis(key) - (_axis(key) @ key) / (key @ key).clamp_min(1e-12) * key
 
 
+def divided_once(k1, k2) -> Tensor:
+    gap = k1 - k2
+    return _axis(gap) - (_axis(gap) @ gap) / gap.norm() * gap
+
+
 def _at_a_right_angle_to_one(query, k1, k2) -> bool:
     scores = sorted(abs((query @ key).item()) for key in (k1, k2))
     return scores[0] < 1e-4 and scores[1] > 1e-3
@@ -210,6 +218,16 @@ query_between = Check(
             lambda seen: _parallel(seen.output, seen.args[0] - seen.args[1]),
         ),
         Misconception(
+            "so long that rounding shows", lambda k1, k2: 1e7 * (_axis(k1 - k2).double() - (_axis(k1 - k2).double() @ (k1 - k2).double()) / ((k1 - k2) @ (k1 - k2)).double() * (k1 - k2)).to(k1),
+            "The direction is right to within rounding, and your query is so long that rounding shows: the two scores differ by more than 0.004. A length of 1, or less, is plenty.",
+            lambda seen: seen.output.norm() > 1e3 and _gives_halves(seen.output / seen.output.norm(), *seen.args),
+        ),
+        Misconception(
+            "the part along k1 − k2 divided by its length once", divided_once,
+            "The part of a vector s along g is (s·g / g·g) g: divided by the *square* of its length.",
+            lambda seen: _parallel(seen.output, divided_once(*seen.args)),
+        ),
+        Misconception(
             "a right angle to one key alone", lambda k1, k2: _across(k1),
             "Your query scores 0 with one key and something else with the other. It must be at a right angle to the *difference* k1 − k2.",
             lambda seen: _at_a_right_angle_to_one(seen.output, *seen.args),
@@ -234,6 +252,12 @@ def _pair_shares(query, keys, a, b) -> bool:
 def _others_ignored(query, keys, a, b) -> bool:
     weights = _weights_of(query, keys)
     return 1 - weights[[a, b]].sum().item() < 1e-3
+
+
+def _another_pair(keys, a, b, weights) -> bool:
+    """Two keys have half of the attention each, and one of them at least is neither a nor b."""
+    most = weights.topk(2)
+    return most.values.min().item() > 0.49 and set(most.indices.tolist()) != {a, b}
 
 
 def _unit(keys, a, b) -> Tensor:
@@ -295,6 +319,16 @@ query_for_pair = Check(
             lambda seen: _parallel(seen.output, _unit(*seen.args)),
         ),
         Misconception(
+            "another pair of keys", lambda keys, a, b: 100 * (keys[a] + keys[b - 1]),
+            "Your query shares its attention out between two keys, and they are not a and b. Rows are counted from 0: key a is `keys[a]`.",
+            lambda seen: _another_pair(*seen.args, _weights_of(seen.output, seen.args[0])),
+        ),
+        Misconception(
+            "columns a and b instead of keys a and b", lambda keys, a, b: 100 * (keys[:, a] + keys[:, b]),
+            "The keys are the *rows* of `keys`. With s_a and s_b the wanted scores, the query is s_a k_a + s_b k_b: `keys.T @ s`, not `keys @ s`.",
+            lambda seen: _parallel(seen.output, seen.args[0][:, seen.args[1]] + seen.args[0][:, seen.args[2]]),
+        ),
+        Misconception(
             "two keys of unequal weight", lambda keys, a, b: 100 * keys[a] + 50 * keys[b],
             "The key with the larger part scores higher, and takes it all. Both need the same part.",
             lambda seen: _unequal(seen.output, *seen.args),
@@ -321,6 +355,17 @@ def _kept_direction(values) -> Tensor:
     return _null_direction(torch.cat([values, torch.ones(len(values), 1)], dim=1))
 
 
+def one_wide_direction(n: int) -> Drawn:
+    """Values (n, n − 2) for which all directions that keep output and sum are parallel to (1, −1, 1, −1, …); n is even."""
+
+    def make(generator: torch.Generator) -> Tensor:
+        direction = torch.tensor([1.0, -1.0] * (n // 2))
+        values = torch.randn(n, n - 2, generator=generator)
+        return values - torch.outer(direction, direction @ values) / n
+
+    return Drawn(make)
+
+
 def a_step_too_far(weights, values) -> Tensor:
     direction = _kept_direction(values)
     longest = (weights / -direction)[direction < 0].min()
@@ -336,6 +381,11 @@ def a_step_that_changes_the_sum(weights, values) -> Tensor:
 
 def _changes_the_output(weights, values, other) -> bool:
     return (other @ values - weights @ values).abs().max().item() > 1e-3
+
+
+def _moved(seen) -> float:
+    """By how much the weight that moved most did."""
+    return (seen.output - seen.args[0]).abs().max().item()
 
 
 def clipped(weights, values) -> Tensor:
@@ -356,6 +406,7 @@ same_output_other_weights = Check(
         given("n = 9, d = 4", *distribution_and_values(9, 4)),
         given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
         given("values 1, 2, 3, a small weight in the middle", torch.tensor([0.2, 0.002, 0.798]), torch.tensor([[1.0], [2.0], [3.0]])),
+        given("n = 16, d = 14: all weights must move alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
         given("values 1, 2, 3, small weights at the ends", torch.tensor([0.002, 0.9, 0.098]), torch.tensor([[1.0], [2.0], [3.0]])),
     ],
     compare=False,
@@ -370,7 +421,13 @@ same_output_other_weights = Check(
         Misconception(
             "the given weights again", lambda weights, values: weights.clone(),
             "The point is that there are others. Move along a direction z that the output can't see: z V = 0 and Σ z = 0.",
-            lambda seen: (seen.output - seen.args[0]).abs().max().item() <= 1e-4,
+            lambda seen: _moved(seen) < 1e-6,
+        ),
+        Misconception(
+            "a step that is too short", lambda weights, values: weights + 1e-5 * _kept_direction(values),
+            "No weight has moved by more than 0.0001. How long a step must be depends on the direction: where many weights move, each moves little. Go half of "
+            "the way to where the first weight reaches 0.",
+            lambda seen: 1e-6 <= _moved(seen) <= 1e-4,
         ),
         Misconception(
             "negative weights", a_step_too_far,
@@ -403,7 +460,7 @@ same_output_other_weights = Check(
             lambda seen: seen.output.min().item() == 0 and _changes_the_output(*seen.args, seen.output),
         ),
         Misconception(
-            "a direction that changes the output", along_a_seen_direction,
+            "weights that give another output", along_a_seen_direction,
             "Look at z @ V: it must be 0, and Σ z must be 0 with it. Such a z is found only if all n rows and the column of ones go in, and among *all* n rows of `Vh`: "
             "with `full_matrices=False` they are left out. Dividing by the sum afterwards changes the output too.",
             lambda seen: _changes_the_output(*seen.args, seen.output) and (seen.output - seen.args[0]).abs().max().item() > 1e-4,

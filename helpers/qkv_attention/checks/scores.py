@@ -61,6 +61,10 @@ cosine_score = Check(
             "`q.norm()` without an axis is one number for all queries. Every row has a length of its own: `norm(dim=-1)`.",
         ),
         Misconception(
+            "the norms of the columns", lambda q, k: (q / q.norm(dim=0)) @ (k / k.norm(dim=0)).mT,
+            "A vector is a *row*: its length is `norm(dim=-1, keepdim=True)`. Along axis 0 you get the length of each column.",
+        ),
+        Misconception(
             "squared norms", lambda q, k: (q @ k.mT) / ((q * q).sum(-1)[:, None] * (k * k).sum(-1)),
             "The length is the square root of Σ x²: a vector and itself must have cosine 1.",
         ),
@@ -108,6 +112,10 @@ additive_score = Check(
         Misconception(
             "tanh after v", tanh_after_v,
             "v weighs the hidden units after their nonlinearity: tanh(…) · v. With tanh outermost, no score could leave (−1, 1).",
+        ),
+        Misconception(
+            "a ReLU instead of tanh", lambda q, k, w_q, w_k, v: torch.relu((q @ w_q)[:, None] + (k @ w_k)[None]) @ v,
+            "The nonlinearity is tanh, whose values lie between −1 and 1.",
         ),
         Misconception(
             "no tanh", no_tanh,
@@ -180,6 +188,10 @@ general_score = Check(
             raises="RuntimeError",
         ),
         Misconception(
+            "a tanh in between", lambda q, w, k: torch.tanh(q @ w) @ k.mT,
+            "The general score has no nonlinearity: q W kᵀ. The tanh is that of the additive score.",
+        ),
+        Misconception(
             "weights instead of scores", lambda q, w, k: torch.softmax(q @ w @ k.mT, dim=-1),
             "The softmax comes later, once, for all scores alike. Return q W kᵀ itself.",
         ),
@@ -220,6 +232,10 @@ scaled_dot_score = Check(
         Misconception(
             "multiplied by √d", lambda q, k: q @ k.mT * math.sqrt(q.shape[-1]),
             "The scale must make the scores of wide vectors smaller: divide.",
+        ),
+        Misconception(
+            "√d cut to a whole number", lambda q, k: q @ k.mT / math.isqrt(q.shape[-1]),
+            "√d is rarely a whole number. `int` and `//` cut it off: divide by `math.sqrt(d)`.",
         ),
         Misconception(
             "scaled by the number of keys", lambda q, k: q @ k.mT / math.sqrt(len(k)),
@@ -279,6 +295,10 @@ score_variance = Check(
             "If a random number is divided by c, its variance is divided by c². Here c = √d, so c² = d.",
         ),
         Misconception(
+            "the variance divided by d twice", lambda d, sigma: (0.0, d * sigma**4, sigma**4 / d),
+            "The scale divides q·k by √d, and so its variance by d, once: dσ⁴/d.",
+        ),
+        Misconception(
             "the scaled variance left at σ²", lambda d, sigma: (0.0, d * sigma**4, sigma**2),
             "Divide dσ⁴ by (√d)² = d: σ⁴ is left.",
         ),
@@ -334,7 +354,11 @@ two_word_example = Check(
         ),
         Misconception(
             "the ratio of the weights taken for a weight", lambda: (0.86, 0.14),
-            "e^−2 = 0.14 is how many *times* the second weight is smaller than the first. The two weights must also sum to 1.",
+            "e^−2 = 0.14 is how large the second weight is beside the *first*, and no share of both: divide 1 and 0.14 by their sum, 1.14.",
+        ),
+        Misconception(
+            "rounded to one decimal", lambda: (0.9, 0.1),
+            "Two decimals are asked for, or more.",
         ),
         Misconception(
             "percent instead of shares", lambda: (88.0, 12.0),

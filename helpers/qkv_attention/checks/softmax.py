@@ -26,6 +26,10 @@ def _shares(powers: Tensor, dim: int) -> Tensor:
     return powers / powers.sum(dim, keepdim=True)
 
 
+def softmax_with_the_maximum_of_the_last_axis(x, dim) -> Tensor:
+    return _shares(torch.exp(x - x.amax(-1, keepdim=True)), dim)
+
+
 def softmax_with_the_mean(x, dim) -> Tensor:
     return _shares(torch.exp(x - x.mean(dim, keepdim=True)), dim)
 
@@ -88,7 +92,14 @@ def _constant_in_the_sum(seen) -> bool:
     x, dim = seen.args
     powers = torch.exp(x.double() - x.double().amax(dim, keepdim=True)).sum(dim)
     constant = powers * (1 / seen.output.double().sum(dim) - 1)
-    return bool(constant.min() > 1e-5 and (constant - constant.mean()).abs().max() < 0.1 * constant.mean())
+    return bool(constant.min() > 1e-10 and (constant - constant.mean()).abs().max() < 0.1 * constant.mean())
+
+
+def _logarithms(seen) -> bool:
+    x, dim = seen.args
+    return bool(seen.output.max() <= 0) and torch.allclose(
+        seen.output.exp().double(), torch.softmax(x.double(), dim), atol=1e-3
+    )
 
 
 softmax = Check(
@@ -146,6 +157,23 @@ softmax = Check(
         Misconception(
             "scores clamped to a range", softmax_of_clamped_scores,
             "Clamping prevents the overflow, but all scores beyond the limit become equal. Subtracting the maximum keeps their differences.",
+        ),
+        Misconception(
+            "powers of 2 instead of e", lambda x, dim: _shares(torch.exp2(x - x.amax(dim, keepdim=True)), dim),
+            "The softmax takes e to the power of the scores: `torch.exp`, not `torch.exp2`.",
+        ),
+        Misconception(
+            "scores divided by the largest", lambda x, dim: _shares(torch.exp(x / x.abs().amax(dim, keepdim=True)), dim),
+            "Only *differences* of scores count, and a division changes them. Subtract the maximum.",
+        ),
+        Misconception(
+            "the logarithm of the shares", lambda x, dim: torch.log(_shares(torch.exp(x.double() - x.double().amax(dim, keepdim=True)), dim)),
+            "What you return are the logarithms of the shares, none of them positive. Take the exponential.",
+            lambda seen: _logarithms(seen),
+        ),
+        Misconception(
+            "the maximum along the last axis", softmax_with_the_maximum_of_the_last_axis,
+            "The sum follows `dim`, the maximum does not. Only what is the same for all entries along `dim` cancels: both run along `dim`.",
         ),
         Misconception(
             "the sum along the last axis", softmax_summed_along_the_last_axis,
@@ -226,6 +254,11 @@ def jacobian_with_squares(z) -> Tensor:
     return torch.diag(y) - y * y
 
 
+def jacobian_with_y_i_twice(z) -> Tensor:
+    y = torch.softmax(z, dim=0)
+    return torch.diag(y) - (y * y)[:, None]
+
+
 def jacobian_with_a_plus(z) -> Tensor:
     y = torch.softmax(z, dim=0)
     return torch.diag(y) + torch.outer(y, y)
@@ -274,6 +307,19 @@ softmax_jacobian = Check(
         Misconception(
             "the squares of y instead of all products", jacobian_with_squares,
             "`y * y` is a vector, n squares, and subtracting it repeats it in every row. Entry (i, j) of y yᵀ is y_i times y_j: `torch.outer`.",
+        ),
+        Misconception(
+            "1 − y in place of δ − y", lambda z: torch.outer(torch.softmax(z, 0), 1 - torch.softmax(z, 0)),
+            "δ_ij is 1 on the diagonal and 0 elsewhere. With a 1 everywhere the entries off the diagonal are positive, and no row sums to 0.",
+        ),
+        Misconception(
+            "the square taken off the diagonal twice", lambda z: torch.diag(torch.softmax(z, 0) * (1 - torch.softmax(z, 0))) - torch.outer(torch.softmax(z, 0), torch.softmax(z, 0)),
+            "y yᵀ has the squares y_i² on its own diagonal. diag(y) − y yᵀ takes them off once: put y on the diagonal, not y (1 − y).",
+        ),
+        Misconception(
+            "y_i subtracted instead of y_j", jacobian_with_y_i_twice,
+            "Inside the bracket of y_i (δ_ij − y_j) stands y_j, the share of the *column*: `y[None, :]`. With y_i every row holds the same number off the "
+            "diagonal, and no longer sums to 0.",
         ),
         Misconception(
             "the products added instead of subtracted", jacobian_with_a_plus,

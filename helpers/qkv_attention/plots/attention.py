@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.film import film, play
-from helpers.style import EDGE, KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
+from helpers.style import EDGE, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
     "attention_map",
@@ -230,15 +230,29 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
 
 @waits_for("permutation_equivariance")
 def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor, trials: int = 50) -> None:
-    """The gap of each layer over many random orders of the same tokens."""
+    """The gap of each layer over many random orders of the same tokens: a dot an order, and what rounding alone would give."""
     orders = [torch.eye(len(x))[torch.randperm(len(x))] for _ in range(trials)]
-    figure, axis = plt.subplots(figsize=(7, 2.2))
-    for row, layer in enumerate(layers.values()):
-        gaps = torch.tensor([float(gap(layer, x, p)) for p in orders])
-        axis.plot(gaps.clamp_min(1e-9), [row] * trials, "|", ms=18, color=(QUERY, KEY)[row % 2])
-    axis.set(xscale="log", xlabel="max |layer(PX) − P layer(X)|, one mark an order", ylim=(-0.6, len(layers) - 0.4))
+    aside = (torch.arange(trials) * 0.618) % 1 - 0.5  # dots of like gaps don't hide each other
+    figure, axis = plt.subplots(figsize=(8.5, 2.7))
+    axis.axvspan(1e-8, 1e-5, color=MASKED, lw=0)
+    axis.text(1.3e-8, len(layers) - 0.52, "rounding of float32", va="top", fontsize=8.5, color=OUTPUT)
+    for row, (layer, colour) in enumerate(zip(layers.values(), (QUERY, KEY))):
+        gaps = torch.tensor([float(gap(layer, x, p)) for p in orders]).clamp_min(1.3e-8)  # 0 has no place on this axis
+        axis.plot(gaps, row + 0.45 * aside, "o", ms=4.5, color=colour, mec="white", mew=0.4)
+        said = " … ".join(map(_power, (gaps.min().item(), gaps.max().item())))
+        axis.text(gaps.median(), row + 0.34, said, ha="center", fontsize=9, color=as_text(colour))
+    axis.set(xscale="log", xlim=(1e-8, 100), ylim=(-0.45, len(layers) - 0.45))
+    axis.set(xlabel="largest |layer(PX) − P layer(X)|: 0 if the outputs only change places")
+    axis.set_title(f"{trials} random orders P of the same {len(x)} tokens X, a dot an order", fontsize=10, loc="left")
     axis.set_yticks(range(len(layers)), layers)
+    axis.tick_params(axis="y", length=0)
     show()
+
+
+def _power(x: float) -> str:
+    """12, 0.3 or 3 · 10⁻⁷."""
+    digit, power = f"{x:.0e}".split("e")
+    return f"{x:.2g}" if x >= 0.01 else f"{digit} · $10^{{{int(power)}}}$"
 
 
 @waits_for("same_output_other_weights")

@@ -8,14 +8,17 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch, Patch
 
-from helpers.style import EDGE, FAINT_QUERY, FAINT_WEIGHT, MASKED, OUTPUT, show
+from helpers.style import EDGE, FAINT_QUERY, FAINT_WEIGHT, MASKED, OUTPUT, QUERY, show
 
 __all__ = ["course_map"]
 
 UNITS = Path(__file__).parents[2] / "units.json"  # `attn build` makes it
 NEEDS = {"00": "", "01": "00", "02": "00", "03": "02", "04": "02 03", "05": "04", "06": "05", "07": "04", "08": "04 05 07", "09": "02 07", "10": "02 07"}  # fmt: skip
+COMES_BACK = {"10": "01"}
+"""Unit → an earlier one that it doesn't need, and whose idea it takes up again."""
 PLACES = {"00": (0, 1.5), "01": (1, 2.9), "02": (1, 1.5), "03": (2, 1.5), "04": (3, 1.5), "05": (4, 0.5), "07": (4, 2.2),
           "06": (5, 0), "08": (5, 1.1), "09": (5, 2.2), "10": (5, 3.3)}  # fmt: skip
 KINDS = {
@@ -24,16 +27,17 @@ KINDS = {
     "what it costs, and how to pay less": (FAINT_WEIGHT, "07 08 09 10"),
 }
 WIDTH, HEIGHT = 0.8, 0.8
+NEEDED = {"arrowstyle": "-|>", "color": QUERY, "lw": 1.6}
+AGAIN = {"arrowstyle": "-|>", "color": OUTPUT, "lw": 1.4, "ls": (0, (4, 3))}
+WAY = {"color": EDGE, "alpha": 0.4, "lw": 11, "solid_capstyle": "round", "solid_joinstyle": "round"}
 
 
 def course_map() -> None:
-    """All units as boxes with an arrow from each that a unit needs first."""
+    """All units as boxes, a band through them in the recommended order, and an arrow from each to those that can't do without it."""
     _draw()
-    show(
-        "A map of the course: "
-        + "; ".join(f"unit {unit} needs {needs.replace(' ', ' and ')}" for unit, needs in NEEDS.items() if needs)
-        + "."
-    )
+    needs = "; ".join(f"unit {unit} needs {needs.replace(' ', ' and ')}" for unit, needs in NEEDS.items() if needs)
+    again = "; ".join(f"unit {unit} takes up an idea of {earlier}" for unit, earlier in COMES_BACK.items())
+    show(f"A map of the course. The recommended order is that of the numbers, 00 to 10. {needs[0].upper()}{needs[1:]}. {again[0].upper()}{again[1:]}, which no unit needs.")  # fmt: skip
 
 
 def _draw() -> None:
@@ -42,13 +46,26 @@ def _draw() -> None:
     axis.set_position((0, 0, 1, 1))
     axis.set(xlim=(-0.5, 5.5), ylim=(3.85, -0.55))
     axis.axis("off")
+    axis.plot(*zip(*(PLACES[unit] for unit in sorted(PLACES))), zorder=0, **WAY)
     for unit in NEEDS:
         _box(axis, unit, units[unit]["title"], sum(one["points"] for one in units[unit]["graded"]))
         for needed in _directly(unit):
-            _arrow(axis, needed, unit)
-    for row, (kind, (colour, _)) in enumerate(KINDS.items()):
-        axis.plot(-0.38, 3.1 + 0.25 * row, "s", ms=11, color=colour, mec=EDGE)
-        axis.text(-0.28, 3.1 + 0.25 * row, kind, va="center", fontsize=9, color=OUTPUT)
+            _arrow(axis, needed, unit, NEEDED)
+    for unit, earlier in COMES_BACK.items():
+        _arrow(axis, earlier, unit, AGAIN)
+    _legend(axis)
+
+
+def _legend(axis: Axes) -> None:
+    lines = {
+        "the recommended way: in the order of the numbers": Line2D([], [], **WAY),
+        "needs the unit where the arrow starts": Line2D([], [], color=QUERY, lw=1.6, marker=">", markevery=[1]),
+        "takes up an idea of that unit again": Line2D([], [], color=OUTPUT, lw=1.4, ls=(0, (4, 3))),
+    }
+    kinds = {kind: Patch(facecolor=colour, edgecolor=EDGE) for kind, (colour, _) in KINDS.items()}
+    shown = {**lines, **kinds}
+    axis.legend(shown.values(), shown.keys(), loc="upper left", bbox_to_anchor=(0.01, 0.99), ncols=2, frameon=False, fontsize=9,
+                labelcolor=OUTPUT, handlelength=2.6, labelspacing=0.7)  # fmt: skip
 
 
 def _directly(unit: str) -> list[str]:
@@ -77,9 +94,9 @@ def _box(axis: Axes, unit: str, title: str, points: int) -> None:
     axis.text(x, y + 0.31, f"{points} points", ha="center", va="center", fontsize=8, color=OUTPUT)
 
 
-def _arrow(axis: Axes, source: str, target: str) -> None:
+def _arrow(axis: Axes, source: str, target: str, look: dict) -> None:
     (x0, y0), (x1, y1) = PLACES[source], PLACES[target]
-    style = {"arrowstyle": "-|>", "color": OUTPUT, "lw": 1.2, "shrinkA": 1, "shrinkB": 1}
+    style = {"shrinkA": 1, "shrinkB": 1, **look}
     axis.annotate("", (x1 - WIDTH / 2, y1), (x0 + WIDTH / 2, y0), arrowprops=style)
 
 

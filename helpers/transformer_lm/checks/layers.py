@@ -63,6 +63,12 @@ def _variance_without_its_digits(seen) -> bool:
     return far and bool(((row - 1).abs() < 0.2).all() and ((factor - row).abs() < 0.01).all())
 
 
+def _repaired_variance(x, weight, bias, eps):
+    d = x.shape[-1]
+    variance = x.var(-1, keepdim=True) * (d - 1) / d
+    return weight * (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + eps) + bias
+
+
 layer_norm = Check(
     reference=reference.layer_norm,
     cases=[
@@ -73,6 +79,7 @@ layer_norm = Check(
         normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
         normed_rows("three batch axes", 2, 3, 2, 5),
         normed_rows("features that are all equal: variance 0", 4, 6, scale=0.0),
+        normed_rows("d = 1: a single feature", 3, 1),
         normed_rows("rows far from 0", 12, 7, centre=300.0, scale=1.0),
         normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
     ],
@@ -81,6 +88,11 @@ layer_norm = Check(
         Misconception(
             "the unbiased variance", lambda x, w, b, eps: _standardised(x, w, b, eps, unbiased=True),
             "`var` and `std` divide by d − 1 by default. LayerNorm describes the d features that are there, and estimates nothing: divide by d.",
+        ),
+        Misconception(
+            "the unbiased variance, times (d − 1)/d", _repaired_variance,
+            "That is right for d ≥ 2. With a single feature the unbiased variance is 0/0, and 0 times NaN is NaN. Divide by d in the first place: "
+            "`unbiased=False`, or the mean of the squares.",
         ),
         Misconception(
             "normalised over the tokens", _over_tokens,
@@ -154,6 +166,10 @@ layer_norm = Check(
             "First the mean of the squares, then ε is added: it is not a part of the sum that is divided by d.",
         ),
         Misconception(
+            "the gain before the norm", lambda x, w, b, eps: _standardised(w * x, torch.ones_like(w), b, eps),
+            "Multiplied in first, the gain changes the mean and the deviation that are taken out. It comes after the division.",
+        ),
+        Misconception(
             "the bias before the gain", lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
             "The bias is added last, after the division and the gain. Added to x, it is normalised away in part.",
         ),
@@ -215,6 +231,10 @@ rms_norm = Check(
         Misconception(
             "normalised over tokens and features together", lambda x, w, eps: _rms(x, w, eps, axis=tuple(range(max(0, x.dim() - 2), x.dim()))),
             "One number for the whole sequence lets tokens see each other. Each token has its own.",
+        ),
+        Misconception(
+            "the gain before the norm", lambda x, w, eps: _rms(w * x, torch.ones_like(w), eps),
+            "Multiplied in first, the gain changes the mean square that is divided by. It comes after the division.",
         ),
         Misconception(
             "no gain", lambda x, w, eps: _rms(x, torch.ones_like(w), eps),
@@ -303,6 +323,17 @@ _relu = Check(
     ],
 )  # fmt: skip
 
+
+def _cut_gate(x, w_gate, w_up, w_down, bound):
+    return (F.silu((x @ w_gate).clamp(-bound, bound)) * (x @ w_up)) @ w_down
+
+
+def _gate_cut(seen) -> bool:
+    """Whether the output is that of a gate which is cut at a usual bound."""
+    bounds = (10, 15, 16, 20, 25, 30, 40, 50, 60, 64, 70, 80, 85, 88, 100, 200, 500, 700, 709)
+    return any(torch.allclose(seen.output, _cut_gate(*seen.args, bound), rtol=1e-4) for bound in bounds)
+
+
 _swiglu = Check(
     reference=reference.swiglu,
     cases=[
@@ -348,6 +379,12 @@ _swiglu = Check(
             "the sigmoid as e^z / (1 + e^z)", lambda x, w_gate, w_up, w_down: (
                 lambda z: (z * z.exp() / (1 + z.exp()) * (x @ w_up)) @ w_down)(x @ w_gate),
             "For large z that is ∞/∞, and no number. 1 / (1 + e^(−z)) has no such place, and neither has `torch.sigmoid`.",
+        ),
+        Misconception(
+            "the gate cut at a bound", lambda x, w_gate, w_up, w_down: _cut_gate(x, w_gate, w_up, w_down, 30.0),
+            "`clamp` keeps e^z finite, but silu(z) is about z where z is large, and about 0 where it is far below 0: a gate of 2,000 must stay 2,000. "
+            "`torch.sigmoid` is never too large, so nothing need be cut.",
+            _gate_cut,
         ),
         Misconception(
             "a tanh for the gate", lambda x, w_gate, w_up, w_down: (torch.tanh(x @ w_gate) * (x @ w_up)) @ w_down,
@@ -440,8 +477,9 @@ residual = Check(
         ),
         Misconception(
             "one tensor in every place", lambda x, layers: (s := _stream(x, layers, lambda now, f, first: now + f(now)))[-1:].expand_as(s),
-            "`x += …` changes the one tensor that there is, and every entry of your list is that tensor (and the caller's x too). `x = x + …` makes a new one.",
+            "`x += …` changes the one tensor that there is, and every entry of your list is that tensor (the caller's x too, where it isn't a copy). `x = x + …` makes a new one.",
         ),
+        in_single_precision(reference.residual),
     ],
 )  # fmt: skip
 

@@ -221,6 +221,11 @@ def _blocks(k, d, base, entries):
     return torch.block_diag(*torch.stack(entries(angles.cos(), angles.sin()), dim=-1).unflatten(-1, (2, 2))).float()
 
 
+def _row_counted_from_the_end(k, d, base):
+    """The block's angles from `sinusoidal_positions(abs(k) + 1, d, base)[k]`: of its |k| + 1 rows, number k is row 1 where k < 0."""
+    return _blocks(k if k >= 0 else 1, d, base, lambda c, s: [c, -s, s, c])
+
+
 def _halves(k, d, base):
     angles = k * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     cos, sin = angles.cos().diag(), angles.sin().diag()
@@ -278,6 +283,10 @@ shift_is_rotation = Check(
         Misconception(
             "steps back taken forwards", lambda k, d, base: _blocks(abs(k), d, base, lambda c, s: [c, -s, s, c]),
             "The sign of k says which way to turn: M(−3) undoes M(3).",
+        ),
+        Misconception(
+            "a negative k that counts rows from the end", _row_counted_from_the_end,
+            "Row k of a table with |k| + 1 rows is position k as long as k ≥ 0. `table[-3]` is the last row but two: position 1. Compute the angles k θ_i themselves.",
         ),
         Misconception(
             "the last frequency exactly 1/base", lambda k, d, base: _blocks(k, d, base ** (d / max(d - 2, 1)), lambda c, s: [c, -s, s, c]),
@@ -351,6 +360,10 @@ def _second_from_the_turned_first(x, positions, base):
 def _one_list_of_positions(x, positions, base):
     torch.outer(positions.double(), torch.ones(x.shape[-1] // 2))  # takes vectors alone
     return _turned(x, positions, base)
+
+
+def _positions_of_the_first_sequence(x, positions, base):
+    return _turned(x, positions.flatten()[: x.shape[-2]], base)
 
 
 def _a_list_or_one_for_each_row(x, positions, base):
@@ -478,6 +491,10 @@ rotary_embedding = Check(
             "positions taken for a single list", _one_list_of_positions,
             "`torch.outer` takes two vectors. Positions may have batch axes, (…, n): multiply `positions[..., None]` and the frequencies.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "the first sequence's positions for all", _positions_of_the_first_sequence,
+            "Each sequence may have positions of its own, (…, n). Flattened, and cut at n, they are those of the first: multiply `positions[..., None]` and the frequencies.",
         ),
         Misconception(
             "positions with one batch axis at most", _a_list_or_one_for_each_row,

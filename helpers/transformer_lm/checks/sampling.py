@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.driving import call
+from helpers.engine.driving import watch
 
 from .. import sampling as reference
 
@@ -103,6 +103,12 @@ def _overflowing(logits, temperature, top_k, top_p):
     return kept / kept.sum(-1, keepdim=True)
 
 
+def _power_of_probabilities(logits, temperature, top_k, top_p):
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    return reference.next_token_probabilities(logits.softmax(-1).log() / temperature, 1.0, top_k, top_p)
+
+
 def _behind_the_kth(logits, temperature, top_k, top_p):
     if top_k is not None:
         logits.sort(dim=-1, descending=True).values[..., top_k]
@@ -162,6 +168,7 @@ _next = Check(
         random_logits("plain softmax, v = 7", 7),
         random_logits("temperature 0.5, b = 3, v = 6", 3, 6, temperature=0.5),
         random_logits("temperature 2", 2, 5, temperature=2.0),
+        random_logits("temperature 80, logits in the hundreds", 3, 6, temperature=80.0, scale=100.0),
         random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
         given("temperature 0, two logits that are close", torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]), 0.0, None, None),
         random_logits("top_k = 3 of 8", 2, 8, top_k=3),
@@ -186,6 +193,10 @@ _next = Check(
         Misconception(
             "the temperature applied after the softmax", _right_but(temperature=lambda t: 1.0 if t else 0),
             "Your temperature has no effect: dividing probabilities by T and making them sum to 1 again gives the same ones. Divide the logits, before the softmax.",
+        ),
+        Misconception(
+            "the temperature as a power of the probabilities", _power_of_probabilities,
+            "p^(1/T) is the same on paper. But a softmax rounds what lies far below the largest to 0, and no power brings it back. Divide the logits, before the softmax.",
         ),
         Misconception(
             "logits instead of probabilities", lambda logits, t, k, p: logits / t if t else logits,
@@ -290,8 +301,8 @@ _next = Check(
 # --------------------------------------------------------------------------------------------------------------- loop
 
 
-def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str, str]:
-    """The tokens, whether the model ever read more than it may, and how often it was called."""
+def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str, str, str]:
+    """The tokens, whether the model ever read more than it may, how often it was called, and whether the prompt is as it was."""
     longest = calls = 0
 
     def model(tokens: Tensor) -> Tensor:
@@ -303,13 +314,14 @@ def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context:
         # The second largest, signs left out: a loop that chooses by itself is seen, and one that hands over probabilities
         return logits.abs().topk(2, dim=-1).indices[:, 1]
 
-    written = call(answer, model, prompt, n, context, choose)
+    seen = watch(answer, model, prompt, n, context, choose)
     return (
-        written,
+        seen.output,
         "the model never reads too much"
         if longest <= context
         else f"the model read {longest} tokens, and its context is {context}",
         f"calls of the model: {calls}",
+        "the prompt is changed in place" if seen.modified else "the prompt is as it was",
     )
 
 
@@ -381,6 +393,11 @@ _write = Check(
             "the text cut for good, and its last n tokens returned",
             lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:], returns=lambda tokens, prompt: tokens[:, -inputs[2] :]),
             "Cut what the model *reads*, and keep the whole text: where n is larger than the context, the first new tokens are lost.",
+        ),
+        Misconception(
+            "the prompt cut once, before the loop",
+            lambda model, prompt, n, context, choose: _loop(model, prompt[:, -context:], n, context, choose, window=lambda tokens, context: tokens),
+            "The text grows, and so it must be cut in every round: the model reads its last `context` tokens each time.",
         ),
         Misconception(
             "the text never grows", _never_grows,

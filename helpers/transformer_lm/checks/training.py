@@ -11,7 +11,8 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.driving import Stream, call
+from helpers.engine.driving import Stream
+from helpers.engine.driving import watch as observed
 from helpers.engine.slips import in_single_precision
 
 from .. import training as reference
@@ -61,6 +62,12 @@ def _rolled(logits, tokens, lengths):
 def _mean_of_means(logits, tokens, lengths):
     losses, real = _pairs(logits, tokens), _real(tokens, lengths)
     return ((losses * real).sum(1) / real.sum(1)).mean()
+
+
+def _mean_of_means_of_some(logits, tokens, lengths):
+    """As `_mean_of_means`, where a text without targets is left out."""
+    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
+    return torch.stack([row[kept].mean() for row, kept in zip(losses, real) if kept.any()]).mean()
 
 
 def _weighted_means(logits, tokens, lengths):
@@ -123,6 +130,10 @@ next_token_loss = Check(
         Misconception(
             "a mean of the rows' means", _mean_of_means,
             "That gives a token in a short text more weight. Every prediction counts the same.",
+        ),
+        Misconception(
+            "a mean of the rows' means, of rows with targets", _mean_of_means_of_some,
+            "That gives a token in a short text more weight. Every prediction counts the same: add up all losses, and divide once by their number.",
         ),
         Misconception(
             "the mean of no numbers", _weighted_means,
@@ -210,6 +221,10 @@ learning_rate = Check(
             "The floor is where the decay ends. The warm-up is a plain fraction of the peak.",
         ),
         Misconception(
+            "never below the floor, not even in the warm-up", lambda step, steps, warm_up, peak, floor: max(floor, _rate(step, steps, warm_up, peak, floor)),
+            "The floor belongs to the cosine. The warm-up starts at peak/W, which may be smaller: no `max` around it.",
+        ),
+        Misconception(
             "no decay", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: peak),
             "After the warm-up the rate falls along half a cosine.",
         ),
@@ -271,11 +286,13 @@ learning_rate = Check(
 
 
 def lessons(
-    label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1, spare: int = 0, watched: bool = False
-) -> Case:
+    label: str, count: int, weight_decay: float, clip: float, peak: float = 0.1, spare: int = 0, watched: bool = False,
+    listed: bool = False,
+) -> Case:  # fmt: skip
     """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long.
 
-    spare: batches that have no rate, and so no step. watched: whether `watch` is given."""
+    spare: batches that have no rate, and so no step. watched: whether `watch` is given. listed: the batches come as a list, of which
+    one can't ask for the next, as one can of a stream."""
 
     def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
         found = []
@@ -287,7 +304,7 @@ def lessons(
         return found
 
     rates = [peak * min(1.0, (step + 1) / 4) * (1 - 0.9 * step / count) for step in range(count)]
-    return given(label, Drawn(batches), rates, weight_decay, clip, watched)
+    return given(label, Drawn(batches), rates, weight_decay, clip, watched, listed)
 
 
 def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
@@ -318,6 +335,12 @@ def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=
     return losses
 
 
+def _mean_of_the_texts_means(logits, targets):
+    """Of flattened texts: each has 7 places here."""
+    texts = zip(logits.unflatten(0, (-1, 7)), targets.unflatten(0, (-1, 7)))
+    return torch.stack([F.cross_entropy(*text) for text in texts]).mean()
+
+
 def _all_decay(model, weight_decay):
     return [{"params": list(model.parameters()), "weight_decay": weight_decay}]
 
@@ -340,13 +363,15 @@ def _norms_decay(model, weight_decay):
 
 
 def drive_training(
-    answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool
+    answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool, listed: bool
 ) -> tuple:
-    """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as in an endless stream."""
+    """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as in an endless stream.
+    Of a list nobody counts, and it is seen whether its batches are as they were."""
     told, stream = [], Stream(batches)
     watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
-    losses = call(answer, stream, rates, weight_decay, clip, None, watch)
-    return losses, told, f"batches taken: {stream.taken}"
+    seen = observed(answer, batches if listed else stream, rates, weight_decay, clip, None, watch)
+    kept = "batches changed in place" if seen.modified else "batches as they were"
+    return seen.output, told, f"batches taken: {stream.taken}", kept
 
 
 def _reached(output, batches, rates, *_) -> bool:
@@ -370,6 +395,10 @@ def _all_taken(batches, *more):
     return _loop(list(batches), *more)
 
 
+def _asked_for_the_next(batches, rates, *more):
+    return _loop([next(batches) for _ in rates], rates, *more)
+
+
 def _by_number(batches, rates, *more):
     return _loop([batches[step] for step in range(len(rates))], rates, *more)
 
@@ -390,7 +419,7 @@ train = Check(
     cases=[
         lessons("6 steps, and 3 batches more than rates", 6, 0.0, 100.0, spare=3),
         lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
-        lessons("15 steps, short gradients", 15, 0.1, 0.2),
+        lessons("15 steps, short gradients, batches in a list", 15, 0.1, 0.2, listed=True),
         lessons("5 steps that are watched", 5, 0.1, 1.0, watched=True),
         lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
     ],
@@ -472,6 +501,10 @@ train = Check(
             "Where the target is −100 nothing is asked: it adds 0 to the sum, and must not count in the number that you divide by.",
         ),
         Misconception(
+            "a mean of the texts' means", lambda *inputs: _loop(*inputs, loss_of=_mean_of_the_texts_means),
+            "That gives a token in a short text more weight. The mean is one over all targets of the batch that are not −100.",
+        ),
+        Misconception(
             "−100 replaced by token 0", lambda *inputs: _loop(*inputs, loss_of=lambda logits, targets: F.cross_entropy(logits, targets.clamp(min=0))),
             "Where the target is −100 nothing is asked. Token 0 is a word like any other: leave those places out instead.",
         ),
@@ -511,6 +544,11 @@ train = Check(
         Misconception(
             "all batches taken first", _all_taken,
             "You take every batch that there is. Below they never end, and neither would your loop. Take one for each rate: `zip(rates, batches)`.",
+        ),
+        Misconception(
+            "a list asked for its `next`", _asked_for_the_next,
+            "`next` is for an iterator, such as a generator. `batches` is an `Iterable`, which may be a list: `batches = iter(batches)` first, or `zip(rates, batches)`.",
+            raises="TypeError",
         ),
         Misconception(
             "batches asked for by their numbers", _by_number,

@@ -170,6 +170,11 @@ class ScaledByD(_LM):
         return self.embedding(tokens) * self.d
 
 
+class ScaledByTheWholeRootOfD(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) * math.isqrt(self.d)
+
+
 class DividedByRootD(_LM):
     def embed(self, tokens):
         return self.embedding(tokens) / math.sqrt(self.d)
@@ -393,6 +398,10 @@ _model = Check(
             "Rows of the table have length about 1, for they serve as the head too. As input they are multiplied by √d.",
         ),
         Misconception("scaled by d instead of √d", ScaledByD, "The factor is √d, so that each feature has size about 1."),
+        Misconception(
+            "the root of d rounded down", ScaledByTheWholeRootOfD,
+            "`math.isqrt(d)`, or `int(d**0.5)`, is a whole number: right for d = 4, and for d = 8 it is 2 instead of 2.83. `math.sqrt(d)` keeps the fraction.",
+        ),
         Misconception("divided by √d", DividedByRootD, "The embedding is *multiplied* by √d. (Scores are divided, in attention.)"),
         Misconception("the head scaled too", ScaledHead, "Only the input is multiplied by √d. The head uses the table as it is."),
         Misconception(
@@ -541,6 +550,10 @@ _parameters = Check(
         Misconception(
             "both biases of the MLP of size d", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=6),
             "The MLP is 4d wide inside, and so is its first bias: 4d + d.",
+        ),
+        Misconception(
+            "both biases of the MLP of size 4d", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=12),
+            "The MLP leads back to width d, and its second bias has d numbers: 4d + d.",
         ),
         Misconception(
             "norms with a bias only where `bias` says so", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, gains=1 + bias),

@@ -2,16 +2,16 @@
 
 import random
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Arc
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from helpers.style import KEY, OUTPUT, QUERY, heatmap, show, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, WEIGHT, as_text, show, waits_for
 
 from .. import grammar
 from ..ablations import SIZE, STEPS, STORIES, rates, story_model
@@ -23,6 +23,7 @@ __all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories
 DRAW_EVERY, SMOOTH = 50, 25  # steps
 WIDTH = 100  # characters of a printed line
 LONGEST = 76  # tokens of a story, with its end
+TEXTS = 25  # that are written at each temperature: the student's loop reads every text anew for each word
 
 
 def story_examples(count: int = 4, seed: int = 1) -> None:
@@ -123,7 +124,7 @@ def _untrained() -> nn.Module:
 def story_samples(
     probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)
 ) -> None:
-    """Stories of the untrained model and of the trained one, at several temperatures; how many of 50 the grammar could have made."""
+    """Stories of the untrained model and of the trained one, at several temperatures; how many of 25 the grammar could have made."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
@@ -134,7 +135,7 @@ def story_samples(
 
 
 def _write(
-    title: str, model: nn.Module, probabilities: Callable, generate: Callable, temperature: float, count: int = 50
+    title: str, model: nn.Module, probabilities: Callable, generate: Callable, temperature: float, count: int = TEXTS
 ) -> None:
     def choose(logits: Tensor) -> Tensor:
         return torch.multinomial(torch.as_tensor(probabilities(logits, temperature, None, None)), 1)[:, 0]
@@ -151,27 +152,47 @@ def _write(
 
 @torch.no_grad()
 def trained_heads(story: str = "") -> None:
-    """Attention on one story of the four trained heads that look most where `looks` says: one of them is an induction head (Olsson et al.,
-    2022). The number above a map is the head's mean weight on these places, over 40 other stories."""
+    """Attention on one story of the four trained heads that look most where `looks` says, as arcs over its words: one of them is an
+    induction head (Olsson et al., 2022). The number is the head's mean weight on these places, over 40 other stories."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
     words = (story or TOLD).split()
-    maps, scores = attention_maps(_TRAINED["model"], words), head_scores(_TRAINED["model"])
-    figure, axes = plt.subplots(2, 2, figsize=(14, 14.5))
-    for axis, (place, found) in zip(axes.flat, scores.items()):
+    maps, scores, places = attention_maps(_TRAINED["model"], words), head_scores(_TRAINED["model"]), looks(words)
+    figure, axes = plt.subplots(len(scores), 1, figsize=(11, 2.6 * len(scores)))
+    for axis, (place, found) in zip(axes, scores.items()):
         layer, head = divmod(int(found.argmax()), STORIES.h)
-        heatmap(axis, maps[layer][head], f"{place}\nlayer {layer}, head {head}: {found.max():.2f}", vmin=0, vmax=1)
-        for row, column in looks(words)[place]:
-            axis.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=KEY, lw=1.8))
-        for set_ticks, turned in ((axis.set_xticks, 90), (axis.set_yticks, 0)):
-            set_ticks(range(len(words) + 1), ["<end>", *words], fontsize=8, rotation=turned)
-    figure.suptitle(
-        "row: who looks; column: at whom; framed: the places of the title; number: mean weight there (1 = always)",
-        fontsize=13,
-    )
-    plt.tight_layout(rect=(0, 0, 1, 0.98), h_pad=3)
+        _arcs(axis, maps[layer][head], ["<end>", *words], places[place])
+        title = f"{place}: mean weight {found.max():.2f} (layer {layer}, head {head})"
+        axis.set_title(title, fontsize=11, loc="left", pad=4)
+    said = "An arc leads from a word back to one that it looks at; the darker, the more weight. In colour: the places of the title (blue looks at orange). Grey: the rest, from 0.1 on."
+    figure.suptitle(said, fontsize=9.5, x=0.01, ha="left", color=OUTPUT)
+    plt.tight_layout(rect=(0, 0, 1, 0.995), h_pad=1.2)
     show()
+
+
+def _arcs(axis, weights: Tensor, words: Sequence[str], framed: Sequence[tuple[int, int]]) -> None:
+    """A head's weights (n, n) as arcs over the words. framed: (row, column) of those to see; their words are bold."""
+    reach = len(words) ** 0.5
+    for row, column in (weights > 0.1).nonzero().tolist():
+        if row != column and (row, column) not in framed:
+            _arc(axis, row, column, EDGE, weights[row, column].item(), 1.2)
+    for row, column in framed:
+        _arc(axis, row, column, WEIGHT, max(0.12, weights[row, column].item()), 2.4)
+    colours = {at: colour for pair in framed for at, colour in zip(pair, (QUERY, KEY))}
+    for at, word in enumerate(words):
+        axis.text(at, -0.04 * reach, word, rotation=90, ha="center", va="top", fontsize=8.5, color=as_text(colours.get(at, OUTPUT)),
+                  weight="bold" if at in colours else "normal")  # fmt: skip
+    axis.set(xlim=(-0.7, len(words) - 0.3), ylim=(-0.42 * reach, 1.06 * reach))
+    axis.axis("off")
+
+
+def _arc(axis, row: int, column: int, colour: str, weight: float, width: float) -> None:
+    middle, across = (row + column) / 2, abs(row - column)
+    arc = Arc((middle, 0), across, 2 * across**0.5, theta1=0, theta2=180, color=colour, lw=width, alpha=weight)
+    axis.add_patch(arc)  # as high as the root of its width: long ones fit in, and short ones can be seen
+    if colour == WEIGHT:
+        axis.plot(column, 0, "o", ms=4.5, color=KEY, mec="white", mew=0.5, zorder=3)
 
 
 TOLD = (
