@@ -62,6 +62,11 @@ def _succeeds(frame, button):
     said.wait_for(state="detached")
 
 
+def _wait_for_marks(page):
+    """Until formgrader has fetched marks and comments: what is typed before that isn't saved."""
+    page.wait_for_function("window.formgrader?.grades?.loaded && formgrader.comments?.loaded")
+
+
 def test_the_list_generates_and_previews_a_unit(lab, course):
     """In JupyterLab, where a preview opens the folder of the release."""
     page = lab.new_page()
@@ -105,6 +110,7 @@ def test_a_marker_sees_no_name_and_the_rubric_above_the_answer(lab, page):
 
 def test_a_mark_and_its_comment_are_kept(lab, page, course):
     points, comment = page.locator(f"input.score#{QUESTION}"), page.locator(f"textarea#{QUESTION}-comment")
+    _wait_for_marks(page)
     with page.expect_response(re.compile("/api/grade/")):
         points.fill(str(POINTS))
         points.press("Tab")
@@ -112,8 +118,8 @@ def test_a_mark_and_its_comment_are_kept(lab, page, course):
         comment.fill(COMMENT)
         comment.press("Tab")
     page.reload()
-    page.wait_for_function(f"document.getElementById('{QUESTION}').value == '{POINTS}'")
-    assert comment.input_value() == COMMENT
+    _wait_for_marks(page)
+    assert float(points.input_value()) == POINTS and comment.input_value() == COMMENT
     marked, open_ = _marks(course)
     assert marked == {QUESTION: POINTS} and len(open_) == 4
 
