@@ -1,13 +1,19 @@
-"""Python's parser, for one thread at a time. Python 3.11 counts how deep it is for all threads together: where one of them makes
-room for another in the middle, both can end in "AST constructor recursion depth mismatch", whatever they read."""
+"""Python's parser, for one thread at a time. Before 3.11.8 Python counts how deep it is for all threads together: where one of them
+makes room for another in the middle, both can end in "AST constructor recursion depth mismatch", whatever they read."""
 
 import ast
 from threading import RLock
+from typing import Any
 
-_ALONE = RLock()
+_ALONE, _parse = RLock(), ast.parse
 
 
-def parse(source: str) -> ast.Module:
+def parse(source: Any, *arguments: Any, **named: Any) -> ast.AST:
     """`ast.parse`, and as it SyntaxError for what is no Python."""
     with _ALONE:
-        return ast.parse(source)
+        return _parse(source, *arguments, **named)
+
+
+def guard() -> None:
+    """Make libraries wait for each other too, in all of this process: torch, for one, parses some of itself while it is imported."""
+    ast.parse = parse

@@ -19,6 +19,7 @@ from queue import PriorityQueue, SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
+from autograder import parsing
 from autograder.errors import CourseError
 from autograder.grading.store import grader_version
 from autograder.judge.sandbox.namespaces import SandboxError
@@ -78,6 +79,7 @@ class Threads(Here):
 
     def begin(self) -> None:
         if not self.threads:
+            parsing.guard()
             self.threads = [Thread(target=self._warm_up, daemon=True)]
             self.threads += [Thread(target=self._work, daemon=True) for _ in range(self.workers - 1)]
             for thread in self.threads:
@@ -118,6 +120,7 @@ class Fleet(Here):
 
     def begin(self) -> None:
         if self.starting is None:
+            parsing.guard()
             self.starting = ThreadPoolExecutor(1).submit(self._start, *self.wanted)
 
     def _start(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> Any:
