@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, OUTPUT, PINK, QUERY, VALUE, WEIGHT, heatmap, ink, show, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, PINK, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
 
 from .. import linear_attention
 from .sparse import counted, growth_panels
@@ -132,23 +132,48 @@ def state_or_cache(d: int, lengths: Sequence[int]) -> None:
 
 @waits_for("linear_attention")
 def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None:
-    """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right."""
+    """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right. The fastest is marked."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
-    flops = [counted(chunked, q, k, v, c).flops for c in sizes]
-    times = [1e3 * seconds(lambda c=c: chunked(q, k, v, c), tries=2) for c in sizes]
-    figure, axes = plt.subplots(1, 3, figsize=(10, 2.8))
+    work = [counted(chunked, q, k, v, c).flops / 1e6 for c in sizes]
+    times = [1e3 * seconds(lambda c=c: chunked(q, k, v, c), tries=5) for c in sizes]
     panels = (
-        ("FLOPs, counted", flops, QUERY),
-        ("steps one after the other", [-(-n // c) for c in sizes], OUTPUT),
-        ("milliseconds", times, KEY),
+        ("work: million FLOPs", work, QUERY, "{}", "full attention: {}"),
+        ("waiting: steps one after the other", [-(-n // c) for c in sizes], OUTPUT, "an RNN: {}", "{}"),
+        ("both together: milliseconds here", times, KEY, "{}", "{}"),
     )
-    for axis, (title, values, colour) in zip(axes, panels):
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+    for axis, (title, values, colour, *ends) in zip(axes, panels, strict=True):
         axis.loglog(sizes, values, "o-", color=colour)
-        axis.set(title=title, xlabel="chunk size c")
-        axis.set_xticks(sizes[::3], sizes[::3])
+        axis.set(title=title, xlabel="chunk size c", ylim=(min(values) / 3, 3 * max(values)))
+        axis.set_xticks(sizes[::2], sizes[::2])
+        axis.yaxis.set_major_formatter("{x:,g}")
         axis.minorticks_off()
-    plt.tight_layout()
+        for end, side, said in zip((0, -1), ("left", "right"), ends, strict=True):
+            _tell(axis, sizes[end], values[end], said.format(_short(values[end])), side, colour)
+    fastest = times.index(min(times))
+    axes[2].plot(sizes[fastest], times[fastest], "o", ms=14, mfc="none", mec=EDGE, mew=1.5)
+    _tell(
+        axes[2],
+        sizes[fastest],
+        times[fastest] / 1.9,
+        f"fastest: c = {sizes[fastest]}, {times[fastest]:.2g}",
+        "center",
+        KEY,
+        "top",
+    )
     show()
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _tell(axis, x: float, y: float, text: str, side: str, colour: str, upright: str = "bottom") -> None:
+    """What a point says, beside it."""
+    away = 7 if upright == "bottom" else 0  # points
+    axis.annotate(
+        text, (x, y), (0, away), textcoords="offset points", ha=side, va=upright, fontsize=9, color=as_text(colour)
+    )
 
 
 @waits_for("linear_attention")
