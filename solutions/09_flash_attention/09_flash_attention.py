@@ -131,7 +131,7 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Both grow like $n^2$: four times the traffic for twice the tokens. Twice the chip halves the traffic of the tiles.
+# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. Twice the chip is twice the factor; 16 kB save nothing. On an A100 the standard way waits for its memory, the tiles don't.
 # </details>
 #
 # **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: with how many rows do tiles cost as much as the standard way?

@@ -14,61 +14,58 @@ __all__ = ["attention_on_roofline", "traffic_against_n"]
 
 LENGTHS = [2**power for power in range(9, 18)]
 CHIPS = {16: SKY, 48: OUTPUT, 164: QUERY}  # kB of shared memory
-BYTES = {2.0**20: "1 MB", 2.0**25: "32 MB", 2.0**30: "1 GB", 2.0**35: "32 GB"}
-TIMES = {1e-6: "1 µs", 1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 1e-1: "100 ms"}
+TIMES = {0.25: "¼", 0.5: "½", 1: "1", 2: "2", 4: "4", 8: "8", 16: "16"}
 
 
 @waits_for("hbm_traffic")
 def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
-    """Bytes of one head in 16 bits over n, for three sizes of chip, and the time that they take on an A100 beside the arithmetic's."""
+    """One head in 16 bits: how many times fewer bytes tiles move, for three sizes of chip, and the time for moving over the time for
+    computing on an A100."""
     size = A100.dtype.itemsize
     far = [standard(n, d, size) for n in LENGTHS]
     near = {kilobytes: [tiled(n, d, kilobytes * 1024, size) for n in LENGTHS] for kilobytes in CHIPS}
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.3))
-    _moved(axes[0], far, near)
-    _times(axes[1], far, near[164], d)
-    for axis, ticks in zip(axes, (BYTES, TIMES), strict=True):
-        axis.set_yticks(list(ticks), ticks.values())
+    figure, axes = plt.subplots(1, 2, figsize=(11, 3.9), layout="constrained")
+    _fewer(axes[0], far, near)
+    _waits(axes[1], {"standard": (far, KEY), "tiled, 164 kB": (near[164], QUERY)}, d)
+    for axis in axes:
+        axis.set(xlabel="tokens n", xscale="log", yscale="log", xlim=(LENGTHS[0], 12 * LENGTHS[-1]))
         axis.set_xticks(LENGTHS[1::2], [f"{n // 1024}k" for n in LENGTHS[1::2]])
+        axis.set_yticks(list(TIMES), TIMES.values())
         axis.minorticks_off()
-        axis.set(xlabel="tokens n")
-    axes[0].set_title(f"bytes moved for one head, d = {d}, 16 bits")
-    axes[1].set_title("the same as time on an A100, nothing overlapping")
     show()
 
 
-def _moved(axis, far: list[int], near: dict[int, list[int]]) -> None:
-    axis.loglog(LENGTHS, far, color=KEY, lw=3, alpha=0.6, label="standard")
+def _fewer(axis, far: list[int], near: dict[int, list[int]]) -> None:
+    axis.hlines(1, LENGTHS[0], LENGTHS[-1], color=KEY, lw=3, alpha=0.6)
     for kilobytes, values in near.items():
-        label = f"tiled, {kilobytes} kB on the chip: {far[-1] / values[-1]:.1f} times fewer"
-        axis.loglog(
-            LENGTHS, values, color=CHIPS[kilobytes], lw=2, ls=(0, (4, 2)) if kilobytes == 16 else "-", label=label
-        )
-    axis.set_ylim(top=30 * far[-1])
-    axis.legend(frameon=False, fontsize=9, loc="upper left")
+        times = [one / other for one, other in zip(far, values, strict=True)]
+        axis.plot(LENGTHS, times, color=CHIPS[kilobytes], lw=2, ls=(0, (4, 2)) if kilobytes == 16 else "-")
+        _name(axis, times[-1], f"{kilobytes} kB: {times[-1]:.1f} times", CHIPS[kilobytes])
+    axis.set_title("how many times fewer bytes tiles move")
+    axis.set_ylim(0.7, 16)
 
 
-def _times(axis, far: list[int], near: list[int], d: int) -> None:
-    """At full bandwidth and at full speed: whichever takes longer sets the pace."""
-    computing = [traffic.attention_flops(n, d) / A100.peak for n in LENGTHS]
-    moving = [[value / A100.bandwidth for value in values] for values in (far, near)]
-    axis.loglog(LENGTHS, moving[0], color=KEY, lw=3, alpha=0.6, label="standard: moving")
-    axis.loglog(LENGTHS, computing, color=OUTPUT, ls="--", lw=2, label="both: computing")
-    axis.loglog(LENGTHS, moving[1], color=QUERY, lw=2, label="tiled, 164 kB: moving")
-    axis.fill_between(LENGTHS, computing, moving[0], color=KEY, alpha=0.12, lw=0)
-    middle = LENGTHS.index(8192)
-    height = (computing[middle] * moving[0][middle]) ** 0.5
-    axis.text(
-        LENGTHS[middle],
-        height,
-        "units wait for memory",
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=as_text(KEY),
-        rotation=32,
-    )
-    axis.legend(frameon=False, fontsize=9, loc="upper left")
+def _waits(axis, ways: dict[str, tuple[list[int], str]], d: int) -> None:
+    """Above 1 memory sets the pace, below it arithmetic."""
+    axis.axhspan(1, 16, color=KEY, alpha=0.12, lw=0)
+    axis.axhline(1, color=OUTPUT, lw=1, ls="--")
+    for name, (moved, colour) in ways.items():
+        ratio = [n_bytes / A100.bandwidth / (traffic.attention_flops(n, d) / A100.peak)
+                 for n, n_bytes in zip(LENGTHS, moved, strict=True)]  # fmt: skip
+        axis.plot(LENGTHS, ratio, color=colour, lw=2)
+        _name(axis, ratio[-1], f"{name}: {ratio[-1]:.2g}", colour)
+    for height, text, upright in (
+        (14, "the units wait for memory", "top"),
+        (0.28, "memory waits for the units", "bottom"),
+    ):
+        axis.text(LENGTHS[0] * 1.15, height, text, color=as_text(OUTPUT), va=upright)
+    axis.set_title("time for moving over time for computing, on an A100")
+    axis.set_ylim(0.25, 16)
+
+
+def _name(axis, height: float, text: str, colour: str) -> None:
+    """What a line is, beside its end."""
+    axis.text(LENGTHS[-1] * 1.2, height, text, color=as_text(colour), va="center", fontsize=9)
 
 
 def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
