@@ -8,7 +8,7 @@ from .training import learning_rate, stories, train
 from .transformer import Config, DecoderLM
 
 STORIES = Config(vocabulary=len(grammar.VOCABULARY), d=64, h=4, h_kv=4, layers=4)
-STEPS, WARM_UP, PEAK, SIZE = 700, 50, 3e-3, 32  # what the notebook takes
+STEPS, WARM_UP, PEAK, SIZE = 600, 50, 3e-3, 32  # what the notebook takes
 WITHOUT = ("attention", "positions", "residuals")
 
 

@@ -34,9 +34,7 @@ class LayerNorm(nn.Module):
         self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        centred = x - x.mean(dim=-1, keepdim=True)
-        variance = (centred**2).mean(dim=-1, keepdim=True)  # divided by d, not by d − 1
-        return self.weight * centred / torch.sqrt(variance + 1e-5) + self.bias
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias)  # ε is 1e-5, the variance divided by d
 
 
 class Attention(nn.Module):
@@ -52,19 +50,18 @@ class Attention(nn.Module):
         self,
         x: Float[Tensor, "b n d"],
         positions: Int[Tensor, "#b n"],
-        mask: Bool[Tensor, "#b n m"],
+        mask: Float[Tensor, "#b n m"],
         cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
+        """mask is added to the scores: 0 where a token may attend, the least number of its dtype where not (−∞ would leave NaN in a
+        row without any 0)."""
         q, k, v = (self.heads(project(x)) for project in (self.w_q, self.w_k, self.w_v))  # (b, h or h_kv, n, d_h)
         if self.rotary:  # turned before they are stored: a key never moves again
             q, k = (rotary_embedding(t, positions[:, None]) for t in (q, k))
         if cache is not None:
             k, v = cache.append(k, v)  # (b, h_kv, m, d_h): the old ones and the new
         k, v = (t.repeat_interleave(self.group, dim=1) for t in (k, v))  # (b, h, m, d_h)
-        scores = q @ k.mT / math.sqrt(self.d_h)  # (b, h, n, m)
-        weights = scores.masked_fill(~mask[:, None], torch.finfo(scores.dtype).min).softmax(
-            dim=-1
-        )  # no NaN where all is masked
+        weights = (q / math.sqrt(self.d_h) @ k.mT + mask[:, None]).softmax(dim=-1)  # (b, h, n, m)
         return self.w_o((weights @ v).transpose(1, 2).flatten(2))  # (b, h, n, d_h) → (b, n, h, d_h) → (b, n, d)
 
     def heads(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b h n d_h"]:
@@ -152,11 +149,12 @@ class DecoderLM(nn.Module):
         """
         n = tokens.shape[1]
         past = cache[0].length if cache else 0
-        positions, mask = _positions_and_mask(n, past, real, tokens.device)
+        positions, sees = _positions_and_mask(n, past, real, tokens.device)
         if self.position is None:
             x = self.embedding(tokens) * math.sqrt(self.config.d)  # (b, n, d)
         else:
             x = self.embedding(tokens) + self.position(positions)
+        mask = torch.zeros_like(sees, dtype=x.dtype).masked_fill(~sees, torch.finfo(x.dtype).min)
         for index, block in enumerate(self.blocks):
             x = block(x, positions, mask, cache[index] if cache else None)
         return self.norm(x) @ self.embedding.weight.T  # (b, n, d) @ (d, v): the embedding is the head

@@ -53,13 +53,14 @@ def test_a_sinusoidal_position_is_a_turned_vector():
 def test_layer_norm():
     norm, x = LayerNorm(6).double(), 3 + 2 * randn(2, 5, 6)
     torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
-    torch.testing.assert_close(norm(x), F.layer_norm(x, (6,), norm.weight, norm.bias))
+    by_hand = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+    torch.testing.assert_close(norm(x), norm.weight * by_hand + norm.bias)
 
 
 @pytest.mark.parametrize("h_kv", [1, 2, 6])
 def test_attention_is_pytorchs_with_grouped_heads(h_kv):
     layer, x = Attention(24, 6, h_kv).double(), randn(2, 5, 24)
-    t, causal = torch.arange(5)[None], torch.ones(1, 5, 5, dtype=torch.bool).tril()
+    t, causal = torch.arange(5)[None], torch.full((1, 5, 5), -torch.inf, dtype=torch.float64).triu(1)
     q, k, v = (layer.heads(w(x)) for w in (layer.w_q, layer.w_k, layer.w_v))
     q, k = positions.rotary_embedding(q, t), positions.rotary_embedding(k, t)
     mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -69,7 +70,7 @@ def test_attention_is_pytorchs_with_grouped_heads(h_kv):
 def test_a_model_is_pytorchs_layers_put_together():
     lm, tokens = model(h_kv=4, layers=1), torch.randint(50, (2, 6))
     block, x = lm.blocks[0], lm.embedding(tokens) * math.sqrt(32)
-    a = block.attention(F.layer_norm(x, (32,)), torch.arange(6)[None], torch.ones(1, 6, 6, dtype=torch.bool).tril())
+    a = block.attention(F.layer_norm(x, (32,)), torch.arange(6)[None], torch.full((1, 6, 6), -torch.inf).triu(1))
     x = x + a
     x = x + F.gelu(F.layer_norm(x, (32,)) @ block.mlp.up.weight.T) @ block.mlp.down.weight.T
     torch.testing.assert_close(lm(tokens), F.linear(F.layer_norm(x, (32,)), lm.embedding.weight))

@@ -106,9 +106,9 @@ def test_weights_come_from_pytorchs_layer_and_go_back():
     theirs.double(), nn.init.normal_(theirs.self_attn.in_proj_bias), nn.init.normal_(theirs.norm1.weight)
     ours = Block(12, 3, 3, bias=True, rotary=False).double()
     ours.load_state_dict(weights.from_torch(theirs))
-    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    causal = torch.full((5, 5), -torch.inf, dtype=torch.float64).triu(1)
     same_values_and_gradients(
-        lambda x: ours(x, torch.arange(5)[None], causal[None]), lambda x: theirs(x, src_mask=~causal), randn(2, 5, 12)
+        lambda x: ours(x, torch.arange(5)[None], causal[None]), lambda x: theirs(x, src_mask=causal), randn(2, 5, 12)
     )
     back = weights.to_torch(ours)
     assert back.keys() == theirs.state_dict().keys()

@@ -63,7 +63,7 @@ def norms_through_depth(block: Callable, depth: int = 24, d: int = 64) -> None:
     """The root mean square of the stream after every block of an untrained model."""
     torch.manual_seed(0)
     x = torch.randn(1, 32, d)
-    where, causal = torch.arange(32)[None], torch.ones(1, 32, 32, dtype=torch.bool).tril()
+    where, causal = torch.arange(32)[None], torch.full((1, 32, 32), -torch.inf).triu(1)
     layers = [(Attention(d, 4, 4), MLP(d), nn.LayerNorm(d), nn.LayerNorm(d)) for _ in range(depth)]
     ways = {
         "no norm": (lambda f: lambda t: t, True, WEIGHT, ":"),
