@@ -132,7 +132,15 @@ def table_in_closed_form(b, n, d, h, d_ff):
     )  # fmt: skip
 
 
+def training_kept(b, n, d, h, d_ff, kept={}):  # noqa: B006, it is to be kept
+    sizes = b, n, d, h, d_ff
+    if sizes not in kept:
+        kept[sizes] = training_by_products(b, n, d, h, d_ff)
+    return kept[sizes]
+
+
 training_table = {
+    "a table kept for each set of sizes": training_kept,
     "from a list of products": training_by_products,
     "written out, lists and floats": training_written_out,
     "a class that adds up": table_of_a_class,
@@ -168,7 +176,18 @@ def crossover_from_a_table(d, d_ff):
     return (rows["total"] - quadratic) / quadratic
 
 
+def crossover_by_halving(d, d_ff):
+    low, high = 0, 1
+    while high * high * d < 2 * high * d * d + high * d * d_ff:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if middle * middle * d < 2 * middle * d * d + middle * d * d_ff else (low, middle)
+    return high
+
+
 crossover = {
+    "by halving, with an end that grows": crossover_by_halving,
     "by search": crossover_by_search,
     "one side divided by the other": lambda d, d_ff: (8 * d**2 + 4 * d * d_ff) / (4 * d),
     "read off a table at one token": crossover_from_a_table,
@@ -197,7 +216,31 @@ def layer_types_as_lists(n, d, k, r):
     }  # fmt: skip
 
 
+def layer_types_with_buckets(n, d, k, r):
+    rounds, bucket = math.log2(n), 64
+    cost = {
+        "linear": 4 * n * d * d,
+        "low-rank": 8 * n * r * d,
+        "lsh": n * rounds * d
+        + 4 * n * bucket * d,  # beside log n stands a constant that is larger at the check's sizes
+        "strided sparse": 4 * n * math.sqrt(n) * d,
+        "self-attention": 4 * n * n * d,
+        "convolution": 2 * n * k * d * d,
+        "recurrent": 2 * n * d * d,
+    }
+    steps = {"recurrent": n, "lsh": rounds + 9}
+    path = {"recurrent": n, "convolution": math.ceil(math.log(n) / math.log(k)) + 5, "lsh": rounds}
+    return {row: (cost[row], steps.get(row, 1), path.get(row, 1)) for row in cost}
+
+
+def layer_types_in_one_dict(n, d, k, r, table={}):  # noqa: B006, all calls fill the same
+    table.update(layer_types_as_lists(n, d, k, r))
+    return table
+
+
 layer_types = {
+    "with the constants of buckets and rounds": layer_types_with_buckets,
+    "one dict, filled anew at each call": layer_types_in_one_dict,
     "with constants and smaller terms": layer_types_with_constants,
     "lists, another order": layer_types_as_lists,
     "the scan of the keys counted too": lambda n, d, k, r: {
@@ -235,8 +278,8 @@ roofline = {
 
 
 def bytes_of_a_tensor(b, n, h, layers, dtype):
-    scores = torch.empty(layers, b, h, n, n, dtype=dtype, device="meta")
-    return scores.numel() * scores.element_size()
+    scores = torch.empty(n, n, dtype=dtype, device="meta")  # all of them at once may be too large for a tensor
+    return scores.numel() * scores.element_size() * layers * b * h
 
 
 score_memory = {

@@ -30,10 +30,5 @@ layer_types = {
     re.compile("^[1-9] → [1-9]|^7 \\* n → n|\\+ 7 \\* n \\* d → |^1.0 → 2.0"): GROWTH,
 }
 roofline = {re.compile("^list\\("): "two values in a tuple are as right as in a list"}
-score_memory = {
-    re.compile(
-        "^torch.empty\\(layers, b, h.* → torch.empty\\(b, layers"
-    ): "how many numbers there are doesn't depend on the order of the axes"
-}
 longest_context = {"1 → 0   in: low, high = (0, memory + 0)": "a context as long as the memory has bytes never fits"}
 channel_attention = {re.compile("^matmul_flops\\([a-z_0-9, ]*\\) → matmul_flops"): PRODUCT}

@@ -1,11 +1,14 @@
 """How fast a cost grows: its exponent in every size, fitted where sizes are large. Constants and smaller terms vanish there.
 
-Square one size, s → s², and hold the others. A factor s^e grows by s^e; a factor log s doubles; a constant stays. So one ratio
-tells the exponent (to the nearest ½) and the power of the logarithm.
+Square one size, s → s², and hold the others. A factor s^e grows by s^e, and that tells the exponent (to the nearest ½). What is left
+is a constant, or a power of log s, perhaps with a constant beside it: 256 + log s grows like log s, though at s = 2^100 the constant is
+the larger. So √s is asked as well. From √s to s and on to s² each step of (log s)^p is 2^p times the one before, whatever stands beside it.
 """
 
 import math
 from collections.abc import Callable, Sequence
+
+LEAST = 1e-4  # steps of 1 %: what moves less is a smaller power of s on its way out, or rounding
 
 Powers = tuple[float, int]  # the exponent of a size, and the power of its logarithm
 
@@ -15,18 +18,28 @@ def growth(cost: Callable[..., float], sizes: dict[str, float]) -> dict[str, Pow
 
     ValueError where the cost is not a positive number.
     """
-    base = _positive(cost(*sizes.values()))
+    base = math.log2(_positive(cost(*sizes.values())))
     found = {}
     for name, size in sizes.items():
-        squared = _positive(cost(*(sizes | {name: size**2}).values()))
-        found[name] = _powers(math.log2(squared) - math.log2(base), math.log2(size))
+        others = (_positive(cost(*(sizes | {name: other}).values())) for other in (math.sqrt(size), size**2))
+        root, squared = (math.log2(other) - base for other in others)
+        found[name] = _powers(-root, squared, math.log2(size))
     return found
 
 
-def _powers(gained: float, bits: float) -> Powers:
-    """`gained` = exponent · bits + power of the logarithm, for a size of 2^bits; a logarithm is worth 1 bit alone."""
+def _powers(before: float, gained: float, bits: float) -> Powers:
+    """From the bits gained from √s to s, and from s to s², for a size s of 2^bits; of these a logarithm is worth 1 alone."""
     exponent = round(2 * gained / bits) / 2
-    return exponent, round(gained - exponent * bits)
+    before, gained = before - exponent * bits / 2, gained - exponent * bits
+    return exponent, _logarithms(1 - 2**-before, 2**gained - 1) or round(gained)
+
+
+def _logarithms(step: float, next_step: float) -> int:
+    """The power of the logarithm, from two steps of what is left beside the power of s; 0 if they are no logarithm's."""
+    if step * next_step < LEAST:
+        return 0
+    power = round(math.log2(next_step / step))
+    return power if -2 <= power <= 3 else 0  # a smaller power of s vanishes faster
 
 
 def _positive(value: float) -> float:

@@ -22,8 +22,8 @@
 #
 # **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points to earn.
 #
-# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64. Inputs lie in memory row by row, so `view` works on an input. Scores may be in the hundreds. Your functions leave their inputs as they are, and a second call does not
-# depend on the first. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
+# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64, with all its digits. Inputs lie in memory row by row, so `view` works on an input, and what you return may be a view. Scores may be in the hundreds, after the scale
+# too. Your functions leave their inputs as they are, and a second call does not depend on the first: another memory, mask or weight gives another output. Layers are there to be trained, so gradients must flow back to every tensor that comes in. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -193,7 +193,7 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
 # \xrightarrow{\;W_O\;} (b, n, d)$$
 #
-# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each sequence; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
+# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each of the $b$ sequences of `x`; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
 # $(b, h, n, m)$.
 #
 # **Before you write:** shapes are lined up from the right. Which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing? And when do you get an error, when silence?
@@ -452,7 +452,7 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 #
 # **By hand.** Two heads of width 1 with outputs 3 and 5, and $W_O$ with the rows $(2, 0)$ and $(1, 1)$: head 0 adds $(6, 0)$, head 1 adds $(5, 5)$, the output is $(11, 5)$.
 #
-# Return both: what each head adds, and beside it the sum.
+# Return both: what each head adds, and beside it the sum (added up, or by one product with $W_O$).
 
 # %% nbgrader={"grade": false, "grade_id": "heads_as_sum", "locked": false, "schema_version": 3, "solution": true}
 def heads_as_sum(
@@ -747,7 +747,7 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
 #
 # One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head with a flat one sees far. The slopes are not trained. Later keys,
-# $j > i$, are hidden: $-\infty$, as in unit 03. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once. Make it in
+# $j > i$, are hidden: $-\infty$, as in unit 03, which no score can outweigh. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once. Make it in
 # float32: no input says otherwise. The formula holds for every $h$ here. (The code released with the paper takes other slopes where $h$ is no power of two.)
 #
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.

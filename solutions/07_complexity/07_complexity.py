@@ -21,7 +21,7 @@
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are right to 16 digits, however large: write them
-# with Python's own numbers. (Where `int` is promised, a float such as `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence.) $h$ divides $d$ throughout. You have about 4 hours, and
+# with Python's own numbers. (Where `int` is promised, a float such as `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence. What is no count is compared to 12 digits, in 7.8 to 6.) $h$ divides $d$ throughout. You have about 4 hours, and
 # 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -185,7 +185,7 @@ plots.intensities(arithmetic_intensity, width=4096)
 # the next one reads is counted in both. Scale, mask, norms,
 # biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09. All sizes are at least 1.
 #
-# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier one returned.
+# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier one returned. (The same table for the same sizes is fine.)
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
 #
@@ -329,7 +329,8 @@ plots.cost_shares({
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
-# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there.
+# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there. Both sizes
+# are at most a million.
 #
 # **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens. With $d_\text{ff} = 1000$ it would be 2024.
 
@@ -363,7 +364,7 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 #
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
 #
-# - **cost**: how the FLOPs of one layer grow. Projections that all of them need are left out.
+# - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out.
 # - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a matrix product is one operation, whatever its size.
 # - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state to state, so count states. In the others it runs from layer to layer, so count layers (not the
 #   steps inside a layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
@@ -381,10 +382,10 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
 # Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1` (`2` is the same answer), and whole layers (`ceil`) grow like what is rounded. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$
 # and $r$ are sizes too, not constants: more than 1, and less than $n$. To move a number costs as much as one FLOP (in `lsh` the sorting is moves).
 #
-# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is squared: by how much does the result grow?
+# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is squared, or its root is taken: by how much does the result change?
 # So write formulas: a loop over $n$ tokens would never end.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
@@ -571,7 +572,7 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of Python's floats is exact enough for that, one in float32 isn't.)
+# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of Python's floats is exact enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 

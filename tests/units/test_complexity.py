@@ -1,5 +1,6 @@
 """The formulas of unit 07 against what PyTorch really does: its FLOP counter, and the tensors that go in and come out."""
 
+import math
 import random
 
 import matplotlib
@@ -128,6 +129,9 @@ LARGE = {"n": 2.0**100, "d": 2.0**30, "k": 2.0**8}
         (lambda n, d, k: 4 * n**2 * d + 7 * n * d**2, "n² d"), (lambda n, d, k: n**1.5 * d + n, "n√n d"),
         (lambda n, d, k: 3 * n * torch.tensor(n, dtype=torch.float64).log2().item() * d, "n log n d"),
         (lambda n, d, k: 5, "1"), (lambda n, d, k: n / k + 1, "n / k"), (lambda n, d, k: d**0.5, "√d"),
+        (lambda n, d, k: n * d * (math.log2(n) + 256), "n log n d"), (lambda n, d, k: math.log(n) / math.log(k) + 20, "log n / log k"),
+        (lambda n, d, k: math.ceil(math.log(n) / math.log(k)), "log n / log k"), (lambda n, d, k: n * (k + 64), "n k"),
+        (lambda n, d, k: math.log(n) ** 2 + 9 * math.log(n), "log n²"), (lambda n, d, k: n * math.log(n) + n * d, "n d"),
     ],
 )  # fmt: skip
 def test_growth_sees_exponents_roots_and_logarithms(cost, words):

@@ -4,7 +4,6 @@ import torch
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import agree
 from helpers.engine.slips import EXACT
 from helpers.engine.tables import Table, column_sums, in_rows, in_some_row
 
@@ -187,6 +186,10 @@ arithmetic_intensity = Check(
             raises="KeyError",
         ),
         Misconception(
+            "rounded to two digits", lambda n, m, k, dtype: round(_intensity(n, m, k, dtype.itemsize), 2),
+            "0.46 in the example is 48/104 as one writes it. The function returns the number as it is; round it where you print it.",
+        ),
+        Misconception(
             "rounded down to a whole number", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,
             "An intensity is a ratio, and often below 1. `//` throws away what comes after the point.",
         ),
@@ -358,11 +361,11 @@ CHANGES = "the same sizes, another table"
 
 def _kept(table, *sizes):
     """A table after the function has been called for a larger layer: a later call leaves it as it is. Beside its rows stands CHANGES
-    if the same sizes give other rows then."""
+    if the same sizes give other rows then, be it in the last digit: sums that go on are huge after a huge layer."""
     rows = table(*sizes)
     table(*(2 * size for size in sizes))
     rows = dict(rows) if isinstance(rows, dict) else rows
-    return {**rows, CHANGES: True} if isinstance(rows, dict) and not agree(table(*sizes), rows, EXACT) else rows
+    return {**rows, CHANGES: True} if isinstance(rows, dict) and repr(table(*sizes)) != repr(rows) else rows
 
 
 def _doubled(table):
@@ -406,12 +409,17 @@ ONE_DICT = (
     "new dict inside the function."
 )
 
+LAYERS = [
+    sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128),
+    sized(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: every digit counts"),
+]  # fmt: skip
+
 training_table = Table(
     reference=costs.training_table,
     columns=PARTS,
     follows={"total": column_sums},
     drive=_kept,
-    cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
+    cases=LAYERS,
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -641,7 +649,7 @@ decode_table = Table(
     columns=PARTS,
     follows={"total": column_sums},
     drive=_kept,
-    cases=[sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128)],
+    cases=LAYERS,
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -750,13 +758,29 @@ def _equal_traffic(d, d_ff):
     return float(low)
 
 
+def _end_of_a_search(seen):
+    """Less than the right number, and round: 100,000 or 2^20, or one beside it."""
+    (d, d_ff), end = seen.args, round(float(seen.output))
+    round_ones = {first * 10**power for first in (1, 2, 5) for power in range(2, 7)} | {
+        2**power for power in range(8, 22)
+    }
+    return abs(seen.output - end) < 1e-3 and end < 2 * d + d_ff and not round_ones.isdisjoint({end - 1, end, end + 1})
+
+
 crossover = Check(
     reference=costs.crossover,
     cases=[
         given("d = 512, d_ff = 2048", 512, 2048), given("d = 768, no FFN", 768, 0), given("d = 100, d_ff = 270", 100, 270),
+        given("d = 999,983, d_ff = 999,979", 999_983, 999_979),
     ],
     within=EXACT,
     misconceptions=[
+        Misconception(
+            "a search that ends too early", lambda d, d_ff: min(10**5, 2 * d + d_ff),
+            "For a wide layer the crossing lies beyond the last n that you look at, and you return the end of your search. Let the end grow with the sizes, or solve the "
+            "equation.",
+            _end_of_a_search,
+        ),
         Misconception(
             "6d whatever the FFN", lambda d, d_ff: 6 * d,
             "6d holds for d_ff = 4d. Set the two costs equal with d_ff still in them.",
@@ -821,6 +845,7 @@ model_flops = Check(
         sized("2 layers, d = 32", b=2, n=17, layers=2, d=32, d_ff=128, vocabulary=50),
         sized("5 layers, a long context", b=1, n=300, layers=5, d=16, d_ff=40, vocabulary=70),
         sized("GPT-2 small, 1024 tokens", b=4, n=1024, layers=12, d=768, d_ff=3072, vocabulary=50257),
+        sized("large: every digit counts", b=3001, n=100_003, layers=97, d=12_289, d_ff=49_157, vocabulary=200_003),
     ],
     within=EXACT,
     misconceptions=[
@@ -909,6 +934,13 @@ model_flops = Check(
                 _step(b, n, layers, d, d_ff, vocabulary, tables=0) + 6 * b * d * vocabulary
             ),
             "In training every token predicts its successor, so the output head meets all b·n tokens.",
+        ),
+        Misconception(
+            "no output head for the last token of a sequence",
+            lambda b, n, layers, d, d_ff, vocabulary: (
+                _step(b, n, layers, d, d_ff, vocabulary) - 6 * b * d * vocabulary
+            ),
+            "The last token has no next one to predict, but the product is made for it all the same: the output head meets every token.",
         ),
         Misconception(
             "visible pairs only, because of the causal mask",

@@ -1,5 +1,6 @@
 """Check of how seven kinds of layers grow: exponents are fitted at large sizes, so constants and smaller terms don't count."""
 
+import copy
 import functools
 import math
 from collections.abc import Callable
@@ -18,12 +19,17 @@ NAMES = ("n", "d", "k", "r")
 
 def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str, tuple[str, ...]]:
     """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of the two alone."""
-    table = functools.cache(table)
+    table = _kept(table)
     here, there = dict(zip(NAMES, (n, d, k, r), strict=True)), dict(zip(NAMES, (d, n, k, r), strict=True))
     base = table(*here.values())
     if not isinstance(base, dict):
         return base
     return {row: _row(table, row, here, there) if isinstance(base[row], (tuple, list)) else base[row] for row in base}
+
+
+def _kept(table: Callable) -> Callable:
+    """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict for all of them."""
+    return functools.cache(lambda *sizes: copy.deepcopy(table(*sizes)))
 
 
 def _row(table: Callable, row: str, here: dict[str, float], there: dict[str, float]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ score_memory = Check(
         given("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
         given("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
         given("b = 2, n = 77, h = 3, 4 layers, int32", 2, 77, 3, 4, torch.int32),
+        given("large: every digit counts", 67, 4_000_037, 129, 131, torch.float32),
     ],
     within=EXACT,
     misconceptions=[
@@ -76,6 +77,11 @@ score_memory = Check(
             "float32 keeps 24 bits, about 7 digits. A number of bytes has more: multiply Python's own integers.",
         ),
         Misconception(
+            "a count that overflows 64 bits",
+            lambda b, n, h, layers, dtype: torch.tensor([b, n, n, h, layers, dtype.itemsize]).prod().item(),
+            "A tensor of whole numbers has 64 bits, and beyond 2⁶³ it goes on below zero, or from 0 again, without a word. Python's own integers have no end.",
+        ),
+        Misconception(
             "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
             "A token meets the tokens of its own sequence alone: b matrices of n × n, not one of bn × bn.",
         ),
@@ -129,6 +135,11 @@ longest_context = Check(
             "two roots, each rounded",
             lambda memory, b, h, layers, dtype: math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize),
             "Divide first, then take the root and round once: rounding both makes the result wrong by several tokens.",
+        ),
+        Misconception(
+            "two roots of whole numbers, the second without the bytes",
+            lambda memory, b, h, layers, dtype: math.isqrt(memory // dtype.itemsize) // math.isqrt(b * h * layers),
+            "Each root is rounded by itself, and b·h·layers is seldom a square. Divide by all of it first, then take one root and round once.",
         ),
         Misconception(
             "a root in float32",

@@ -84,6 +84,14 @@ def zero_times_infinity(n, h):
     return _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool)) + _later(n).float() * -torch.inf
 
 
+def _finite_for_infinity(seen) -> bool:
+    """Later keys have large negative numbers, and all others are right."""
+    right, later = reference(*seen.args), _later(seen.args[0])
+    hidden = seen.output[:, later]
+    fits = torch.allclose(seen.output[:, ~later].double(), right[:, ~later].double(), rtol=1e-4, atol=1e-5)
+    return fits and bool(hidden.isfinite().all() and (hidden < -1000).all())
+
+
 def heads_in_one_memory(n, h):
     bias = _bias([1.0], _distance(n), _later(n)).expand(h, n, n)
     for k, slope in enumerate(_slopes(h)):
@@ -93,7 +101,8 @@ def heads_in_one_memory(n, h):
 
 alibi_bias = Check(
     reference=reference,
-    cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16), sized(n=4, h=6)],
+    cases=[sized(n=5, h=4), sized(n=3, h=2), sized(n=6, h=1), sized(n=4, h=8), sized(n=7, h=16), sized(n=4, h=6),
+           sized(n=6, h=8)],  # some agree in n, others in h: a bias that was kept for one of the two is found
     behaviours=[
         Behaviour(
             "float32", lambda seen: seen.output.dtype == torch.float32 or seen.args[1] < 8,  # a dtype costs no more than these cases
@@ -140,6 +149,11 @@ alibi_bias = Check(
             "`8 * k // h` is a whole number, and 8k/h need not be one: with 6 heads the first slope is 2^(−8/6). Divide with `/`.",
         ),
         Misconception(
+            "8/h rounded down to a whole number",
+            lambda n, h: _bias([2.0 ** -(8 // h * k) for k in range(1, h + 1)], _distance(n), _later(n)),
+            "`8 // h` is 8/h only where h divides 8: for 16 heads it is 0, and all slopes are 1. Divide with `/`.",
+        ),
+        Misconception(
             "an exponent that is rounded away from 0",
             lambda n, h: _bias([2.0 ** (-8 * k // h) for k in range(1, h + 1)], _distance(n), _later(n)),
             "`//` rounds down, and below 0 that is away from 0: −8/6 becomes −2. With 6 heads the first slope is 2^(−8/6). Divide with `/`.",
@@ -168,6 +182,7 @@ alibi_bias = Check(
             "a large number for −∞",
             lambda n, h: _bias(_slopes(h), _distance(n), torch.zeros(n, n, dtype=torch.bool)).masked_fill(_later(n), -1e9),
             "−∞ is asked for: `-torch.inf`. A finite number hides only what is far above it.",
+            _finite_for_infinity,
         ),
         Misconception(
             "slopes evenly spaced between the first and the last",

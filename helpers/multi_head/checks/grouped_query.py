@@ -10,7 +10,7 @@ from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
 
 from .. import grouped_query
-from .heads import AS_PRECISE
+from .heads import AS_PRECISE, SCALED_TOO_LATE, cut_off
 
 __all__ = ["grouped_query_attention"]
 
@@ -118,11 +118,21 @@ grouped_query_attention = Check(
         sized(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
         sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
         sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
-        sized(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, label="float64, 4 key/value heads"),
+        sized(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, gradient=True, label="4 key/value heads: gradients, in float64"),
         given("scores near 160 and −160", _rows_apart(2, 4, 3, 4), normal(2, 2, 5, 4, mean=9.0), normal(2, 2, 5, 4)),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
+        cut_off(grouped_query.grouped_query_attention),
+        Misconception(
+            "keys and values cut off from the gradient",
+            lambda q, k, v: grouped_query.grouped_query_attention(q, k.detach(), v.detach()),
+            "The values are right, but no gradient reaches k and v. The heads that are shared must learn from all queries that share them: copy with "
+            "`repeat_interleave` or `expand`, and without `.data`.",
+        ),
+        Misconception(
+            "the scale after the softmax", lambda q, k, v: without_scale(q, k, v) / math.sqrt(q.shape[-1]), SCALED_TOO_LATE,
+        ),
         Misconception(
             "heads dealt out in turn", heads_dealt_out_in_turn,
             "With 6 query heads and 2 key/value heads, you pair them 0 1 0 1 0 1 (as `repeat` does). A group is a run of neighbours: 0 0 0 1 1 1.",

@@ -6,9 +6,13 @@ from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.compare import Told
+from helpers.engine.driving import Stopped
+from helpers.engine.observe import Observation, observe
 from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
 
 from .. import heads as multi_head
@@ -28,13 +32,24 @@ ROUNDING = {torch.float32: (1e-4, 2e-4)}  # large scores cost digits, and the ou
 
 def _as_precise(output, *inputs) -> bool:
     dtypes = [t.dtype for t in inputs if isinstance(t, Tensor) and t.is_floating_point()]
-    return output.dtype == torch.float64 or torch.float64 not in dtypes
+    outputs = [t.dtype for t in tree_leaves(output) if isinstance(t, Tensor)]
+    return torch.float64 not in dtypes or all(dtype == torch.float64 for dtype in outputs)
 
 
 AS_PRECISE = Property(
     "float64 where float64 comes in", _as_precise,
     "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is float32 unless you say `dtype=`.",
 )  # fmt: skip
+
+
+def cut_off(function) -> Misconception:
+    """The right answer, which no gradient comes through."""
+    return Misconception(
+        "cut off from the gradient", lambda *args: function(*(t.detach() if isinstance(t, Tensor) else t for t in args)),
+        "`.detach()`, `.data` or `torch.no_grad()` on the way keeps gradients from what comes in: whatever made that could never be "
+        "trained.",
+    )  # fmt: skip
+
 
 # ---------------------------------------------------------------------------------------------- cut and join the width
 
@@ -43,10 +58,12 @@ split_heads = Check(
     cases=[
         sized(b=2, n=5, d=12, h=3), sized(b=3, n=4, d=8, h=2), sized(b=2, n=6, d=9, h=3, label="n = 6, d_h = h = 3"),
         sized(b=1, n=3, d=7, h=1, label="one head"), sized(b=2, n=4, d=5, h=5, label="heads of width 1"),
-        sized(b=2, n=3, d=6, h=2, dtype=torch.float64, label="float64"),
+        sized(b=2, n=3, d=6, h=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
+        cut_off(multi_head.split_heads),
+        in_single_precision(multi_head.split_heads),
         Misconception(
             "a view without a transpose", lambda x, h: x.reshape(len(x), h, x.shape[1], -1),
             "The shape is right, but a view only moves the line breaks: head 0 gets the first tokens with all their features. First cut each "
@@ -104,11 +121,13 @@ merge_heads = Check(
     reference=multi_head.merge_heads,
     cases=[
         sized(b=2, h=3, n=5, d_h=4), sized(b=3, h=2, n=4, d_h=6), sized(b=2, h=4, n=4, d_h=4, label="h = n = d_h = 4"),
-        sized(b=1, h=1, n=3, d_h=5, label="one head"), sized(b=2, h=2, n=3, d_h=4, dtype=torch.float64, label="float64"),
+        sized(b=1, h=1, n=3, d_h=5, label="one head"), sized(b=2, h=2, n=3, d_h=4, dtype=torch.float64, gradient=True, label="gradients, in float64"),
         sized(b=1, h=3, n=1, d_h=2, label="one sequence of one token"),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
+        cut_off(multi_head.merge_heads),
+        in_single_precision(multi_head.merge_heads),
         Misconception(
             "merged without a transpose", lambda x: x.reshape(len(x), x.shape[2], -1),
             "The shape is right, but a row now holds several tokens of one head. The head axis must stand beside the width before the two "
@@ -163,12 +182,12 @@ merge_heads = Check(
 # ------------------------------------------------------------------------------------------------ one head at a time
 
 
-def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float32) -> Case:
+def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float32, gradient=False) -> Case:
     """Inputs of `multi_head_loop`; weights are scaled so that the heads' features have the tokens' own spread."""
     into = normal(h, d, d_h, scale=d**-0.5, dtype=dtype)
     out = normal(h * d_h, d, scale=(h * d_h) ** -0.5, dtype=dtype)
     x, memory = normal(b, n, d, scale=scale, dtype=dtype), normal(b, m, d, scale=scale, dtype=dtype)
-    return given(label, x, memory, into, into, into, out, visible_mask(n, m))
+    return given(label, x, memory, into, into, into, out, visible_mask(n, m), gradient=gradient)
 
 
 def one_key_apart(*shape: int) -> Drawn:
@@ -309,6 +328,8 @@ TOWER = (
     "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then look for the "
     "maximum."
 )
+MEMORY_CUT_OFF = "The values are right, but no gradient reaches the memory. In a translator the memory is what the encoder made: it could never be trained."
+SCALED_TOO_LATE = "The weights have saturated by then, and now they sum to 1/√d_h instead of 1. Divide the scores, before the softmax."
 NOT_LOW_ENOUGH = "Visible scores may lie in the hundreds below 0 too, and then a hidden key with −100 wins. Only −∞ is below every score."
 
 
@@ -327,7 +348,7 @@ multi_head_loop = Check(
         loop_case("n = m = 4, d = 8, 2 heads of width 4", n=4, m=4, d=8, h=2, d_h=4),
         loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
-        loop_case("float64, one sequence", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64),
+        loop_case("one sequence: gradients, in float64", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64, gradient=True),
         given(
             "scores near −160, a hidden one near 160", normal(2, 3, 8, mean=9.0), one_key_apart(2, 5, 8), _AS_THEY_ARE, _AS_THEY_ARE,
             normal(2, 8, 4, scale=0.3), normal(8, 8, scale=0.3), mask_without_key_0(3, 5),
@@ -337,6 +358,15 @@ multi_head_loop = Check(
         Misconception(
             "scaled by √d instead of √d_h", loop_scaled_by_d,
             "A score is a dot product of d_h terms: the head's own width. The width d of the tokens plays no part in its spread.",
+        ),
+        cut_off(multi_head.multi_head_loop),
+        Misconception(
+            "the memory cut off from its gradients",
+            lambda x, memory, *others: multi_head.multi_head_loop(x, memory.detach(), *others), MEMORY_CUT_OFF,
+        ),
+        Misconception(
+            "the scale after the softmax",
+            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_without_scale(x, memory, w_q, w_k, w_v, w_o, mask) / math.sqrt(w_q.shape[-1]), SCALED_TOO_LATE,
         ),
         Misconception("no scale", loop_without_scale, "Each head is a scaled dot-product attention: divide its scores by √d_h."),
         Misconception(
@@ -450,17 +480,39 @@ multi_head_loop = Check(
 
 def _run(
     layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None,
-    earlier: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Build the layer, load the weights, call it with what there is; before that once with an `earlier` mask (n, n) or memory (b, m, d)."""
+    earlier: Tensor | None = None, gradients: bool = False,
+) -> Tensor | dict[str, Tensor | str]:  # fmt: skip
+    """Build the layer, load the weights, call it with what there is. Before that, with weights half as large, call it once with an
+    `earlier` mask (n, n) or memory (b, m, d): nothing of that may stay. With `gradients` these come along, in words where they are
+    missing. (Those of the weights can't be seen from outside.)"""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:
         layer.double()
-    layer.load_state_dict(weights)
     if earlier is not None:
+        layer.load_state_dict({name: weight / 2 for name, weight in weights.items()})
         layer(x, **{"mask" if earlier.dtype == torch.bool else "memory": earlier})
+    layer.load_state_dict(weights)
     given_too = {name: value for name, value in (("memory", memory), ("mask", mask)) if value is not None}
-    return layer(x, **given_too)
+    if not gradients:
+        return layer(x, **given_too)
+    seen = observe(layer, (x,), given_too, gradient=True)
+    if seen.error:
+        raise Stopped(seen.error)
+    return {"output": seen.output, **_told_gradients(seen, ["x"] if memory is None else ["x", "memory"])}
+
+
+def _told_gradients(seen: Observation, names: list[str]) -> dict[str, Tensor | str]:
+    """The gradients of a call, by name."""
+    lead = "the values are right, but"
+    if seen.backward_error:
+        found = [Told(f"{lead} the backward pass stopped with an error. {seen.backward_error}")] * len(names)
+    else:
+        found = seen.gradients or [None] * len(names)
+    lost = "no gradient reaches it, so nothing before it could be trained"
+    return {
+        f"gradient of {name}": Told(f"{lead} {lost}") if one is None else one
+        for name, one in zip(names, found, strict=True)
+    }
 
 
 def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
@@ -475,11 +527,13 @@ def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
     return Drawn(draw)
 
 
-def layer_case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, dtype=torch.float32) -> Case:
+def layer_case(
+    label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, dtype=torch.float32, gradients=False
+) -> Case:
     memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
     x = normal(b, n, d, scale=scale, dtype=dtype)
     inputs = (h, _weights(d, dtype), x, memory, visible_mask(*mask) if mask else None)
-    return given(label, *inputs, *([] if earlier is None else [earlier]))
+    return given(label, *inputs, earlier, gradients)
 
 
 def _weights_that_pass_on(d: int) -> Drawn:
@@ -729,6 +783,41 @@ class LayerThatKeepsTheMemory(_Layer):
         return super().forward(x, self.kept, mask)
 
 
+class LayerThatKeepsKeysAndValues(_Layer):
+    kept = None
+
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
+        if memory is x:
+            return super().project(x, x)
+        self.kept = self.kept or super().project(x, memory)[1:]
+        return self.w_q(x), *self.kept
+
+
+class LayerWithADetachedMemory(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return super().forward(x, None if memory is None else memory.detach(), mask)
+
+
+class LayerWithDetachedKeysAndValues(_Layer):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
+        return super().project(x, memory.detach())
+
+
+class LayerWithDetachedWeights(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        return super().weights(scores, mask).detach()
+
+
+class LayerWithoutGradients(_Layer):
+    def forward(self, x, memory=None, mask=None) -> Tensor:
+        return super().forward(x, memory, mask).detach()
+
+
+class LayerScaledTooLate(LayerWithoutScale):
+    def weights(self, scores, mask) -> Tensor:
+        return super().weights(scores, mask) / math.sqrt(self.d_h)
+
+
 class LayerWithMemoryOrX(_Layer):
     def forward(self, x, memory=None, mask=None) -> Tensor:
         return super().forward(x, memory or x, mask)
@@ -813,10 +902,31 @@ MultiHeadAttention = Check(
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
-        layer_case("float64", n=3, m=5, d=6, h=2, dtype=torch.float64),
+        layer_case("another memory, after a call with one", n=3, m=4, d=8, h=2, earlier=normal(2, 4, 8)),
+        layer_case("self-attention: gradients, in float64", n=4, d=6, h=3, dtype=torch.float64, gradients=True),
+        layer_case("cross-attention with a mask: gradients, in float64", n=3, m=5, d=6, h=2, mask=(2, 3, 5), dtype=torch.float64, gradients=True),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
+        Misconception(
+            "keys and values kept from an earlier call", LayerThatKeepsKeysAndValues,
+            "Keys and values belong to one call: another memory has others, and so have other weights. Make them anew in every call. (A model that writes "
+            "may keep them, and unit 08 says when.)",
+        ),
+        Misconception("the memory cut off from its gradients", LayerWithADetachedMemory, MEMORY_CUT_OFF),
+        Misconception(
+            "keys and values cut off from the gradient", LayerWithDetachedKeysAndValues,
+            "The values are right, but the gradient comes back through the queries alone. Tokens learn from being looked at, too.",
+        ),
+        Misconception(
+            "the attention weights cut off from the gradient", LayerWithDetachedWeights,
+            "The values are right, but the gradient comes back through the values alone: queries and keys could never learn where to look.",
+        ),
+        Misconception(
+            "cut off from the gradient", LayerWithoutGradients,
+            "The values are right, but no gradient comes back: with `.detach()`, `.data` or `torch.no_grad()` on the way the layer can't be trained.",
+        ),
+        Misconception("the scale after the softmax", LayerScaledTooLate, SCALED_TOO_LATE),
         Misconception(
             "heads split by a view alone", LayerWithSplitByView,
             "A view only moves the line breaks: head 0 gets the first tokens, not the first features. Cut the width into (h, d_h) first, then "
@@ -1125,6 +1235,10 @@ head_flops = Check(
             "To add b numbers takes b − 1 additions, so you are right to the letter. The convention is 2abc: a multiply-add counts as two.",
         ),
         Misconception(
+            "projections to heads of width d", lambda n, d, h, d_h: 8 * n * d * h * d + 4 * n * n * h * d_h,
+            "Your attention is right. But a head's projections go from d to d_h, not from d to d, so all heads together are h·d_h wide. (In the example d is d_h.)",
+        ),
+        Misconception(
             "an output projection of d × d", lambda n, d, h, d_h: 6 * n * d * h * d_h + 2 * n * d * d + 4 * n * n * h * d_h,
             "The output projection goes from h·d_h to d, and h·d_h need not be d.",
         ),
@@ -1142,8 +1256,8 @@ head_flops = Check(
 # ------------------------------------------------------------------------------------------------------- heads as a sum
 
 
-def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int, dtype: torch.dtype = torch.float32) -> Case:
-    return given(label, normal(b, h, n, d_h, dtype=dtype), normal(h * d_h, d, dtype=dtype))
+def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int, dtype=torch.float32, gradient=False) -> Case:
+    return given(label, normal(b, h, n, d_h, dtype=dtype), normal(h * d_h, d, dtype=dtype), gradient=gradient)
 
 
 def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:
@@ -1216,18 +1330,29 @@ def sum_before_the_parts(heads, w_o) -> tuple[Tensor, Tensor]:
     return parts.sum(dim=1), parts
 
 
-BOTH_AS_PRECISE = Property(
-    AS_PRECISE.label, lambda output, *inputs: all(_as_precise(one, *inputs) for one in output), AS_PRECISE.note
-)
+def parts_squeezed(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = torch.stack(
+        [(head @ block).squeeze() for head, block in zip(heads.unbind(1), w_o.chunk(heads.shape[1]))], 1
+    )
+    return parts, parts.sum(dim=1)
+
 
 heads_as_sum = Check(
     reference=multi_head.heads_as_sum,
     cases=[
         parts_case("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), parts_case("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
-        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16), parts_case("float64", 1, 3, 4, 2, 5, torch.float64),
+        parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16), parts_case("one sequence", 1, 3, 4, 2, 5),
+        parts_case("gradients, in float64", 2, 3, 4, 2, 5, torch.float64, gradient=True),
     ],
-    properties=[BOTH_AS_PRECISE],
+    properties=[AS_PRECISE],
     misconceptions=[
+        cut_off(multi_head.heads_as_sum),
+        in_single_precision(multi_head.heads_as_sum),
+        Misconception(
+            "axes of size 1 squeezed away", parts_squeezed,
+            "`squeeze()` drops every axis of size 1: with one sequence the batch axis is gone as well, and the heads are stacked in another place. Name the "
+            "axis, `squeeze(1)`, or index with `heads[:, i]`.",
+        ),
         Misconception(
             "W_O cut into columns", parts_by_columns,
             "In a row of heads times W_O, feature j of the row meets row j of W_O. So head i meets the i-th block of rows.",

@@ -32,10 +32,10 @@ def token_sequences(label: str, v: int, n: int, length: int) -> Case:
     return given(label, v, n, _tokens(v, length))
 
 
-CASES = [
+CASES = [  # some agree in v and others in n: heads that were kept for one of the two are found
     token_sequences("5 kinds of token, n = 8", 5, 8, 8), token_sequences("9 kinds of token, n = 7", 9, 7, 7),
-    token_sequences("3 kinds of token, n = 12", 3, 12, 12), token_sequences("sequences shorter than n", 6, 16, 9),
-    token_sequences("2 kinds of token, n = 6", 2, 6, 6), token_sequences("a long text: 4 kinds of token, n = 100", 4, 100, 100),
+    token_sequences("3 kinds of token, n = 16", 3, 16, 16), token_sequences("sequences shorter than n", 9, 16, 9),
+    token_sequences("2 kinds of token, n = 7", 2, 7, 7), token_sequences("a long text: 4 kinds of token, n = 100", 4, 100, 100),
 ]  # fmt: skip
 
 
@@ -365,6 +365,11 @@ induction_head = Check(
             "a resting place that two positions have", lambda v, n: _matching(v, n, resting=v),
             "The note \"my previous token is ^\" stands at position 1, and at position 0 as well: in layer 1 it could look at itself alone. So the "
             "two share. The position, or the token ^ itself, is at one place only.",
+        ),
+        Misconception(
+            "the notebook's V in place of v", lambda v, n: _matching(v, n, resting=2 * 5),
+            "It rests on position 0 for v = 5 alone. `V` and `N` are the sizes of the notebook's own example. Inside the function they are `v` and `n`, and position 0 "
+            "is row 2·v.",
         ),
         Misconception(
             "the note of the position after the start", lambda v, n: _matching(v, n, resting=2 * v + 1),
