@@ -367,11 +367,23 @@ def step_with_groups_as_an_axis(q, k, v, keys, values):
     return (torch.einsum("bkgij,bkje->bkgie", weights, values).flatten(1, 2), keys, values)
 
 
+def a_call_for_each_group(q, k, v, keys, values):
+    n, m = q.shape[2], keys.shape[2]
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+    allowed = torch.arange(m, m + n).unsqueeze(1) >= torch.arange(m + n)
+    outputs = []
+    for j, group in enumerate(q.chunk(k.shape[1], dim=1)):
+        shared = (t[:, j : j + 1].expand(-1, group.shape[1], -1, -1) for t in (keys, values))
+        outputs.append(F.scaled_dot_product_attention(group, *shared, attn_mask=allowed))
+    return torch.cat(outputs, dim=1), keys, values
+
+
 mqa_gqa_cache = {
     "groups as an axis of their own": groups_as_an_axis,
     "with PyTorch's operator": groups_by_sdpa,
     "a loop over the query heads": groups_by_loop,
     "groups as an axis, einsum, nothing repeated": step_with_groups_as_an_axis,
+    "PyTorch's operator for each group": a_call_for_each_group,
 }
 
 # --------------------------------------------------------------------------------------------------------- sliding_cache
@@ -475,12 +487,38 @@ class RingByAge:
         return result
 
 
+class RoomInOrder:
+    """The newest in the last slot; of a long chunk copies are put in the place of the rings."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = window, 0
+        self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
+        self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
+
+    def attend(self, q, k, v):
+        n, w = q.shape[2], self.window
+        filled = min(self.length, w)
+        keys = torch.cat([self.keys[:, :, w - filled :], k], dim=2)
+        values = torch.cat([self.values[:, :, w - filled :], v], dim=2)
+        age = torch.arange(filled, filled + n)[:, None] - torch.arange(filled + n)
+        out = F.scaled_dot_product_attention(q, keys, values, attn_mask=(age >= 0) & (age < w))
+        if n >= w:
+            self.keys, self.values = k[:, :, n - w :].clone(), v[:, :, n - w :].clone()
+        else:
+            self.keys[:, :, : w - n] = self.keys[:, :, n:].clone()
+            self.values[:, :, : w - n] = self.values[:, :, n:].clone()
+            self.keys[:, :, w - n :], self.values[:, :, w - n :] = k, v
+        self.length += n
+        return out
+
+
 sliding_cache = {
     "token by token, slots in any order": SlidingTokenByToken,
     "the end of old and new kept": SlidingByCutting,
     "everything moved on by one": SlidingByRolling,
     "one token at a time": RingTokenByToken,
     "ages of the slots, without sorting the ring": RingByAge,
+    "in order, copies of a long chunk": RoomInOrder,
 }
 
 # ------------------------------------------------------------------------------------------------------- quantized_cache

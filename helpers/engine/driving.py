@@ -25,9 +25,9 @@ def call(function: Callable, *args: Any) -> Any:
     return watch(function, *args).output
 
 
-def watch(function: Callable, *args: Any) -> Observation:
+def watch(function: Callable, *args: Any, reuses: bool = False) -> Observation:
     """The same, with all that was observed."""
-    seen = observe(function, args)
+    seen = observe(function, args, reuses=reuses)
     if seen.error:
         raise Stopped(seen.error)
     seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)

@@ -88,7 +88,7 @@ class Observation:
 
 def observe(
     function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient: bool = False,
-    layouts: tuple[str, ...] = (), trusted: bool = False,
+    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False,
 ) -> Observation:  # fmt: skip
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
@@ -97,13 +97,18 @@ def observe(
     once more with other numbers, so that a state which isn't the call's own is found.
     layouts: for a function that launches kernels: how its tensors lie in memory (see own_process.py). It runs in a process of its own,
     unless it is `trusted` not to need one.
+    reuses: the caller needs its tensors for something else afterwards: when the call has ended, other numbers stand in them.
     """
     kwargs = kwargs or {}
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
-        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts)
+        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts, reuses=reuses)
     if layouts:
         return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
-    return _observed(function, args, kwargs, forbids, gradient, _copies((args, kwargs), gradient))
+    leaves = _copies((args, kwargs), gradient)
+    seen = _observed(function, args, kwargs, forbids, gradient, leaves)
+    if reuses:
+        _reuse(seen, leaves)
+    return seen
 
 
 def _observed_kernels(
@@ -187,6 +192,15 @@ def _another(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return 0.5 - leaf.detach().requires_grad_() if leaf.is_floating_point() else leaf.clone()
     return leaf
+
+
+@torch.no_grad()
+def _reuse(seen: Observation, leaves: Any) -> None:
+    """Other numbers in the tensors that went in: who kept one, or a view of it, where a copy was wanted holds these now."""
+    seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)
+    for leaf in tree_leaves(leaves):
+        if isinstance(leaf, Tensor):
+            leaf.copy_(_another(leaf))
 
 
 def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) -> None:

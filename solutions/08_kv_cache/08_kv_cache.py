@@ -151,7 +151,8 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # It is right, but every time it makes a new tensor and copies everything old into it. Over $n$ tokens about $n^2/2$ of them are copied: the square is
 # back. So make the room once, for `capacity` tokens, and write each token into its place. `length` says how much of the room
 # is filled. Return a *view* of that part, which copies nothing. Keys and values come back
-# in the dtype of the room, which is the `dtype` that `__init__` gets.
+# in the dtype of the room, which is the `dtype` that `__init__` gets. `k` and `v` may have another one: writing into a slice converts them. And they stay the caller's: what is written there after the call
+# must not change the cache.
 #
 # One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in this unit: no input wants a gradient.
 #
@@ -250,7 +251,7 @@ plots.cost_per_token(KVCache)
 # 5. merge the heads and multiply by $W_O$.
 #
 # `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
-# were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more.
+# were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more. PyTorch's own attention functions may be called here.
 #
 # 8.4 advised against `torch.cat`. Here it is right all the same: a function that keeps nothing between two calls is easy to test. 8.17 comes back to it.
 #
@@ -597,7 +598,7 @@ plots.stored_per_token()
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
 #
 # Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts, with several hundred tokens in the cache: no tensor half as large as the keys of all
-# tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To absorb the weights in every step, before they meet anything else, is allowed.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
+# tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To absorb the weights in every step, before they meet anything else, is allowed: with so many tokens, absorbed weights are smaller than that.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
 
@@ -687,8 +688,9 @@ plots.ring(window=4, n=10)
 # may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score the tokens in the ring and the new ones, no others. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
-# rings in the place of the old ones, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings.
+# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
+# rings in the place of the old ones, shorter ones too until they are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the caller's, who
+# may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's own attention functions may be called.
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
 
@@ -753,7 +755,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 #
 # ## 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
-# Keys and values can be stored as whole numbers from −127 to 127 with a **scale**, the width of one step:
+# Keys and values can be stored as whole numbers from −127 to 127 (int8's −128 stays unused) with a **scale**, the width of one step:
 #
 # $$\text{scale} = \frac{\max \lvert x \rvert}{127}, \qquad \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad x \approx \text{code} \cdot \text{scale}$$
 #
@@ -836,7 +838,7 @@ plots.page_film()
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
-# `read` may return a view of the pool or a copy. `fork` gets a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
+# `read` may return a view of the pool or a copy. `append` gets rows of the caller's, which are no part of the pool and may change after the call. `fork` gets the name of a sequence that has rows, and a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
 # a `ValueError`; whether the rows before it stay, and whether a new name is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is taken is up to you as well. An `append` brings at least one row.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to

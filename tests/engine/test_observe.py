@@ -55,6 +55,16 @@ def test_inputs_are_copies_and_changes_are_seen():
     assert all(torch.equal(a, b) for a, b in zip(before, inputs, strict=True))
 
 
+def test_a_caller_that_uses_its_tensors_again_finds_out_who_kept_them():
+    kept = []
+    for function in (kept.append, lambda x: kept.append(x[:1]), lambda x: kept.append(x.clone())):
+        observe(function, (torch.ones(3),), reuses=True)
+    assert [part.tolist() for part in kept] == [[-0.5] * 3, [-0.5], [1.0] * 3]
+    x = torch.ones(3)
+    seen = observe(lambda x: x[1:], (x,), reuses=True)
+    assert seen.output.tolist() == [1.0, 1.0] and seen.modified == () and x.tolist() == [1.0] * 3
+
+
 def test_an_input_that_wants_a_gradient_afterwards_is_changed():
     assert observe(lambda x: x.requires_grad_().sum(), (torch.ones(3),)).modified == (ASKED,)
     assert observe(lambda x: x.detach().clone().requires_grad_().sum(), (torch.ones(3),)).modified == ()

@@ -179,6 +179,16 @@ def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form
     assert observation((torch.ones(2),), {}, said | {field: value}).error.kind == "BorderError"
 
 
+@pytest.mark.parametrize(("kept", "shown"), [("x", "[-0.5, -0.5]"), ("x.clone()", "[1.0, 1.0]")])
+def test_a_caller_can_use_its_tensors_again_where_the_call_ran(kernels, notebook, kept, shown):
+    answer = f"kept = []\ndef softmax(x):\n    kept.append({kept})\n    return kept[0]"
+    question = """
+from helpers.engine.observe import observe
+observe(softmax, (torch.ones(2),), reuses=True)
+observe(softmax, (torch.ones(2),)).output.tolist()"""
+    assert asked(kernels, notebook, answer, question) == shown
+
+
 def test_calls_inside_an_observation_of_the_judges_are_counted_there(kernels, notebook):
     question = """
 from helpers.engine.observe import observe

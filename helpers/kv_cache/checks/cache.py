@@ -98,6 +98,7 @@ def drive_cache(
     cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool, room: torch.dtype | None = None
 ) -> tuple | str:
     """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done.
+    After each append the caller writes other numbers into k and v.
     room: another dtype than that of the tokens; then the one question is in which dtype all come out after each append."""
     if room:
         append = call(cls, *sizes, room).append
@@ -107,7 +108,7 @@ def drive_cache(
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
     stored, told, manner, dtype = [0, 0], [], Told("an append copies nothing that is old"), SAME_DTYPE
     for which, k, v in steps:
-        seen = observe(caches[which].append, (k, v))
+        seen = observe(caches[which].append, (k, v), reuses=True)
         fits = stored[which] + k.shape[2] <= sizes[2]
         if seen.error and (fits or seen.error.kind == "NotImplementedError"):
             raise Stopped(_refusal(seen.error))
@@ -269,6 +270,16 @@ class Joined(_Cache):
         return self.keys, self.values
 
 
+class JoinedToTheFirst(Joined):
+    """The first tokens are kept as they came."""
+
+    def append(self, k, v) -> tuple[Tensor, Tensor]:
+        if self.length or self.is_full(k.shape[2]):
+            return super().append(k, v)
+        self.keys, self.values, self.length = k, v, k.shape[2]
+        return k, v
+
+
 class JoinedAlongTheHeads(Joined):
     def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
         self.capacity, self.length, self.keys = capacity, 0, None
@@ -301,6 +312,13 @@ class SilentlyFull(_Cache):
 class CopyReturned(_Cache):
     def read(self, room) -> Tensor:
         return room[:, :, : self.length].clone()
+
+
+class MadeContiguous(_Cache):
+    """A copy of all that is old, except where the room is full or there is one head only."""
+
+    def read(self, room) -> Tensor:
+        return room[:, :, : self.length].contiguous()
 
 
 class FixedDtype(_Cache):
@@ -433,8 +451,17 @@ KVCache = Check(
             "Make the room once and write into it.",
         ),
         Misconception(
+            "the first tokens kept as a view, and the others joined to them", JoinedToTheFirst,
+            "`self.keys = k` copies nothing: what the caller writes into its tensor afterwards stands in your cache. And `torch.cat` copies all that is "
+            "old, at every token. Make the room once and write into it.",
+        ),
+        Misconception(
+            "what is stored made contiguous", MadeContiguous,
+            "`.contiguous()` copies all old tokens at nearly every append, and the square is back. A slice is a view: return it as it is.",
+        ),
+        Misconception(
             "a copy of what is stored returned", CopyReturned,
-            "`.clone()` and `.contiguous()` copy all old tokens at every append, and the square is back. A slice is a view: return it as it is.",
+            "`.clone()` and its like copy all old tokens at every append, and the square is back. A slice is a view: return it as it is.",
         ),
         Misconception(
             "dtype forgotten", FixedDtype,

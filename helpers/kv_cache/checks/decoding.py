@@ -202,6 +202,14 @@ def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _weighted(inputs, weigh)
 
 
+def maximum_of_hidden_scores(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    def weigh(scores, seen) -> Tensor:
+        weights = scores.softmax(dim=-1) * seen
+        return weights / weights.sum(dim=-1, keepdim=True)
+
+    return _weighted(inputs, weigh)
+
+
 def one_maximum_for_all(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     def weigh(scores, seen) -> Tensor:
         hidden = scores.masked_fill(~seen, -torch.inf)
@@ -315,6 +323,11 @@ decode_step = Check(
         Misconception(
             "a softmax without its maximum", softmax_without_maximum,
             "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
+        ),
+        Misconception(
+            "a maximum over hidden scores too", maximum_of_hidden_scores,
+            "The largest score of a row may be a hidden one. If it is far above those that are seen, all their exponentials become 0, and 0/0 is NaN. "
+            "Hide first (−∞ in the scores), then take the maximum or call `softmax`.",
         ),
         Misconception(
             "one maximum for all rows", one_maximum_for_all,

@@ -123,6 +123,11 @@ def halved_too_early(n, d):
     return _with(n, d), _without(n, d), 8 * n * d * d + 4 * steps * d, 8 * steps * d * d + 4 * squares * d
 
 
+def mean_of_first_and_last(n, d):
+    """n times the mean of the first step and the last, for both sums. Of the first it is right."""
+    return *_totals(n, d, _with, _without)[:3], (_without(1, d) + _without(n, d)) * n // 2
+
+
 def sums_without_the_last(n, d):
     with_cache, without, all_with, all_without = _totals(n, d, _with, _without)
     return with_cache, without, all_with - with_cache, all_without - without
@@ -194,6 +199,10 @@ decode_cost = Check(
         Misconception(
             "divided by 6 too early", divided_too_early,
             "n(n + 1) is not always a multiple of 6, and `//` drops the rest. Multiply by (2n + 1) first, then divide.",
+        ),
+        Misconception(
+            "n times the mean of the first step and the last", mean_of_first_and_last,
+            "That holds where every step costs as much more as the one before, as with a cache. Without one a step has t² in it: add up the steps, or use Σt².",
         ),
         Misconception(
             "the last step left out of the sums", sums_without_the_last,

@@ -20,13 +20,14 @@ FULL = Told("ValueError")
 
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
     """After each step: what was read, or how many pages are free; "ValueError" where there was no page left. Another cache, with a
-    sequence of the same name, is in use beside it, and must hold its own row in the end."""
+    sequence of the same name, is in use beside it, and must hold its own row in the end. After each step the caller writes other numbers
+    into the rows that it brought."""
     name, rows = next(step[1:] for step in steps if step[0] == "append")
     neighbour, cache = (call(cls, number, page_size, rows.shape[1], rows.dtype) for number in (2, pages))
     call(neighbour.append, name, rows[:1])
     told = []
     for action, *args in steps:
-        seen = observe(getattr(cache, action), tuple(args))
+        seen = observe(getattr(cache, action), tuple(args), reuses=True)
         if seen.error and seen.error.kind != "ValueError":
             raise Stopped(seen.error)
         told.append(
@@ -281,6 +282,23 @@ class BeginsAgain(_Paged):
         super().append(name, rows)
 
 
+class RowsAsTheyCame(_Paged):
+    """The pages are counted, and the rows lie beside them, in lists."""
+
+    def append(self, name, rows) -> None:
+        if name not in self.table:
+            self.lists = {**getattr(self, "lists", {}), name: []}
+        super().append(name, rows)
+        self.lists[name].extend(rows)
+
+    def read(self, name) -> Tensor:
+        return torch.stack(self.lists[name])
+
+    def fork(self, name, new) -> None:
+        super().fork(name, new)
+        self.lists[new] = list(self.lists[name])
+
+
 class ForkNotCounted(_Paged):
     def fork(self, name, new) -> None:
         self.table[new], self.length[new] = list(self.table[name]), self.length[name]
@@ -402,6 +420,11 @@ paged_cache = Story(
             "a new page for every append", BeginsAgain,
             "A page that is half empty takes the next rows. A new one is taken when its slots are used up.",
             raises="IndexError",
+        ),
+        Misconception(
+            "rows kept as views, outside the pool", RowsAsTheyCame,
+            "A row of `rows` is a view: what the caller writes into its tensor afterwards stands in your cache. Write the row into its slot in the pool, "
+            "which copies it.",
         ),
         Misconception(
             "users not counted by a fork", ForkNotCounted,

@@ -102,9 +102,28 @@ def _scale_not_divided(x, dim) -> tuple[Tensor, Tensor]:
     return torch.round(x / scale).to(torch.int8), scale
 
 
-def _truncated(x, dim) -> tuple[Tensor, Tensor]:
-    scale = _by(x, dim)
-    return (x / scale).to(torch.int8), scale
+def _half_up_and_cut(steps: Tensor) -> Tensor:
+    return torch.trunc(steps + 0.5)
+
+
+def _coded_by(form: Callable, dim: int) -> Callable:
+    """Codes that `form` makes of the steps, in the place of the nearest whole number."""
+
+    def quantize(x) -> tuple[Tensor, Tensor]:
+        scale = _by(x, dim)
+        return form(x / scale).to(torch.int8), scale
+
+    return quantize
+
+
+def _codes_of(form: Callable) -> Callable:
+    """A mark: the codes are those that `form` makes with the scales that were returned, and aren't rounded."""
+
+    def shown(seen: Observation) -> bool:
+        steps, codes = seen.args[0] / seen.output[1], seen.output[0]
+        return torch.equal(codes, form(steps).to(torch.int8)) and not torch.equal(codes, steps.round().to(torch.int8))
+
+    return shown
 
 
 def _signed_maximum(x, dim) -> tuple[Tensor, Tensor]:
@@ -190,6 +209,9 @@ SLIPS = {
     "zero range": "A channel or token in which all is 0 has the scale 0 by the formula, and 0/0 is NaN. But a step is never 0: take any positive "
     "number there, to divide by and to return.",
     "no 127": "The codes of your entries are −1, 0 and 1 only. There are 127 steps on either side: the step is the largest entry divided by 127.",
+    "half added": "To add ½ and cut off rounds positive numbers alone: the conversion to int8 cuts off *towards 0*, so −2.9 + 0.5 becomes −2. "
+    "`torch.round` goes to the nearest on both sides.",
+    "floor": "`//` and `floor` always go down, so you may be nearly a whole step off. Round to the nearest.",
     "truncated": "A conversion to int8 cuts off towards 0, so you may be a whole step off. Round first.",
     "signed": "The largest *absolute* value sets the range. A negative entry may be further from 0 than the largest positive one.",
     "smallest step": "A smallest step, or a number added to every step, is too coarse for a channel or token that is quiet all over: its codes "
@@ -200,6 +222,15 @@ SLIPS = {
     "floats": "The codes are whole numbers, but they still take 4 bytes each. Convert them to `torch.int8`.",
     "inverse": "The scale is what a code is multiplied by to get back: x ≈ codes · scale. You return its inverse.",
 }
+
+
+def _not_rounded(dim: int) -> list[Misconception]:
+    slips = (
+        ("cut off instead of rounded", torch.trunc, "truncated"), ("rounded down", torch.floor, "floor"),
+        ("½ added and cut off", _half_up_and_cut, "half added"),
+    )  # fmt: skip
+    return [Misconception(name, _coded_by(form, dim), SLIPS[hint], _codes_of(form)) for name, form, hint in slips]
+
 
 quantize_keys = Check(
     reference=reference.quantize_keys,
@@ -232,7 +263,7 @@ quantize_keys = Check(
         ),
         Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"], _a_step_is_0),
         Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"], _steps(lambda k: _by(k, -2, 1), -2)),
-        Misconception("cut off instead of rounded", lambda k: _truncated(k, -2), SLIPS["truncated"]),
+        *_not_rounded(-2),
         Misconception("absolute value forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
         Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"], _steps(lambda k: _by(k, -2, 255), -2)),
         Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -2)),
@@ -269,7 +300,7 @@ quantize_values = Check(
             "One loud token makes the steps coarse for all. Each token of each head has a scale of its own.",
         ),
         Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"], _a_step_is_0),
-        Misconception("cut off instead of rounded", lambda v: _truncated(v, -1), SLIPS["truncated"]),
+        *_not_rounded(-1),
         Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -1)),
         Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"], _kept_from_0(torch.add, -1)),
         Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"], _steps(lambda v: _by(v, -1, 128), -1)),

@@ -20,12 +20,12 @@ TOO_MUCH_READ = Told("a late token takes more work than an early one")
 
 def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
     """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it, or read what isn't in
-    the rings."""
+    the rings. After each call the caller writes other numbers into q, k and v."""
     b, h, _, d_h = k.shape
     cache = call(cls, b, h, window, d_h, k.dtype)
     outputs, room, held = [], b * h * window * d_h, NO_MORE
     for n, *parts in zip(chunks, *(t.split(chunks, dim=2) for t in (q, k, v))):
-        seen = watch(cache.attend, *parts)
+        seen = watch(cache.attend, *parts, reuses=True)
         outputs.append(seen.output)
         if seen.largest > 4 * b * h * n * (window + n) * d_h:  # four times all products of queries and keys
             held = TOO_MUCH_READ
@@ -76,9 +76,12 @@ class _Sliding:
         keys, values = torch.cat([self.keys[:, :, slots], k], 2), torch.cat([self.values[:, :, slots], v], 2)
         n, m = k.shape[2], keys.shape[2]
         age = torch.arange(m - n, m)[:, None] - torch.arange(m)
-        scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
+        weights = self.weigh(q @ keys.mT / math.sqrt(q.shape[-1]), self.seen(age))
         self.store(k, v)
-        return scores.softmax(dim=-1) @ values
+        return weights @ values
+
+    def weigh(self, scores, seen) -> Tensor:
+        return scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
 
     def slots(self) -> Tensor:
         return torch.arange(max(0, self.length - self.window), self.length) % self.window
@@ -253,6 +256,46 @@ class StartOfTheChunkKept(_Sliding):
         self.length += n - min(n, self.window)
 
 
+class SlicesOfTheCaller(_Sliding):
+    """The end of a long chunk is put in the place of the rings as it came. Oldest first."""
+
+    def slots(self) -> Tensor:
+        return torch.arange(self.window)[-self.length :] if self.length else torch.arange(0)
+
+    def store(self, k, v) -> None:
+        n = k.shape[2]
+        if n < self.window:
+            k, v = (torch.cat([ring[:, :, n:], new], 2) for ring, new in ((self.keys, k), (self.values, v)))
+        self.keys, self.values = k[:, :, -self.window :], v[:, :, -self.window :]
+        self.length += n
+
+
+class FirstChunkOfTheCaller(_Sliding):
+    """Rings that grow until they are full, from the first chunk on, which is kept as it came. Oldest first."""
+
+    def slots(self) -> Tensor:
+        return torch.arange(self.keys.shape[2] if self.length else 0)
+
+    def store(self, k, v) -> None:
+        n = k.shape[2]
+        if self.length:
+            k, v = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
+        self.keys, self.values = k[:, :, -self.window :], v[:, :, -self.window :]
+        self.length += n
+
+
+class SoftmaxWithoutMaximum(_Sliding):
+    def weigh(self, scores, seen) -> Tensor:
+        exponentials = scores.exp() * seen
+        return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+class MaximumOfHiddenScores(_Sliding):
+    def weigh(self, scores, seen) -> Tensor:
+        weights = scores.softmax(dim=-1) * seen
+        return weights / weights.sum(dim=-1, keepdim=True)
+
+
 class KeysOnly(_Sliding):
     def put(self, slot, k, v) -> None:
         self.keys[:, :, slot] = k
@@ -269,6 +312,7 @@ sliding_cache = Check(
         window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
         window_case("window 2, a prompt of 40, then a single token", 2, 40, 1, b=1, h=2, d_h=5),
+        window_case("scores of a thousand and more, in float64", 3, 4, 2, 1, b=2, h=3, d_h=5, dtype=torch.float64, loud=1500.0),
     ],
     misconceptions=[
         Misconception(
@@ -356,6 +400,25 @@ sliding_cache = Check(
         Misconception(
             "the start of a long chunk kept", StartOfTheChunkKept,
             "Of a chunk that is longer than the window only the *last* `window` tokens can still be seen later.",
+        ),
+        *(
+            Misconception(
+                name, slip,
+                "A slice of `k` is a view: it shares its memory with the caller's tensor. What the caller writes there afterwards stands in "
+                "your ring, and your next write changes the caller's tensor. Keep a copy (`.clone()`), or write into the slots of the ring.",
+            )
+            for name, slip in (
+                ("a long chunk kept as a view", SlicesOfTheCaller), ("the first chunk kept as a view", FirstChunkOfTheCaller),
+            )
+        ),
+        Misconception(
+            "a softmax without its maximum", SoftmaxWithoutMaximum,
+            "exp of a large score is ∞, and ∞/∞ is NaN. Take the largest score of the row off first, or call `softmax`.",
+        ),
+        Misconception(
+            "a maximum over hidden scores too", MaximumOfHiddenScores,
+            "The largest score of a row may be a hidden one. If it is far above those that are seen, all their exponentials become 0, and 0/0 is NaN. "
+            "Hide first (−∞ in the scores), then take the maximum or call `softmax`.",
         ),
         Misconception(
             "keys and values in different slots", KeysOnly,
