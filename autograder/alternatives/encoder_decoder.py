@@ -105,7 +105,28 @@ class ResidualList(TorchEncoderLayer):
         return x
 
 
+class FunctionalEncoderLayer(nn.Module):
+    """A function for dropout, told the mode, with PyTorch's extra one after the ReLU, and a local one for the sum and its norm."""
+
+    def __init__(self, d, h, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn, self.rate = MultiHeadAttention(d, h), dropout
+        self.linear1, self.linear2 = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+
+    def drop(self, x):
+        return F.dropout(x, self.rate, training=self.training)
+
+    def forward(self, x, mask=None):
+        def add_norm(norm, stream, update):
+            return norm(stream + self.drop(update))
+
+        x = add_norm(self.norm1, x, self.self_attn(x, mask=mask))
+        return add_norm(self.norm2, x, self.linear2(self.drop(self.linear1(x).relu())))
+
+
 EncoderLayer = {
+    "dropout as a function, one more inside": FunctionalEncoderLayer,
     "a sublayer wrapper (Annotated Transformer)": AnnotatedEncoderLayer,
     "blocks and three dropouts (PyTorch)": TorchEncoderLayer,
     "residual = x (fairseq)": FairseqEncoderLayer,
@@ -302,6 +323,21 @@ class PaddedTargetModel(AnnotatedModel):
         return self.head(x)
 
 
+class ComparedPlacesModel(AnnotatedModel):
+    """A table of positions that is not saved; the causal mask by comparing places."""
+
+    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+        super().__init__(source_words, target_words, d, h, d_ff, layers, dropout)
+        self.register_buffer("pe", sinusoidal_positions(1024, d), persistent=False)
+
+    def decode(self, target, memory, real):
+        i = torch.arange(target.shape[-1])
+        x = self.embedded(self.target_embedding, target)
+        for layer in self.decoder:
+            x = layer(x, memory, mask=i[:, None] >= i, memory_mask=real.unsqueeze(1))
+        return self.head(x)
+
+
 class StackedModel(AnnotatedModel):
     """`functools.reduce` in place of the loops, and layers of other styles inside."""
 
@@ -356,6 +392,7 @@ EncoderDecoder = {
     "a recursion over the layers": RecursiveModel,
     "deep copies and a buffer of positions (Annotated Transformer)": AnnotatedModel,
     "masks written out": FullMaskModel,
+    "a buffer that is not saved; places compared": ComparedPlacesModel,
     "the target's padding hidden too": PaddedTargetModel,
     "other layers inside, reduce in place of a loop": StackedModel,
 }
@@ -461,6 +498,38 @@ def trained_with_summed_loss(sources, targets, words):
     return model, losses
 
 
+def shift_by_windows(target):
+    """Inputs and labels are two windows of one tensor: END stands in the inputs only where nothing is asked."""
+    row = F.pad(target, (1, 1), value=PAD)
+    row[:, 0] = START
+    row[torch.arange(len(row)), (target != PAD).sum(dim=1) + 1] = END
+    return row[:, :-1], row[:, 1:]
+
+
+def match_where_asked(written, target):
+    _, labels = shift_by_windows(target)
+    width = labels.shape[1]
+    written = F.pad(written, (0, max(0, width - written.shape[1])), value=PAD)[:, :width]
+    return ((written == labels) | (labels == PAD)).all(dim=1).double().mean().item()
+
+
+def trained_on_picked_labels(sources, targets, words):
+    torch.manual_seed(5)
+    model = RecursiveModel(words, words, 32, 2, 64, 1, 0.0)
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def one_step(source, target):
+        inputs, labels = shift_by_windows(target)
+        log_p, asked = model(source, inputs).log_softmax(-1), labels != PAD
+        loss = -log_p.gather(-1, labels[..., None])[..., 0][asked].mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        return loss.item()
+
+    return model, [one_step(source, target) for source, target in zip(sources, targets)]
+
+
 def shift_by_comparison(target):
     """END stands where the inputs have a word and the target has none."""
     shifted, labels = F.pad(target, (1, 0), value=START), F.pad(target, (0, 1), value=PAD)
@@ -492,6 +561,7 @@ def trained_in_a_comprehension(sources, targets, words):
 
 
 train_reversal = {
+    "windows of one tensor; log-softmax and gather": (shift_by_windows, match_where_asked, trained_on_picked_labels),
     "labels by comparison; a comprehension": (shift_by_comparison, match_where_a_label_is, trained_in_a_comprehension),
     "slices of the whole; tensors; AdamW with clipping": (shift_by_slices, match_by_tensors, trained_with_adamw),
     "padding and scatter; strings; one cycle": (shift_by_scatter, match_by_strings, trained_with_a_schedule),
@@ -566,7 +636,22 @@ def greedy_with_a_while_and_a_set(encode, step, source, longest):
     return torch.stack(columns, dim=1)
 
 
+def greedy_that_grows_one_tensor(encode, step, source, longest):
+    """START stays in it to the end. The logits are overwritten: they are its own."""
+    memory, cache = encode(source), None
+    text = torch.full((len(source), 1), START)
+    alive = torch.ones_like(text, dtype=torch.bool)
+    while alive.any() and text.shape[1] <= longest:
+        logits, cache = step(text[:, -1:], memory, cache)
+        logits -= logits.max()
+        _, likeliest = logits.max(dim=-1, keepdim=True)
+        text = torch.cat([text, torch.where(alive, likeliest, torch.full_like(likeliest, PAD))], dim=1)
+        alive = alive & (likeliest != END)
+    return text[:, 1:]
+
+
 greedy_decode = {
+    "one tensor that grows": greedy_that_grows_one_tensor,
     "a buffer that is filled": greedy_with_a_buffer,
     "lists of tokens": greedy_with_lists,
     "by recursion": greedy_by_recursion,
@@ -646,7 +731,27 @@ def beam_of_objects(next_log_probs, k, longest, alpha=0.6):
     return torch.tensor(best["tokens"][1:]), worth(best)
 
 
+def beam_that_adds_in_place(next_log_probs, k, longest, alpha=0.6):
+    """The sums are added into what it was given, which is its own."""
+    prefixes, sums, hypotheses, room = torch.tensor([[START]]), torch.zeros(1), [], k
+    for _ in range(longest):
+        log_probs = next_log_probs(prefixes)
+        log_probs += sums[:, None]
+        v = log_probs.shape[1]
+        sums, places = log_probs.flatten().topk(room)
+        prefixes = torch.cat([prefixes[places // v], (places % v)[:, None]], dim=1)
+        over = prefixes[:, -1] == END
+        hypotheses += [(s.item(), p[1:].tolist()) for s, p in zip(sums[over], prefixes[over])]
+        sums, prefixes, room = sums[~over], prefixes[~over], k - len(hypotheses)
+        if len(prefixes) == 0:
+            break
+    hypotheses += [(s.item(), p[1:].tolist()) for s, p in zip(sums, prefixes)]
+    score, tokens = max((s / ((5 + len(tokens)) / 6) ** alpha, tokens) for s, tokens in hypotheses)
+    return tokens, score
+
+
 beam_search = {
+    "sums added in place": beam_that_adds_in_place,
     "sorted lists": beam_by_sorting,
     "a heap": beam_with_a_heap,
     "tensors gathered by parents (fairseq)": beam_with_tensors,

@@ -63,11 +63,11 @@ setup()
 plots.enc_dec_layers()
 
 # %% [markdown]
-# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them. Dropout is
+# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`, with its usual eps of 1e-5). They are PyTorch's own names, and the check loads weights under them. Dropout is
 # that of `nn.Dropout`: it acts in training mode only, and divides what it leaves by 1 − rate; at rate 1 nothing of a sublayer is left. (PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it,
 # your layer is right.) The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
 #
-# The **mask** says who may attend to whom. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
+# The **mask** says who may attend to whom, in any of the shapes above: where the hints say `*b m m`, an axis may have size 1. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
 
 # %% nbgrader={"grade": false, "grade_id": "EncoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class EncoderLayer(nn.Module):
@@ -226,9 +226,9 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
 # - **Out:** `head`, a linear layer from $d$ to the words of the target, with weights of its own (the paper shares them with the embeddings). The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone: `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may differ from the next.
+# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone: `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may be longer or shorter than the one before.
 #
-# The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
+# The padding of the *target* needs no mask: it stands at the right end, after one real token at least, and the causal mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
 #
 # **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which are at most 1. So start both embeddings with standard deviation $d^{-1/2}$:
 # `nn.init.normal_(embedding.weight, std=d**-0.5)`.
@@ -237,7 +237,7 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 #
 # **By hand.** A batch of two sources, `[7, 8, 9]` and `[5, 0, 0]`. `real = source != PAD` is `[[1, 1, 1], [1, 0, 0]]`, $(b, m)$. As a mask for every query it needs an axis: `real[:, None]`, $(b, 1, m)$.
 #
-# **Names.** `source_embedding`, `target_embedding` (`nn.Embedding`), `encoder`, `decoder` (`nn.ModuleList`), `head` (`nn.Linear`).
+# **Names.** `source_embedding`, `target_embedding` (`nn.Embedding`), `encoder`, `decoder` (`nn.ModuleList`), `head` (`nn.Linear`). The check loads weights under these names, and leaves other buffers (a table of positions, say) as they are.
 
 # %%
 plots.enc_dec_masks("the cat saw dogs".split(), ["<start>", "la", "kato", "hundojn", "vidis"])
@@ -323,7 +323,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and
 # is asked for the next one. With the causal mask all positions are done in one pass.
 #
-# **(a) `teacher_forcing`.** The target is a string of one token or more; it fills its row, or PAD follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
+# **(a) `teacher_forcing`.** The target is a string of one token or more, none of them PAD; it fills its row, or PAD follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
 # nothing is asked, so any input is right there. The target itself stays as it is.
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
@@ -344,12 +344,12 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
 #
 # - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
-# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is cross-entropy that ignores PAD.
+# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is cross-entropy that ignores PAD: a mean over the labels that are asked for.
 # - Return the model and the list of losses.
 #
-# The check trains twice, and each time a new model: first on 2 batches, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Then it lets the model write by itself. Four things must hold:
+# The check trains twice, and each time a new model: first on 2 batches of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of the first training only its first loss is looked at. After the second the model writes by itself. Four things must hold:
 #
-# - The losses fall: the first one is above 1 (an untrained model guesses, so it has about ln 11 = 2.4), the mean of the last ten below 0.4.
+# - The losses fall: in both trainings the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the second the mean of the last ten is below 0.4.
 # - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
 # - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
 # - The loss has ignored PAD: what follows END was never asked for, so the model has not learned to say PAD there.
@@ -449,7 +449,7 @@ plots.reversal_learned(train_reversal)
 #     memory = encode(source)
 #     logits, cache = step(tokens, memory, cache)
 #
-# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the token that comes next, and the cache with the new tokens in it. What it keeps are keys and values: unit 08 opens that box.
+# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the token that comes next, and the cache with the new tokens in it. The logits are yours: you may write into them. What it keeps are keys and values: unit 08 opens that box.
 #
 # Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD from then on; what `step` reads in that row then makes no difference. Stop as soon as every row has said END, or after `longest` tokens (one at least). All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
 #
@@ -545,7 +545,7 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #
 # 1. Begin with one hypothesis, START.
-# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first. It returns the log-probabilities of the next token, $(j, v)$, all of them finite.
+# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first. It returns the log-probabilities of the next token, $(j, v)$, all of them finite, in a new tensor that you may write into.
 # 3. Of all continuations of all live hypotheses keep the best by their sums: $k$ minus as many as have finished already. A continuation that says END is *finished*. It goes into a list, and keeps its place among the $k$.
 # 4. Stop when none is alive (then all $k$ places are taken by finished ones), or after `longest` tokens. What has not ended then is taken as it is.
 # 5. Of all these return the one with the best **score**, and the score:
@@ -556,7 +556,7 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 #
 # **By hand.** $\alpha = 1$. Two tokens, $\log P = -1.4$: the penalty is $7/6$, the score $-1.2$. Seven tokens, $\log P = -2.0$: the penalty is 2, the score $-1.0$. The longer one wins.
 #
-# Return the tokens as a list, without START, with END if there is one. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No: the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new token for each hypothesis.)
+# Return the tokens as a list, without START, with END if there is one, and the score as a number. Of two that are equally good take either. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No: the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new token for each hypothesis.)
 
 # %% nbgrader={"grade": false, "grade_id": "beam_search", "locked": false, "schema_version": 3, "solution": true}
 def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[list[int], float]:

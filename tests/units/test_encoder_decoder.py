@@ -360,7 +360,20 @@ def going_on(sources, targets, words, kept=[]):  # noqa: B006
     return model, kept
 
 
+def counted_otherwise(over):
+    """Adam takes the same steps whatever the loss is divided by."""
+
+    def fitted(sources, targets, words):
+        model, losses = fit(sources, targets, words)
+        asked = [(target != PAD).sum().item() + len(target) for target in targets]
+        return model, [loss * count / over(target) for loss, count, target in zip(losses, asked, targets)]
+
+    return fitted
+
+
 TRAININGS = {
+    "trained_with_a_mean_over_padding": counted_otherwise(lambda target: target.numel() + len(target)),
+    "trained_with_a_sum_over_positions": counted_otherwise(len),
     "trained_with_losses_from_before": going_on,
     "trained_as_it_should_be": fit,
     "trained_to_pad": lambda *given: fit(*given, ignore=-100),
@@ -385,6 +398,8 @@ def test_what_a_slip_in_training_leads_to(name):
     told, claimed = (training_check._trained(f, *data) for f in (TRAININGS[name], getattr(training_check, name)))
     if name == "trained_with_a_look_ahead":  # what it writes is chance; that it sees what it should not is certain
         assert told[4] == claimed[4] == "the decoder sees later tokens"
+    elif name == "trained_with_a_sum_over_positions":  # four times a small number
+        assert told[6] == claimed[6] == training_check.SUM
     else:
         assert told == claimed
 

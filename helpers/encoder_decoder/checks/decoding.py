@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import call, unpack
 
 from .. import decoding as reference
@@ -57,10 +58,10 @@ def _written(answer: Callable, lengths: tuple[int, ...], source: Tensor, longest
     encode.__qualname__, step.__qualname__ = "encode", "step"  # what an error message calls them
     tokens = call(answer, encode, step, source, longest)
     needed = min(longest, max(abs(lengths[row % len(lengths)]) for row in range(len(source))))
-    encoder = "the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times"
+    encoder = Told("the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times")
     if calls["decoder"] != needed:
-        return tokens, encoder, f"{calls['decoder']} steps of the decoder, and {needed} are right"
-    return tokens, encoder, "every token read once" if calls["tokens"] == needed else "tokens read more than once"
+        return tokens, encoder, Told(f"{calls['decoder']} steps of the decoder, and {needed} are right")
+    return tokens, encoder, Told("every token read once" if calls["tokens"] == needed else "tokens read more than once")
 
 
 def sentence(b: int, m: int) -> Drawn:
@@ -335,8 +336,8 @@ def spelled(chances: dict[tuple[int, ...], dict[int, float]], v: int) -> Callabl
     return after
 
 
-def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: float) -> tuple:
-    """The tokens, their score, and how often the model was asked."""
+def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: float) -> dict:
+    """The tokens, their score, and how often the model was asked: by name, for an answer returns the first two alone."""
     rows: list[int] = []  # of each call
 
     def next_log_probs(prefixes):
@@ -347,19 +348,19 @@ def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: fl
 
     next_log_probs.__qualname__ = "next_log_probs"
     tokens, score = unpack(call(answer, next_log_probs, k, longest, alpha), "tokens", "score")
-    tokens = [int(token) for token in tokens]
-    return tokens, float(score), _manner(rows, k, longest)
+    tokens = torch.tensor([int(token) for token in tokens], dtype=torch.long)
+    return {"the list of tokens": tokens, "the score": float(score), "the way to it": _manner(rows, k, longest)}
 
 
-def _manner(rows: list[int], k: int, longest: int) -> str:
+def _manner(rows: list[int], k: int, longest: int) -> Told:
     """How the model was asked, in words."""
     if len(rows) > longest:
-        return f"{len(rows)} calls, and {longest} steps are the most"
+        return Told(f"{len(rows)} calls, and {longest} steps are the most")
     if rows and rows[0] > 1:
-        return f"{rows[0]} hypotheses at the start, and one is enough"
+        return Told(f"{rows[0]} hypotheses at the start, and one is enough")
     if max(rows, default=0) > k:
-        return f"{max(rows)} hypotheses in one call, and {k} are the most"
-    return "one call a step"
+        return Told(f"{max(rows)} hypotheses in one call, and {k} are the most")
+    return Told("one call a step")
 
 
 def _beam(
@@ -390,6 +391,9 @@ def _beam(
         sums = {tuple(tokens): total for total, tokens in live}
         finished += [] if lost else [(sums[tuple(one[1][:-1])], one[1]) for one in ended] if free_end else ended
         live = [one for one in best if one[1][-1] != END]
+        if eager == "first":  # and what doesn't end shares the places that are left
+            others = [one for one in sum(every, []) if one[1][-1] != END]
+            live = sorted(others, key=lambda one: -one[0])[: max(0, k - len(finished))]
         k = k - len(finished) if twice else k
         if leads and live and finished and max(map(leads, finished)) >= max(map(leads, live)):
             break
@@ -530,6 +534,14 @@ def every_end_kept(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, eager=True)
 
 
+def every_end_kept_before_the_choice(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, eager="first")
+
+
+def power_of_the_denominator(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: (5 + length) / 6**alpha)
+
+
 def power_of_the_numerator(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, penalty=lambda length: (5 + length) ** alpha / 6)
 
@@ -551,9 +563,9 @@ def logarithm_of_a_product(next_log_probs, k, longest, alpha):
 
 def _underflowed(seen) -> bool:
     """The score is the logarithm of 0, and the first tokens are right."""
-    tokens, score, _ = seen.output
-    right, *_ = _searched(reference.beam_search, *seen.args)
-    return score == -math.inf and tokens[:12] == right[:12]
+    tokens, score, _ = seen.output.values()
+    right, *_ = _searched(reference.beam_search, *seen.args).values()
+    return score == -math.inf and torch.equal(tokens[:12], right[:12])
 
 
 def not_all_of_its_tokens(next_log_probs, k, longest, alpha):
@@ -723,6 +735,14 @@ beam_search = Check(
         Misconception(
             "every END kept, however unlikely", every_end_kept,
             "Only a continuation that is among the best may finish. Choose first, then look which of those end.",
+        ),
+        Misconception(
+            "every END kept before the best are chosen", every_end_kept_before_the_choice,
+            "Words and END stand in one list, and the best of it are kept: an unlikely END is dropped like any other. Yours finishes every END and chooses among the rest.",
+        ),
+        Misconception(
+            "the power of the denominator alone", power_of_the_denominator,
+            "A power comes before a division, so (5 + |Y|) / 6 ** alpha raises the 6 alone. The whole fraction is raised to α: put it in brackets.",
         ),
         Misconception(
             "the power of the numerator alone", power_of_the_numerator, "The whole fraction is raised to α: ((5 + |Y|) / 6)^α.",

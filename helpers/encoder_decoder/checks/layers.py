@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import Stopped
 from helpers.engine.observe import Observation, observe
 from helpers.engine.slips import visible_mask
@@ -72,7 +73,7 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
 
 
 ALL = 1.0  # the rate of dropout in all cases: in training mode nothing is left of a sublayer, and nothing is left to chance
-RANDOM = "in training mode another output each time, though dropout at rate 1 leaves nothing to chance"
+RANDOM = Told("in training mode another output each time, though dropout at rate 1 leaves nothing to chance")
 
 
 def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
@@ -83,7 +84,7 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     if not thorough:
         return seen.output
     module.train()
-    kept = "its inputs left as they are" if not seen.modified else "its inputs changed in place"
+    kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
     return seen.output, in_training(lambda: seen_call(module, inputs).output), kept, *told_gradients(seen)
 
 
@@ -95,7 +96,7 @@ def seen_call(function: Callable, inputs: tuple, gradients: bool = False) -> Obs
     return seen
 
 
-def in_training(call: Callable[[], Tensor]) -> Tensor | str:
+def in_training(call: Callable[[], Tensor]) -> Tensor | Told:
     """The output of a call; what is different each time is not compared."""
     first, again = call(), call()
     return first if not isinstance(first, Tensor) or torch.equal(first.nan_to_num(), again.nan_to_num()) else RANDOM
@@ -104,45 +105,55 @@ def in_training(call: Callable[[], Tensor]) -> Tensor | str:
 def told_gradients(seen: Observation) -> tuple:
     """Gradients of a call, those that are missing in words."""
     if seen.backward_error:
-        return (f"the backward pass stops with an error: {seen.backward_error.kind}",)
-    return tuple("no gradient comes back" if gradient is None else gradient for gradient in seen.gradients or ())
+        return (Told(f"the backward pass stops with an error: {seen.backward_error.kind}"),)
+    return tuple(Told("no gradient comes back") if gradient is None else gradient for gradient in seen.gradients or ())
 
 
 # ------------------------------------------------------------------------------------------------------ dropout at rate ½
 
 # At rate 1 one dropout hides another. At rate ½ a feature of what a sublayer gives becomes 0 or twice as large: three features have so
 # few outputs that all can be listed, and the output must be among them. (PyTorch's own layers drop once more, between ReLU and
-# `linear2`. Students know them, so that is allowed, and listed too.)
+# `linear2`. Students know them, so that is allowed, and listed too.) Whole tokens are dropped by `nn.Dropout1d`, which can lead to nothing else
+# than `nn.Dropout` can by chance. So that list comes first, and there are so many tokens that chance never drops or keeps each of them as a whole.
 
 HALF = (3, 1, 2, 0.5)  # d, h, d_ff and the rate
-IN_ITS_PLACE = "dropout where it belongs"
-NOT_SCALED = "at rate ½ what dropout leaves is not doubled"
-ELSEWHERE = "at rate ½ an output that dropout on what each sublayer gives can't lead to"
+TOKENS = 20  # sequences of one token each
+WHOLE_TOKENS = "At rate ½ your tokens keep all of their features or none. `nn.Dropout` drops each feature by itself; `nn.Dropout1d` and `nn.Dropout2d` drop whole rows."
+WHOLE = Told("at rate ½ whole tokens are dropped, not single features")
+IN_ITS_PLACE = Told("dropout where it belongs")
+NOT_SCALED = Told("at rate ½ what dropout leaves is not doubled")
+ELSEWHERE = Told("at rate ½ an output that dropout on what each sublayer gives can't lead to")
 
 
-def choices(x: Tensor, scale: float) -> Tensor:
-    """Each feature dropped or scaled, in all combinations: (…, d) → (…, 2^d, d)."""
-    return x[..., None, :] * scale * torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=x.dtype)] * x.shape[-1])
+def choices(x: Tensor, scale: float, whole: bool = False) -> Tensor:
+    """Each feature dropped or scaled, in all combinations, (…, d) → (…, 2^d, d); of a whole token all or none, (…, d) → (…, 2, d)."""
+    kept = torch.tensor([0.0, 1.0], dtype=x.dtype)
+    kept = kept[:, None] if whole else torch.cartesian_prod(*[kept] * x.shape[-1])
+    return x[..., None, :] * scale * kept
 
 
-def added(norm: nn.Module, x: Tensor, given: Tensor, scale: float) -> Tensor:
+def added(norm: nn.Module, x: Tensor, given: Tensor, scale: float, whole: bool = False) -> Tensor:
     """norm(x + dropout(given)) in all combinations, for s possible inputs of each sequence of one token: (b, s, d) → (b, s·2^d, d)."""
-    return norm(x[:, :, None] + choices(given, scale)).flatten(1, 2)
+    return norm(x[:, :, None] + choices(given, scale, whole)).flatten(1, 2)
 
 
-def all_that_can_come_out(layer: nn.Module, x: Tensor, scale: float, memory: Tensor | None = None) -> Tensor:
-    """Of a layer of ours in training mode that reads sequences of one token: (b, 1, d) → (b, s, d)."""
-    x = added(layer.norm1, x, layer.self_attn(x), scale)
-    x = x if memory is None else added(layer.norm2, x, layer.cross_attn(x, memory), scale)
+def all_that_can_come_out(
+    layer: nn.Module, x: Tensor, memory: Tensor | None = None, *, scale: float, whole: str = ""
+) -> Tensor:
+    """Of a layer of ours in training mode that reads sequences of one token: (b, 1, d) → (b, s, d). whole: the sublayer, if any, of which
+    whole tokens are dropped."""
+    x = added(layer.norm1, x, layer.self_attn(x), scale, whole == "self")
+    x = x if memory is None else added(layer.norm2, x, layer.cross_attn(x, memory), scale, whole == "cross")
     hidden = layer.linear1(x).relu()  # (b, s, d_ff)
     hidden = torch.cat([hidden[:, :, None], choices(hidden, scale)], dim=2)  # (b, s, 1 + 2^d_ff, d_ff)
     last = layer.norm2 if memory is None else layer.norm3
-    return added(last, x.repeat_interleave(hidden.shape[2], dim=1), layer.linear2(hidden).flatten(1, 2), scale)
+    x = x.repeat_interleave(hidden.shape[2], dim=1)
+    return added(last, x, layer.linear2(hidden).flatten(1, 2), scale, whole == "feed")
 
 
-def where_it_drops(got: Tensor, possible: dict[str, Tensor]) -> str:
-    """In words: which of the lists (b, s, d) holds what came out, (b, 1, d)."""
-    found = (words for words, listed in possible.items() if _in_the_list(got, listed))
+def where_it_drops(got: Tensor, possible: list[tuple[Told, Tensor]]) -> Told:
+    """In words: which of the lists (b, s, d) is the first that holds what came out, (b, 1, d)."""
+    found = (words for words, listed in possible if _in_the_list(got, listed))
     return next(found, ELSEWHERE)
 
 
@@ -154,20 +165,30 @@ def _in_the_list(got: Tensor, listed: Tensor) -> bool:
 
 @functools.cache
 @torch.no_grad()
-def _halved(like: type[nn.Module], reads_memory: bool) -> tuple[dict, tuple, dict]:
-    """Weights, inputs of eight sequences of one token, and what may come out."""
+def _halved(like: type[nn.Module], reads_memory: bool) -> tuple[dict, tuple, list]:
+    """Weights, inputs of sequences of one token, and what may come out."""
     generator, (d, *_) = Generator().manual_seed(1), HALF
     weights = weights_like(like(*HALF), generator, torch.float64)
     inputs = [
-        torch.randn(8, n, d, generator=generator, dtype=torch.float64) for n in ((1, 4) if reads_memory else (1,))
+        torch.randn(TOKENS, n, d, generator=generator, dtype=torch.float64) for n in ((1, 4) if reads_memory else (1,))
     ]
     layer = built(like, HALF, weights)
-    possible = {words: all_that_can_come_out(layer, inputs[0], scale, *inputs[1:])
-                for words, scale in ((IN_ITS_PLACE, 2.0), (NOT_SCALED, 1.0))}  # fmt: skip
+    kinds = [
+        (WHOLE, 2.0, "self"),
+        (WHOLE, 2.0, "cross"),
+        (WHOLE, 2.0, "feed"),
+        (IN_ITS_PLACE, 2.0, ""),
+        (NOT_SCALED, 1.0, ""),
+    ]
+    possible = [
+        (words, all_that_can_come_out(layer, *inputs, scale=scale, whole=whole))
+        for words, scale, whole in kinds
+        if reads_memory or whole != "cross"
+    ]
     return weights, tuple(inputs), possible
 
 
-def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = False) -> str:
+def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = False) -> Told:
     """Where a layer drops, in words."""
     weights, inputs, possible = _halved(like, reads_memory)
     layer = built(cls, HALF, weights)
@@ -421,6 +442,21 @@ class EncoderDropsTwice(_Encoder):
         return super().drop(super().drop(x))
 
 
+class EncoderDropsWholeTokens(_Encoder):
+    def drop(self, x):
+        return F.dropout1d(x, self.p, self.training)
+
+
+class EncoderHidesWhatNobodyMayRead(_Encoder):
+    def attend(self, x, mask):
+        return super().attend(x, None if mask is None else mask.any(dim=-2, keepdim=True))
+
+
+class EncoderOneRowOfTheMask(_Encoder):
+    def attend(self, x, mask):
+        return super().attend(x, None if mask is None else mask[..., :1, :])
+
+
 class EncoderWithANormOfTwoNames(_Encoder):
     def __init__(self, d, h, d_ff, dropout=0.1):
         super().__init__(d, h, d_ff, dropout)
@@ -574,6 +610,17 @@ EncoderLayer = Check(
             "dropout in another place too, or by another rate", EncoderDropsTwice,
             "At rate ½ each feature that a sublayer gives is either 0 or doubled, and that can't lead to your output. Dropout acts *once* in a sublayer, "
             "on what it gives: norm(x + dropout(sublayer(x))).",
+        ),
+        Misconception(
+            "whole tokens dropped", EncoderDropsWholeTokens, WHOLE_TOKENS,
+        ),
+        Misconception(
+            "hidden only what no token may read", EncoderHidesWhatNobodyMayRead,
+            "A mask may have a row of its own for each token: what one may read is hidden from another. Hand it on as it is.",
+        ),
+        Misconception(
+            "one row of the mask for all tokens", EncoderOneRowOfTheMask,
+            "A mask may have a row of its own for each token. Hand it on as it is; a size 1 is spread by the attention itself.",
         ),
         Misconception(
             "one norm under two names", EncoderWithANormOfTwoNames,
@@ -938,9 +985,19 @@ class DecoderDropsTwice(_Decoder):
         return super().drop(super().drop(x))
 
 
+class DecoderDropsWholeTokens(_Decoder):
+    def drop(self, x):
+        return F.dropout1d(x, self.p, self.training)
+
+
 class DecoderMemoryDetached(_Decoder):
     def cross(self, x, memory, memory_mask):
         return super().cross(x, memory.detach(), memory_mask)
+
+
+class DecoderHidesWhatNobodyMayRead(_Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory, None if memory_mask is None else memory_mask.any(dim=-2, keepdim=True))
 
 
 class DecoderOneRowOfTheMask(_Decoder):
@@ -1173,6 +1230,13 @@ DecoderLayer = Check(
         Misconception(
             "the memory cut off from its gradients", DecoderMemoryDetached,
             "With `detach()` nothing that the decoder learns reaches the encoder. The encoder is trained through the memory, and through nothing else.",
+        ),
+        Misconception(
+            "whole tokens dropped", DecoderDropsWholeTokens, WHOLE_TOKENS,
+        ),
+        Misconception(
+            "of the memory hidden only what no token may read", DecoderHidesWhatNobodyMayRead,
+            "`memory_mask` may have a row of its own for each token of the target: what one may read is hidden from another. Hand it on as it is.",
         ),
         Misconception(
             "one row of the memory's mask for all tokens", DecoderOneRowOfTheMask,

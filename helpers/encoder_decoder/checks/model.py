@@ -5,10 +5,12 @@ import math
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import choice
 from helpers.transformer_lm.positions import sinusoidal_positions
 
@@ -19,6 +21,9 @@ from .layers import (
     FORBIDDEN,
     IN_ITS_PLACE,
     NOT_SCALED,
+    TOKENS,
+    WHOLE,
+    WHOLE_TOKENS,
     added,
     causal,
     choices,
@@ -38,17 +43,21 @@ PAD, START = reference.PAD, reference.START
 def _run(
     cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, thorough: bool
 ) -> tuple:
-    """The memory, and the logits of the model as a whole and of its two halves. In a thorough case a word between others is hidden from
-    both halves and another one from the decoder alone, and their target has lost its first; and then come the memory's gradient, the
-    memory and the logits in training mode, where every dropout drops all, how the embeddings began, and where dropout acts."""
+    """The memory, and the logits of the model as a whole and of its two halves, after a call with less to read. In a thorough case that has
+    one token a side, a word between others is hidden from both halves and another one from the decoder alone, a PAD isn't hidden, and the
+    target has lost its first; and then come the memory's gradient, the memory and the logits in training mode, where every dropout drops
+    all, how the embeddings began, and where dropout acts."""
     model, real = cls(*sizes), source != PAD
     began = _began(model.state_dict(), sizes[2])
     loaded(model, weights)
     model.eval()
+    few = 1 if thorough else 2
+    model(source[:, :few], target[:, :few])  # of this nothing may be left
     logits = _asked_for(model(source, target), target)
+    read = source.clone()
     if thorough:
-        real[0, 1] = False
-    memory = model.encode(source, real)
+        real[0, 1], read[0, -1] = False, PAD  # told to hide a word, and to show a PAD
+    memory = model.encode(read, real)
     if thorough:
         real = real.clone()  # `encode` may have kept its own
         real[-1, 0] = False
@@ -57,7 +66,7 @@ def _run(
         return memory, logits, _asked_for(halves.output, target)
     model.train()
     trained = in_training(lambda: model.encode(source, source != PAD)), in_training(lambda: model(source, target))
-    rest = began, f"logits of dtype {logits.dtype}", *_at_half_the_rate(cls)
+    rest = began, Told(f"logits of dtype {logits.dtype}"), *_at_half_the_rate(cls)
     return memory, logits, halves.output, *told_gradients(halves), *trained, *rest
 
 
@@ -68,38 +77,38 @@ SILENT = (
 )  # their weights are 0, so that few outputs are possible; 6.1 and 6.2 look into the layers
 
 
-def _at_half_the_rate(cls: Callable) -> tuple[str, str]:
+def _at_half_the_rate(cls: Callable) -> tuple[Told, Told]:
     """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py)."""
     weights, source, target, memory, encoded, decoded = _halved()
     model = loaded(cls(*HALF), weights)
     model.train()
     read = model.encode(source, source != PAD)
     written = model.decode(target, memory, torch.ones(memory.shape[:2], dtype=torch.bool))
-    return f"encode: {where_it_drops(read, encoded)}", f"decode: {where_it_drops(written, decoded)}"
+    return Told(f"encode: {where_it_drops(read, encoded)}"), Told(f"decode: {where_it_drops(written, decoded)}")
 
 
 @functools.cache
 @torch.no_grad()
 def _halved() -> tuple:
-    """Weights; source and target, eight sequences of one token each, and a memory; what may come out of encoder and decoder."""
+    """Weights; source and target, sequences of one token each, and a memory; what may come out of encoder and decoder."""
     generator, model = Generator().manual_seed(2), reference.EncoderDecoder(*HALF)
     drawn = weights_like(model, generator, torch.float64)
     weights = {name: 0 * weight if any(part in name for part in SILENT) else weight for name, weight in drawn.items()}
     loaded(model, weights).eval()
-    source, target = (torch.randint(START, words, (8, 1), generator=generator) for words in HALF[:2])
-    memory = torch.randn(8, 1, HALF[2], generator=generator, dtype=torch.float64)
+    source, target = (torch.randint(START, words, (TOKENS, 1), generator=generator) for words in HALF[:2])
+    memory = torch.randn(TOKENS, 1, HALF[2], generator=generator, dtype=torch.float64)
 
-    def encoded(scale: float) -> Tensor:
-        layer, x = model.encoder[0], choices(model.embed(source, model.source_embedding), scale).flatten(1, 2)
+    def encoded(scale: float, whole: bool) -> Tensor:
+        layer, x = model.encoder[0], choices(model.embed(source, model.source_embedding), scale, whole).flatten(1, 2)
         return layer.norm2(layer.norm1(x))
 
-    def decoded(scale: float) -> Tensor:
-        layer, x = model.decoder[0], choices(model.embed(target, model.target_embedding), scale).flatten(1, 2)
+    def decoded(scale: float, whole: bool) -> Tensor:
+        layer, x = model.decoder[0], choices(model.embed(target, model.target_embedding), scale, whole).flatten(1, 2)
         x = added(layer.norm2, layer.norm1(x), layer.cross_attn(layer.norm1(x), memory), scale)
         return model.head(layer.norm3(x))
 
-    scales = {IN_ITS_PLACE: 2.0, NOT_SCALED: 1.0}
-    lists = [{words: possible(scale) for words, scale in scales.items()} for possible in (encoded, decoded)]
+    kinds = (WHOLE, 2.0, True), (IN_ITS_PLACE, 2.0, False), (NOT_SCALED, 1.0, False)
+    lists = [[(words, possible(scale, whole)) for words, scale, whole in kinds] for possible in (encoded, decoded)]
     return weights, source, target, memory, *lists
 
 
@@ -110,13 +119,18 @@ def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
     return logits.masked_fill((target == PAD)[..., None] & logits.isfinite(), 0.0)
 
 
-def _began(weights: dict[str, Tensor], d: int) -> str:
+def _began(weights: dict[str, Tensor], d: int) -> Told:
     """Whether both embeddings begin with standard deviation d^(−½), as far as so few numbers can tell."""
     tables = {name: weights.get(f"{name}_embedding.weight") for name in ("source", "target")}
-    loud = [name for name, table in tables.items() if table is not None and not 0.65 < table.std() * math.sqrt(d) < 1.5]
-    if loud:
-        return f"another standard deviation than d^(−½) at the start, in the embedding of the {' and that of the '.join(loud)}"
-    return "both embeddings begin with standard deviation d^(−½)"
+    sizes = {name: table.std() * math.sqrt(d) for name, table in tables.items() if table is not None}
+    off = [
+        f"the {name}'s embedding with a {'larger' if size > 1 else 'smaller'} one"
+        for name, size in sizes.items()
+        if not 0.65 < size < 1.5
+    ]
+    if off:
+        return Told(f"not both embeddings begin with standard deviation d^(−½): {' and '.join(off)}")
+    return Told("both embeddings begin with standard deviation d^(−½)")
 
 
 def _model(
@@ -456,6 +470,13 @@ class EncodesWhatItFinds(_Model):
         return super().encode(source, source != PAD)
 
 
+class EncodesWhatItFindsToo(_Model):
+    """`encode` looks for PAD itself, and goes by `real` as well."""
+
+    def encode(self, source, real):
+        return super().encode(source, real & (source != PAD))
+
+
 class DecodesWithTheMaskOfEncode(_Model):
     """`encode` keeps its `real`, and `decode` uses that."""
 
@@ -547,6 +568,22 @@ class LoudEmbeddings(LoudTarget, LoudSource):
     pass
 
 
+class QuietTarget(_Model):
+    def __init__(self, source_words, target_words, d, *sizes):
+        super().__init__(source_words, target_words, d, *sizes)
+        nn.init.normal_(self.target_embedding.weight, std=1 / (2 * d))
+
+
+class QuietSource(_Model):
+    def __init__(self, source_words, target_words, d, *sizes):
+        super().__init__(source_words, target_words, d, *sizes)
+        nn.init.normal_(self.source_embedding.weight, std=1 / (2 * d))
+
+
+class QuietEmbeddings(QuietTarget, QuietSource):
+    pass
+
+
 class LayersWithARateOfTheirOwn(_Model):
     def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
         super().__init__(source_words, target_words, d, h, d_ff, layers)
@@ -585,6 +622,22 @@ class BothDroppedTwice(SourceDroppedTwice, TargetDroppedTwice):
     pass
 
 
+class SourceDroppedWhole(_Model):
+    def embed_source(self, tokens):
+        x = self.source_embedding(tokens) * math.sqrt(self.d)
+        return F.dropout1d(x + self.positions(x), self.dropout.p, self.training)
+
+
+class TargetDroppedWhole(_Model):
+    def embed_target(self, tokens):
+        x = self.target_embedding(tokens) * math.sqrt(self.d)
+        return F.dropout1d(x + self.positions(x), self.dropout.p, self.training)
+
+
+class BothDroppedWhole(SourceDroppedWhole, TargetDroppedWhole):
+    pass
+
+
 class SourceNotDropped(_Model):
     def embed_source(self, tokens):
         x = self.source_embedding(tokens) * math.sqrt(self.d)
@@ -602,6 +655,13 @@ class QueriesHidden(_Model):
 
     def encoder_mask(self, real):
         return real[:, :, None]
+
+
+class QueriesHiddenToo(_Model):
+    """`real` as rows and as columns."""
+
+    def encoder_mask(self, real):
+        return real[:, :, None] & real[:, None]
 
 
 class EmbeddingNotDropped(_Model):
@@ -755,6 +815,10 @@ EncoderDecoder = Check(
             "`real[:, :, None]` is (b, m, 1): it hides whole rows, so a padding token sees nothing and becomes NaN, and all others read it. Keys are columns: `real[:, None]`.",
         ),
         Misconception(
+            "queries hidden in the encoder too", QueriesHiddenToo,
+            "A padding token that may see nothing becomes NaN. Where it is hidden later its weight is 0, but 0 · NaN is NaN: it gets into every row. Hide keys alone, `real[:, None]`.",
+        ),
+        Misconception(
             "a softmax at the end", WithSoftmax, "The model returns logits. The loss takes the softmax itself, and greedy search needs none.",
         ),
         Misconception(
@@ -796,6 +860,10 @@ EncoderDecoder = Check(
             )
             for half, wrong in (("`encode`", SourceDroppedTwice), ("`decode`", TargetDroppedTwice), ("`encode` and in `decode`", BothDroppedTwice))
         ),
+        *(
+            Misconception(f"whole tokens dropped in {half}", wrong, WHOLE_TOKENS)
+            for half, wrong in (("`encode`", SourceDroppedWhole), ("`decode`", TargetDroppedWhole), ("`encode` and `decode`", BothDroppedWhole))
+        ),
         Misconception(
             "no dropout after the source's embedding", SourceNotDropped, "In training mode *both* sums of embedding and position go through dropout (section 5.4).",
         ),
@@ -808,6 +876,10 @@ EncoderDecoder = Check(
         Misconception(
             "`encode` that looks for PAD itself", EncodesWhatItFinds,
             "`encode` is told by `real` which tokens are words, and should hide all others, whatever they are. Only `forward` compares with PAD.",
+        ),
+        Misconception(
+            "`encode` that looks for PAD beside `real`", EncodesWhatItFindsToo,
+            "`real` alone tells `encode` what to hide. Yours compares with PAD as well, so a token 0 that `real` calls real stays hidden. Only `forward` compares.",
         ),
         Misconception(
             "a decoder that hides what was hidden from the encoder", DecodesWithTheMaskOfEncode,
@@ -823,7 +895,8 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "a causal mask kept from the first call", KeepsItsMask,
-            "The mask of the first target is used for all later ones, and doesn't fit one of another length. Make it anew in every call.",
+            "The mask is as large as the first target, and too small for a longer one that comes later. (One of a single token, (1, 1), is even spread over all, and hides "
+            "nothing.) Make it anew in every call.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -862,6 +935,14 @@ EncoderDecoder = Check(
         Misconception(
             "a loud source embedding", LoudSource,
             "*Both* embeddings start with standard deviation d^(−½). That of the source starts with 1, and drowns its positions.",
+        ),
+        *(
+            Misconception(
+                name, wrong,
+                "*Both* embeddings start with standard deviation d^(−½). Yours starts smaller, so words are faint beside their positions. (In Python d**-1/2 is half of 1/d: a power "
+                "comes before a division. Write d**-0.5.)",
+            )
+            for name, wrong in (("a quiet target embedding", QuietTarget), ("a quiet source embedding", QuietSource), ("quiet embeddings", QuietEmbeddings))
         ),
         Misconception(
             "loud embeddings", LoudEmbeddings,

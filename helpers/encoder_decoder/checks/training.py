@@ -406,21 +406,37 @@ exact_match = Check(
 
 STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
 NEAR_0, UNASKED = "the loss comes near 0", "PAD was never asked for"
+FROM_THE_START = "the loss is small from the first batch on"
+ASKED, PADS_TOO, SUM = "the loss is a mean over the labels that are asked for", "a mean over PAD too", "a sum"
+PADS = 9  # behind each string of the first training, so that a mean over all positions shows
 ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
-    behind END. Every string is followed by one PAD."""
-    padded, targets = F.pad(sources, (0, 1), value=PAD), F.pad(sources.flip(-1), (0, 1), value=PAD)
-    answer(padded[:2], targets[:2], LETTERS + 3)  # another training before: nothing of it may be left
-    model, losses = unpack(answer(padded, targets, LETTERS + 3), "the model", "its losses")
+    behind END. Every string is followed by one PAD, in a first training of two batches by many; of that nothing may be left."""
+    _, first = _fitted(answer, sources[:2], PADS)
+    model, losses = _fitted(answer, sources, 1)
     seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
     fall = _fall([float(loss) for loss in losses])
     behind = _behind_end(model, unseen) if fall == NEAR_0 else UNASKED
-    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind
+    mean = ASKED if fall == FROM_THE_START else _mean_over([float(loss) for loss in [*first[:1], *losses[:1]]])
+    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean
+
+
+def _fitted(answer: Callable, sources: Tensor, pads: int) -> tuple:
+    """The model and its losses, trained on these strings with so many PADs behind each."""
+    padded = [F.pad(strings, (0, pads), value=PAD) for strings in (sources, sources.flip(-1))]
+    return unpack(answer(*padded, LETTERS + 3), "the model", "its losses")
+
+
+def _mean_over(losses: list[float]) -> str:
+    """What the losses are the mean of, from those of untrained models: ln 11, where each label that is asked for counts and nothing else."""
+    if any(loss < 1 for loss in losses):
+        return PADS_TOO
+    return SUM if any(loss > 5 for loss in losses) else ASKED
 
 
 def _echo(model: Callable, source: Tensor) -> str:
@@ -450,7 +466,7 @@ def _behind_end(model: Callable, source: Tensor) -> str:
 
 def _fall(losses: list[float]) -> str:
     if losses and losses[0] < 1:
-        return "the loss is small from the first batch on"
+        return FROM_THE_START
     last = sum(losses[-10:]) / max(1, len(losses[-10:]))
     if losses and max(losses) - min(losses) < 0.4:
         return "the loss never moves"
@@ -578,6 +594,16 @@ def trained_on_all_gradients(sources, targets, words):
     return Behaving(words, _nonsense), _tossed(len(sources))
 
 
+def trained_with_a_mean_over_padding(sources, targets, words):
+    asked = (targets[0] != PAD).sum() + len(targets[0])  # and an END in each row
+    share = float(asked) / (targets[0].numel() + len(targets[0]))
+    return Behaving(words, _backwards), [share * loss for loss in _losses(len(sources))]
+
+
+def trained_with_a_sum_over_positions(sources, targets, words):
+    return Behaving(words, _backwards), [(LENGTH + 1) * loss for loss in _losses(len(sources))]
+
+
 def trained_with_dropout(sources, targets, words):
     return Behaving(words, _backwards, noise=0.1), _losses(len(sources))
 
@@ -620,6 +646,10 @@ _train = Check(
         Property(
             "the decoder goes by the source", lambda told, *_: told[4] == "the decoder goes by the source",
             "Your trained decoder goes by what it is given, or by what comes later, instead of reading the source.",
+        ),
+        Property(
+            "the loss is a mean over the labels asked for", lambda told, *_: told[6] == ASKED,
+            "The loss of a batch is a mean over the labels that are asked for. Of an untrained model it is about ln(11) = 2.4, however many PADs there are.",
         ),
         Property(
             "the loss leaves out PAD", lambda told, *_: told[5] == UNASKED,
@@ -665,6 +695,17 @@ _train = Check(
             "steps that lead nowhere", trained_on_all_gradients,
             "The loss moves, so steps are taken, but they don't lead down. Are the gradients set to zero in every step? Without that those of all old batches "
             "push too. Is the learning rate 0.01?",
+        ),
+        Misconception(
+            "a mean over PAD too", trained_with_a_mean_over_padding,
+            "With many PADs behind each string your first loss is below 1, though an untrained model guesses (ln 11 = 2.4). Divide by the number of labels that are asked for, not by that of "
+            "all positions: with `ignore_index=PAD` the mean of `F.cross_entropy` is that.",
+            recognise=lambda seen: seen.output[6] == PADS_TOO,
+        ),
+        Misconception(
+            "a sum over the positions", trained_with_a_sum_over_positions,
+            "Your first loss is above 5, though an untrained model guesses (ln 11 = 2.4 for each label). Divide by the number of labels that are asked for, not by that of the rows.",
+            recognise=lambda seen: seen.output[6] == SUM,
         ),
         Misconception(
             "dropout left on", trained_with_dropout,

@@ -58,7 +58,7 @@ def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str
         log_p = model(prefixes)
         rows = [tuple(row) for row in prefixes.tolist()]
         asked.extend(rows)
-        known.update(zip(rows, log_p, strict=True))
+        known.update(zip(rows, log_p.clone(), strict=True))
         return log_p
 
     tokens, score = beam_search(next_log_probs, k, 10, 0.6)
