@@ -43,7 +43,10 @@ incoherent_rotation = {
     re.compile(r"bin\(i \| j\)"): "rows and columns with an odd number of ones change their sign, and stay orthogonal",
 }
 UNSEEN = "what is not loaded is not stored either"
-GIVEN = "the launcher is given, and where kernels are interpreted each call of it has a process of its own: what it keeps is gone"
+GIVEN = (
+    "no slip of a student's: the launcher is given, and the kernel, which is what is written, keeps nothing between calls. Where kernels are "
+    "interpreted each call of the check is the first of its process, and a first output is the model answer's own"
+)
 triton_rows = {
     re.compile(r"^tl\.load\(.*, other=0\.0\) → "): UNSEEN,
     "return out → return out.float()": "x is float32, says the text",
@@ -61,7 +64,7 @@ triton_forward = {
     re.compile(r"→ triton_forward = first_output_again"): GIVEN,
     re.compile(
         r", input_precision='ieee'\) → tl\.dot\("
-    ): "where kernels are interpreted products are exact in any case: only a GPU could tell",
+    ): "the interpreter makes every product in full float32, whatever is asked for: it is the model answer, bit for bit. Compiled it is another program",
 }
 triton_backward = {
     re.compile(r"in: for start in range\(0, end \+ 1, BLOCK\)"): "the tile that is added has no key that counts",

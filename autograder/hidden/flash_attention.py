@@ -4,7 +4,12 @@ import torch
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.flash_attention.checks.flash import climbing_scores, counted_tiles, skipping_tiles, tile_sizes
-from helpers.flash_attention.checks.flash_backward import after_forward, long_gradients, with_gradients
+from helpers.flash_attention.checks.flash_backward import (
+    after_forward,
+    counted_backward,
+    long_gradients,
+    with_gradients,
+)
 from helpers.flash_attention.checks.flash_decoding import counted_parts
 from helpers.flash_attention.checks.flash_triton import backward_case, in_tiles
 from helpers.flash_attention.checks.online import long_row, score_rows, two_parts
@@ -50,7 +55,7 @@ flash_attention_forward = [
     ),
     given("causal, scores that climb by 50 a key, square tiles", *climbing_scores(9, 9, 50.0), True, 3, 3),
     sized("causal, tiles larger than the input", **tile_sizes(6, 4, 3, 5, True, 16, 16)),
-    counted_tiles(52, 80, 3, 2, 7, 11),
+    counted_tiles(150, 190, 2, 3, 36, 9),
 ]
 causal_tiles = {
     "causal_tiles": [
@@ -64,6 +69,7 @@ flash_attention_backward = {
         after_forward("tiles of one score, causal", n=4, m=5, causal=True, block_q=1, block_k=1),
         after_forward("one query, tiles larger than the input", batch=(2, 1, 2), n=1, m=6, d=3, d_v=4, causal=True, block_q=8, block_k=8),
         after_forward("causal, n = 13, m = 17, float32", n=13, m=17, d=5, d_v=4, causal=True, block_q=5, block_k=6, dtype=torch.float32),
+        counted_backward(190, 210, 2, 2, 52, 8),
     ],
     "flash_attention": [
         with_gradients("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True), with_gradients("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),

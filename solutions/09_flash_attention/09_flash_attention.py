@@ -195,8 +195,8 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
 # out. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
 #
-# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor as long as the row. (A view is none: `x.split(block, dim=-1)`
-# is fine.) And `softmax`, `logsumexp` and `logcumsumexp` of PyTorch may not be used. The results are as precise as `x`: in its dtype, or in a wider one.
+# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor as long as the row, unless a block is. (A view is none: `x.split(block, dim=-1)`
+# is fine.) And `softmax`, `logsumexp` and `logcumsumexp` of PyTorch may not be used. `x` is float32 or float64, and the results are as precise: in its dtype, or in a wider one.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -363,9 +363,9 @@ plots.tiles_flow()
 # Inside a tile you need the *positions*, not the places in the tile. With $n = 8$, $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6.
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$: masks are made tile by tile too. Tensors
-# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either: use a tile up before you make the next. (All
-# that you hold at one time may take ¾ of $n \cdot m$ numbers in the check. A right answer needs about ¼.)
+# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$ or $n\, \cdot$ `block_k`: scores and masks are made tile by tile. Tensors
+# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make the next. (The check has long rows of tiles. All
+# that you hold at one time may take ¾ of the numbers in one of them, `block_q` $\cdot\, m$. A right answer needs about ⅓.)
 # $d$ and $d_v$ may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view` fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`.
 # All this holds in 9.6 too. PyTorch's fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
@@ -490,7 +490,7 @@ plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 #
 # **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and the tile sizes are arbitrary.
 #
-# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys up in 9.4, run that cell again, and come back to the check below. Its FLOPs are
+# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell, up in 9.4, run that cell again, and come back to the check below. Its FLOPs are
 # counted with `causal=True`. A tile must be left out before its scores are made, and the first hidden one counts too.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
@@ -575,8 +575,9 @@ plots.causal_saving(flash_attention_forward)
 plots.backward_flow()
 
 # %% [markdown]
-# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles. Rows that saw nothing have `lse`
-# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. To skip hidden tiles is welcome here, and not asked for.
+# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles and in their dtype. Rows that saw nothing have `lse`
+# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. (If a column of tiles, $n\, \cdot$ `block_k` numbers, is longer than a row, it
+# takes the row's place, and a right answer needs about ½.) To skip hidden tiles is welcome here, and not asked for.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a backward of your own.
 # `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
@@ -741,7 +742,8 @@ plots.program_offsets(n=5, d=3, block=2)
 # **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and `BLOCK_D` $\ge d$ columns. The
 # launcher below it is done: it makes the output, and starts $\lceil n/$`BLOCK_N`$\rceil$ programs. PyTorch gives the strides, Triton turns tensors
 # into pointers. `x` and `factor` are float32 and may be views: a transposed matrix, a column. So `x`, `factor` and the output each have strides of their own. (`torch.empty_like`
-# keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for those of `x`.)
+# keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for those of `x`.) No program reads or writes beyond its tensors, not even what it then
+# throws away: every load and every store has its mask, if some of its slots may lie outside.
 
 # %% nbgrader={"grade": false, "grade_id": "triton_rows", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
@@ -1267,7 +1269,8 @@ def hadamard(d: int) -> Float[Tensor, "d d"]:
 def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
-    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, in float32 whatever q is."""
+    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, in float32 whatever q is.
+    A float32 H/√d is exact enough for q in float64."""
     ### BEGIN SOLUTION
     turn = (signs[:, None] * hadamard(len(signs))).to(q)  # the signs of the features flip rows of H
     return q @ turn, k @ turn

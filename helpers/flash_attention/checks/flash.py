@@ -64,11 +64,11 @@ def low_scores(
 
 
 def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
-    """Many tiles. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values. All that is held
-    at one time is less than the scores: the tiles don't pile up."""
+    """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values. All
+    that is held at one time is less than one row of tiles: they don't pile up."""
     words = f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted"
     return sized(words, **tile_sizes(n, m, d, d_v, causal, block_q, block_k),
-                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * n * m // 4)  # fmt: skip
+                 max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * block_q * m // 4)  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -138,12 +138,15 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         reach = min(keys, max(0, rows.stop + m - n)) if slip.endswith(", skipping") and causal else reach
         for j in range(0, reach, block_k):
             columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
-            s = scale * q[..., rows, :] @ k[..., columns, :].mT
+            times = 1 + j // block_k if slip == "scaled again in every tile" else 1
+            s = scale**times * q[..., rows, :] @ k[..., columns, :].mT
             if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
             if slip == "skipped late" and (s == -math.inf).all():
                 continue
+            if slip == "stopped late" and (s == -math.inf).all():
+                break
             m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
         parts.append(_finish(m_i, l_i, acc, slip))
     out = torch.cat([out for out, _ in parts], dim=-2)
@@ -227,6 +230,22 @@ def tiles_kept(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, T
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
 
 
+def tiles_of_a_row_kept(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
+    """All tiles of scores that a tile of queries meets, then the walk over them."""
+    n, m, parts = q.shape[-2], k.shape[-2], []
+    for i in range(0, n, block_q):
+        rows, tiles = slice(i, min(i + block_q, n)), []
+        for j in range(0, m, block_k):
+            columns = slice(j, min(j + block_k, m))
+            s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
+            tiles.append(s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s)
+        walk = torch.full_like(q[..., rows, :1], -math.inf), torch.zeros_like(q[..., rows, :1]), 0.0
+        for tile, values in zip(tiles, v.split(block_k, dim=-2)):
+            walk = _step(*walk, tile, values, "")
+        parts.append(_finish(*walk, ""))
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
 def scored_twice(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     n, m, parts = q.shape[-2], k.shape[-2], []
     for i in range(0, n, block_q):
@@ -307,6 +326,14 @@ def tiles_pile_up(seen: Observation) -> bool:
     return not square_made(seen) and not stripe_made(seen) and seen.living >= score_count(seen) > 4 * _fair(seen)
 
 
+def row_piles_up(seen: Observation) -> bool:
+    """Whether about as many numbers were held at one time as a row (or a column) of tiles has, and far fewer than there are scores."""
+    (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
+    row = math.prod(q.shape[:-2]) * max(block_q * k.shape[-2], block_k * q.shape[-2])
+    large = square_made(seen) or stripe_made(seen) or tiles_pile_up(seen)
+    return not large and seen.living >= 3 * row // 4 > 2 * _fair(seen)
+
+
 def _more_products(seen: Observation) -> bool:
     """Whether more matrix products were taken than one for the scores and one for the values."""
     q, _, v = seen.args[:3]
@@ -333,7 +360,7 @@ flash_attention_forward = Check(
         given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
         sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
         sized("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),
-        counted_tiles(64, 80, 3, 2, 8, 10), counted_tiles(56, 75, 3, 2, 9, 11, causal=True),
+        counted_tiles(160, 160, 2, 2, 32, 8), counted_tiles(160, 170, 3, 2, 32, 9, causal=True),
     ],
     misconceptions=[
         Misconception(
@@ -522,6 +549,11 @@ flash_attention_forward = Check(
             "The queries and the scores were both divided by √d. Once is right.",
         ),
         Misconception(
+            "scaled again in every tile", tiled("scaled again in every tile"),
+            "The queries are divided by √d inside the loop over the keys, and the next tile finds them divided already. Scale the scores, or the queries once "
+            "before that loop.",
+        ),
+        Misconception(
             "scaled by the width of a tile", tiled("scaled by the tile"),
             "A dot product has d terms, however wide the tile is: divide by √d.",
         ),
@@ -566,6 +598,12 @@ flash_attention_forward = Check(
             "No tensor is larger than a tile, but you keep the tiles, and all tiles together are the n × m scores again. Use a tile up before the "
             "next one is made.",
             cost=tiles_pile_up,
+        ),
+        Misconception(
+            "the tiles of a row kept", tiles_of_a_row_kept,
+            "No tensor is larger than a tile, but you keep tiles until a whole row of them is there: block_q × m numbers, which grow with the sequence. Use "
+            "a tile up before the next one is made. The running maximum lets you: it needs no look at the others.",
+            cost=row_piles_up,
         ),
         Misconception(
             "the scores computed twice", scored_twice,
@@ -702,25 +740,34 @@ def _nothing_skipped(seen: Observation) -> bool:
     return causal and seen.flops >= 2 * score_count(seen) * (q.shape[-1] + v.shape[-1]) and not square_made(seen)
 
 
+def _pairs(seen: Observation, keys: int = 0, tiles: int = 0) -> int:
+    """The pairs of all tiles that are visited, by walks that go on for so many keys, or whole tiles, too many."""
+    q, k, _, _, block_q, block_k = seen.args
+    n, m = q.shape[-2], k.shape[-2]
+    ends = ((i, min(i + block_q, n)) for i in range(0, n, block_q))
+    walked = ((stop - i, tiles - (-max(0, stop + m - n + keys) // block_k)) for i, stop in ends)
+    return math.prod(q.shape[:-2]) * sum(rows * min(m, count * block_k) for rows, count in walked)
+
+
+def _took(seen: Observation, scored: int, mixed: int) -> bool:
+    """Whether the FLOPs of a causal pass are those of so many scores, and of values for so many pairs."""
+    q, _, v, causal = seen.args[:4]
+    return causal and seen.flops == 2 * (scored * q.shape[-1] + mixed * v.shape[-1])
+
+
 def _scores_of_all_tiles(seen: Observation) -> bool:
     """Whether all scores were made, and values were mixed in the visited tiles alone."""
-    q, k, v, causal, block_q, block_k = seen.args
-    (n, d), m = q.shape[-2:], k.shape[-2]
-    ends = (min(i + block_q, n) for i in range(0, n, block_q))
-    pairs = sum(
-        (stop - (stop - 1) // block_q * block_q) * min(m, -(-max(0, stop + m - n) // block_k) * block_k)
-        for stop in ends
-    )
-    return causal and seen.flops == 2 * (score_count(seen) * d + math.prod(q.shape[:-2]) * pairs * v.shape[-1])
+    return _took(seen, score_count(seen), _pairs(seen))
+
+
+def _scores_of_the_first_hidden_tiles(seen: Observation) -> bool:
+    """Whether a tile more was scored in each row of tiles, and values were mixed in the visited tiles alone."""
+    return _took(seen, _pairs(seen, tiles=1), _pairs(seen))
 
 
 def _one_tile_too_many(seen: Observation) -> bool:
     """Whether the FLOPs are those of a walk that ends one key too late."""
-    q, k, v, causal, block_q, block_k = seen.args
-    (n, d), m = q.shape[-2:], k.shape[-2]
-    tiles = ((i, min(i + block_q, n)) for i in range(0, n, block_q))
-    pairs = sum((stop - i) * min(m, -(-max(0, stop + m - n + 1) // block_k) * block_k) for i, stop in tiles)
-    return causal and seen.flops == 2 * math.prod(q.shape[:-2]) * pairs * (d + v.shape[-1])
+    return _took(seen, _pairs(seen, keys=1), _pairs(seen, keys=1))
 
 
 skipped_tiles = Check(
@@ -749,6 +796,12 @@ skipped_tiles = Check(
             "You make the scores of a tile, and then find that all of them are hidden. Half of its work is done by then. That nothing in it is visible "
             "follows from the positions, before the product.",
             cost=_scores_of_all_tiles,
+        ),
+        Misconception(
+            "stopped after the scores of the first hidden tile were made", tiled("stopped late"),
+            "You leave the loop at the first tile of which all is hidden, and its scores are made by then. That nothing in it is visible "
+            "follows from the positions, before the product.",
+            cost=_scores_of_the_first_hidden_tiles,
         ),
         Misconception(
             "a secret n × m matrix",

@@ -16,6 +16,7 @@ from .flash import (
     climbing_scores,
     heads_split,
     levelled_scores,
+    row_piles_up,
     score_count,
     square_made,
     stripe_made,
@@ -48,11 +49,13 @@ def after_forward(label: str, *, batch=(), n: int, m: int, d: int = 4, d_v: int 
     return Case(label, draw, **limits)
 
 
-def _counted(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
-    """Many tiles. Twice the largest input is enough for every tensor, and less than the scores for all that is held at one time."""
-    return after_forward(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
-                          n=n, m=m, d=d, d_v=d_v, causal=True, block_q=block_q, block_k=block_k,
-                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * n * m // 4)  # fmt: skip
+def counted_backward(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
+    """Many tiles, in long rows or columns. Twice the largest input is enough for every tensor, and less than one row (or column) of tiles for
+    all that is held at one time."""
+    return after_forward(f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
+                          n=n, m=m, d=d, d_v=d_v, causal=causal, block_q=block_q, block_k=block_k,
+                          max_flops=8 * n * m * 2 * (d + d_v), max_elements=2 * max(n, m) * max(d, d_v),
+                          max_living=3 * max(block_q * m, block_k * n) // 4)  # fmt: skip
 
 
 # -------------------------------------------------------------------------------------------------- the slips, in tiles
@@ -71,6 +74,8 @@ def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
         hidden = j > i - offset
     if slip == "offset never negative":
         hidden = j > i + max(offset, 0)
+    if slip == "down from the key's number":
+        hidden = hidden | (i < columns.start)
     if causal and slip == "hidden times 0":
         return torch.exp(s - lse[..., rows, None].masked_fill(lse[..., rows, None] == -math.inf, 0.0)) * ~hidden
     if causal and slip != "not causal":
@@ -134,6 +139,38 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
     return dq, dk, dv
 
 
+def in_float32(*args) -> tuple[Tensor, Tensor, Tensor]:
+    return tuple(x.float() for x in _tiled(*args))
+
+
+def _tiles_below(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each tile of keys the tiles of queries from that on in which the query of the same number is."""
+    starts = torch.arange(0, k.shape[-2], block_k) // block_q * block_q
+    first = starts.repeat_interleave(block_k)[: k.shape[-2]]
+    seen = torch.arange(q.shape[-2])[:, None] >= first
+    seen = seen & (torch.arange(k.shape[-2]) <= torch.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2])
+    p = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]) - lse.nan_to_num(neginf=0.0)[..., None])
+    p = torch.where(seen, p, 0.0) if causal else p
+    ds = p * (grad_out @ v.mT - (grad_out * out).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
+    return ds @ k, ds.mT @ q, p.mT @ grad_out
+
+
+def tiles_of_a_row_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
+    """All tiles of weights that a tile of queries meets, then the walk over them."""
+    n, m = q.shape[-2], k.shape[-2]
+    dq, dk, dv, delta = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v), _delta(out, grad_out, "")
+    for i in range(0, n, block_q):
+        rows = slice(i, min(i + block_q, n))
+        places = [slice(j, min(j + block_k, m)) for j in range(0, m, block_k)]
+        tiles = [_weights(q, k, lse, rows, columns, causal, "") for columns in places]
+        for columns, p in zip(places, tiles):
+            ds = p * (grad_out[..., rows, :] @ v[..., columns, :].mT - delta[..., rows, :]) * q.shape[-1] ** -0.5
+            dq[..., rows, :] += ds @ k[..., columns, :]
+            dk[..., columns, :] += ds.mT @ q[..., rows, :]
+            dv[..., columns, :] += p.mT @ grad_out[..., rows, :]
+    return dq, dk, dv
+
+
 def tiles_of_weights_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
     """All tiles of weights first, and the walk afterwards."""
     n, m = q.shape[-2], k.shape[-2]
@@ -164,7 +201,7 @@ backward = Check(
         after_forward("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", n=8, m=3, d=5, d_v=6, causal=True, block_q=4, block_k=2),
         after_forward("scores that climb and fall by 2 a key, float32", n=4, m=7, block_q=4, block_k=3, climb=2.0, dtype=torch.float32),
         after_forward("causal, a last key that scores 200, float32", n=6, m=8, block_q=4, block_k=3, causal=True, ahead=200.0, dtype=torch.float32),
-        _counted(64, 80, 3, 2, 8, 10),
+        counted_backward(200, 200, 2, 2, 50, 7, causal=True), counted_backward(200, 200, 2, 2, 7, 50),
     ],
     misconceptions=[
         Misconception(
@@ -432,6 +469,30 @@ backward = Check(
             "No tensor is larger than a tile, but you keep the tiles, and all tiles together are the n × m weights again. Use a tile up before the "
             "next one is made.",
             cost=tiles_pile_up,
+        ),
+        Misconception(
+            "the tiles of a row kept", tiles_of_a_row_kept,
+            "No tensor is larger than a tile, but you keep tiles until a whole row or column of them is there, and that grows with the sequence. Use a tile "
+            "up before the next one is made: D and the logsumexp are all that it needs of the others.",
+            cost=row_piles_up,
+        ),
+        Misconception(
+            "gradients in float32 whatever goes in", in_float32,
+            "`torch.zeros` makes float32 tensors unless told otherwise, and float64 gradients are rounded. They have the dtype of the inputs: "
+            "`torch.zeros_like(q)`.",
+        ),
+        Misconception(
+            "down from the query that has the key's number",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "down from the key's number"
+            ),
+            "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
+            "key j is seen from query j − (m − n) on.",
+        ),
+        Misconception(
+            "down from the tile of queries that has the key's number", _tiles_below,
+            "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
+            "key j is seen from query j − (m − n) on.",
         ),
     ],
     forbids=NO_FUSED_ATTENTION,

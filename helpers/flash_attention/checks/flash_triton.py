@@ -256,7 +256,11 @@ def _forward_kernel(
         v = tl.load(v_ptr + keys[:, None] * v_strides[2] + columns[None, :] * v_strides[3], mask=reads, other=0.0)
         if SLIP == "keys for values":
             v = k
-        s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        if SLIP == "scaled in the loop":
+            q = (q * scale).to(k.dtype)
+            s = tl.dot(q, tl.trans(k), input_precision="ieee")
+        else:
+            s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
         seen = (keys[None, :] < m) & (rows[:, None] >= 0)
         if SLIP == "tail counts":
             seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
@@ -323,6 +327,8 @@ def _forward_kernel(
     writes = exists
     if SLIP == "stores unmasked":
         writes = (rows[:, None] >= 0) & (columns[None, :] < d)
+    if SLIP == "stored behind the head":
+        pair = h
     tl.store(out_ptr + (pair * n + rows[:, None]) * d + columns[None, :], acc / divisor[:, None], mask=writes)
     tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
 
@@ -447,6 +453,10 @@ triton_forward = KernelCheck(
             "The variance of a dot product grows with d, so its size grows with √d: divide by √d.",
         ),
         Misconception(
+            "queries scaled again in every tile", _forward_with("scaled in the loop"),
+            "The queries are loaded once, and divided by √d in every round of the loop. Scale the scores, or the queries once before the loop.",
+        ),
+        Misconception(
             "missing keys with score 0", _forward_with("tail counts"),
             "Keys beyond the end are loaded as zeros, so their scores are 0, and exp(0 − m) takes part in the sum. Give them −∞.",
         ),
@@ -486,6 +496,7 @@ triton_forward = KernelCheck(
             lambda q, k, v, causal, *tiles: _forward(
                 q, k, v, causal, tiles, strides=(q.stride(), k.stride(), (*v.stride()[:2], *k.stride()[2:]))
             ), OWN_STRIDES,
+            raises="UnmaskedRead",  # or none, where another tensor happens to lie there
         ),
         Misconception(
             "keys read with the strides of the queries",
@@ -503,6 +514,11 @@ triton_forward = KernelCheck(
         Misconception(
             "one head for all", _forward_with("one head"),
             "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
+        ),
+        Misconception(
+            "all sequences stored in one place", _forward_with("stored behind the head"),
+            "`pair` counts the heads of all sequences, and `h` those of one. Behind `h` every sequence writes where the first one does, and the place of the "
+            "others stays empty: NaN here.",
         ),
         Misconception(
             "keys instead of values", _forward_with("keys for values"),

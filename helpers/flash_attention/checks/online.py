@@ -220,6 +220,13 @@ def skipped_as_a_whole(x, block) -> tuple[Tensor, Tensor]:
     return infinity_minus_infinity(x[..., first:], block) if first < x.shape[-1] else _start(x)
 
 
+def in_float32(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x.float())
+    for part in x.float().split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i, l_i
+
+
 def low_scores_taken_for_masked(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x)
     for part in x.split(block, -1):
@@ -359,6 +366,10 @@ online_softmax = Check(
         Misconception(
             "very low scores taken for masked ones", low_scores_taken_for_masked,
             "A score of −30,000 is a score: e^(x − max) is 1 where it is the largest of its row. Only −∞ means masked: compare with −∞ itself.",
+        ),
+        Misconception(
+            "everything in float32", in_float32,
+            "A row in float64 loses half of its digits in float32. The results are as precise as x: in its dtype, or in a wider one.",
         ),
         Misconception(
             "the lowest number in place of −∞", from_the_lowest_number,
@@ -579,6 +590,14 @@ merge_partials = Check(
             "the larger logsumexp kept",
             lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, torch.maximum(lse_a, lse_b)),
             "The output is right. The merged part holds both sums, so its logsumexp is larger than either: log(e^lse_a + e^lse_b).",
+        ),
+        Misconception(
+            "the logsumexp without a maximum",
+            lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
+                out_a, lse_a, out_b, lse_b, torch.log(torch.exp(lse_a) + torch.exp(lse_b))
+            ),
+            "The output is right: its weights are taken against a maximum. The merged logsumexp isn't, and e^300 is infinite. Subtract the maximum there "
+            "too, and add it to the logarithm.",
         ),
         Misconception(
             "the logsumexps averaged like the outputs",
