@@ -84,7 +84,7 @@ layer_norm = Check(
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
         normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
         normed_rows("three batch axes", 2, 3, 2, 5),
-        normed_rows("gradients where the features are all equal, variance 0", 4, 6, scale=0.0, dtype=torch.float64, gradient=True),
+        normed_rows("gradients where the features are all equal, variance 0", 4, 6, scale=0.0, gradient=True),
         normed_rows("d = 1: a single feature", 3, 1),
         normed_rows("rows far from 0", 12, 7, centre=300.0, scale=1.0),
         normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
@@ -202,7 +202,7 @@ rms_norm = Check(
         normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4, parameters=1),
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4, centre=0.3, parameters=1),
         normed_rows("three batch axes", 2, 3, 2, 5, parameters=1),
-        normed_rows("gradients where the features are all 0", 4, 6, scale=0.0, centre=0.0, parameters=1, dtype=torch.float64, gradient=True),
+        normed_rows("gradients where the features are all 0", 4, 6, scale=0.0, centre=0.0, parameters=1, gradient=True),
         normed_rows("gradients, in float64", 2, 3, 5, parameters=1, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[

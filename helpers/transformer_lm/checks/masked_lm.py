@@ -10,16 +10,14 @@ from .. import masked_lm as reference
 
 __all__ = ["masked_lm_objective"]
 
-JUST = 1e-12  # below a limit by so much: float32 rounds it onto the limit
 
-
-def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
-    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed by less
-    than float32 can tell."""
+def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int, just: float = 1e-4) -> Case:
+    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed
+    by `just`: 1e-12 is less than float32 can tell."""
 
     def chances(generator: torch.Generator) -> Tensor:
         some = torch.tensor(
-            [0.0, 0.05, 0.12 - JUST, 0.12, 0.135 - JUST, 0.135, 0.14, 0.15 - JUST, 0.15, 0.2, 0.5, 0.9],
+            [0.0, 0.05, 0.12 - just, 0.12, 0.135 - just, 0.135, 0.14, 0.15 - just, 0.15, 0.2, 0.5, 0.9],
             dtype=torch.float64,
         )
         drawn = torch.empty(b, n, dtype=torch.float64)
@@ -62,6 +60,7 @@ masked_lm_objective = Check(
         masked_texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
         masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
         masked_texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
+        masked_texts("chances a hair below the limits", 1, 12, 3, 12, just=1e-12),
     ],
     within=(0.0, 0.0),
     misconceptions=[

@@ -140,8 +140,10 @@ def _order_kept(logits, temperature, top_k, top_p):
 def _gathered(logits, temperature, top_k, top_p):
     """Sorted, and sorted by the same order once more."""
     right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    p, order = right.sort(dim=-1, descending=True)
-    return right if temperature == 0 else p.gather(-1, order)
+    if temperature == 0:
+        return right
+    order = logits.argsort(dim=-1, descending=True)  # of the logits: among tokens that were cut too
+    return right.gather(-1, order).gather(-1, order)
 
 
 def _whole_at_zero(logits, temperature, top_k, top_p):
