@@ -240,7 +240,22 @@ def sigmoid_by_tanh(x, w_gate, w_up, w_down):
     return torch.einsum("...f,...f,...f,fd->...d", gate, 0.5 + 0.5 * torch.tanh(gate / 2), up, w_down)
 
 
+def sigmoid_by_cases(x, w_gate, w_up, w_down):
+    """Nothing is raised to more than e^0."""
+    gate = x @ w_gate
+    small = torch.exp(-gate.abs())
+    return ((torch.where(gate >= 0, 1.0, small) / (1 + small)) * gate * (x @ w_up)) @ w_down
+
+
 feed_forward = {
+    "relu as a product, and the sigmoid by cases": (
+        lambda x, w_1, b_1, w_2, b_2: ((x @ w_1 + b_1) * (x @ w_1 + b_1 > 0)) @ w_2 + b_2,
+        sigmoid_by_cases,
+    ),
+    "relu_, and the sigmoid from its logarithm": (
+        lambda x, w_1, b_1, w_2, b_2: (x @ w_1 + b_1).relu_() @ w_2 + b_2,
+        lambda x, w_gate, w_up, w_down: (F.logsigmoid(x @ w_gate).exp() * (x @ w_gate) * (x @ w_up)) @ w_down,
+    ),
     "where, and the sigmoid as a tanh": (relu_by_where, sigmoid_by_tanh),
     "a threshold, and gate and up in one product": (
         lambda x, w_1, b_1, w_2, b_2: F.threshold(x @ w_1 + b_1, 0, 0) @ w_2 + b_2,
@@ -472,6 +487,17 @@ class DropoutLM(nn.Module):
         return torch.einsum("bnd,vd->bnv", self.norm(hidden_states), self.embedding.weight)
 
 
+class FunctionalLM(NanoLM):
+    """Weights are taken out of the modules: the last norm is never called as one."""
+
+    def forward(self, tokens):
+        table = self.embedding.weight
+        x = F.embedding(tokens, table) * math.sqrt(table.shape[1])
+        for block in self.blocks:
+            x = block(x)
+        return torch.matmul(F.layer_norm(x, x.shape[-1:], self.norm.weight, self.norm.bias), table.mT)
+
+
 def parameters_by_parts(v, d, layers, context, bias):
     attention = 4 * (d * d + (d if bias else 0))
     mlp = (d * 4 * d + (4 * d if bias else 0)) + (4 * d * d + (d if bias else 0))
@@ -497,6 +523,7 @@ def parameters_in_d(v, d, layers, context, bias):
 DecoderLM = {
     "a Linear head that shares its weight (nanoGPT)": (NanoLM, parameters_by_parts),
     "a Sequential of blocks, and a buffer (minGPT)": (SequentialLM, parameters_of_tensors),
+    "functions on the modules' weights": (FunctionalLM, parameters_by_parts),
     "own norms, dropout, einsum (Hugging Face)": (DropoutLM, parameters_in_d),
 }
 what_is_trained = {

@@ -33,7 +33,11 @@ rotary_embedding = {
         r"^angle\.(sin|cos)\(\)\.to\(x\.dtype\) → .* in: cos, sin = "
     ): "the table that it is written into has the dtype of x",
 }
-feed_forward = {"inner > 0 → inner >= 0": "where it is 0, both give 0"}
+feed_forward = {
+    "inner > 0 → inner >= 0": "where it is 0, both give 0",
+    "x @ w_1 + b_1 > 0 → x @ w_1 + b_1 >= 0": "where it is 0, both give 0",
+    "gate >= 0 → gate > 0": "where it is 0, both give ½",
+}
 DecoderLM = {
     re.compile(r"nn\.init\.normal_|^torch\.ones → torch\.zeros   in: self\.weight, "): LOADED,
     re.compile(r"in: self\.register_buffer\('mask'"): "a buffer that nobody reads",

@@ -3,7 +3,7 @@
 import torch
 
 from helpers.engine.cases import given, sized
-from helpers.transformer_lm.checks.layers import block_inputs, normed_rows, random_layers
+from helpers.transformer_lm.checks.layers import block_inputs, far_gates, normed_rows, random_layers
 from helpers.transformer_lm.checks.masked_lm import masked_texts
 from helpers.transformer_lm.checks.positions import turned_rows
 from helpers.transformer_lm.checks.sampling import given_probabilities, random_logits, random_riddle
@@ -29,11 +29,13 @@ layer_norm = [
     normed_rows("ε = 2", 6, 3, eps=2.0, scale=0.7),
     normed_rows("three batch axes, d = 4", 3, 1, 2, 4),
     normed_rows("rows near −300", 9, 5, centre=-300.0, scale=1.0),
+    normed_rows("equal features, d = 3", 2, 3, scale=0.0, centre=-1.0, gradient=True),
 ]
 rms_norm = [
     normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7, parameters=1),
     normed_rows("ε = 2", 6, 3, eps=2.0, parameters=1),
     normed_rows("three batch axes, d = 4", 3, 1, 2, 4, parameters=1),
+    normed_rows("zeros, d = 3", 2, 3, scale=0.0, centre=0.0, parameters=1, gradient=True),
 ]
 feed_forward = {
     part: [
@@ -43,7 +45,10 @@ feed_forward = {
     ]
     for part in ("feed_forward", "swiglu")
 }
-feed_forward["swiglu"].append(sized(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"))
+feed_forward["swiglu"] += [
+    sized(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"),
+    far_gates("gates far from 0, d_ff = 5", 2, 2, d=3, d_ff=5),
+]
 residual = [
     random_layers("5 layers, d = 3", 5, 4, 3),
     random_layers("2 layers, 3 sequences of 2 tokens", 2, 3, 2, 7),
@@ -93,4 +98,5 @@ generate = {
 masked_lm_objective = [
     masked_texts("lengths 14, 3 of 14", 2, 14, 2, 14, 3),
     masked_texts("5 texts of 12 tokens", 5, 12, 1, 12, 7, 12, 9, 10),
+    masked_texts("2 texts, a hair below the limits", 2, 12, 2, 12, 12, just=1e-11),
 ]

@@ -155,7 +155,7 @@ check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall
 #
 # $$\mathrm{PE}_{t+k} = \mathrm{PE}_t\, M \quad\text{for all } t$$
 #
-# (rows times a matrix, as always in this course). The paper chose sines "because … $\mathrm{PE}_{pos+k}$ can be represented as a linear function of $\mathrm{PE}_{pos}$" (section 3.5). Write that $M$: 2×2 blocks along the diagonal, zeros elsewhere. You need
+# (rows times a matrix, as always in this course). float32 will do: $k$ is in the tens at most. The paper chose sines "because … $\mathrm{PE}_{pos+k}$ can be represented as a linear function of $\mathrm{PE}_{pos}$" (section 3.5). Write that $M$: 2×2 blocks along the diagonal, zeros elsewhere. You need
 #
 # $$\sin(a+b) = \sin a\cos b + \cos a\sin b, \qquad \cos(a+b) = \cos a\cos b - \sin a\sin b$$
 #
@@ -200,7 +200,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
 #
-# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text. They may have batch axes of their own. The output has the dtype of `x`; float32 is enough for the angles.
+# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text. They may have batch axes of their own, each as long as that of `x` or of size 1 (that is what `#` means). The output has the dtype of `x`; float32 is enough for the angles, 16 bits are not.
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
 #
@@ -273,6 +273,7 @@ plots.rotary_scores(rotary_embedding)
 # **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$. With a single feature nothing is left of $x$: $y = b$.
 #
 # Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits.
+# A square that overflows is no concern, here and in 5.7: rows are float32 or float64, and of moderate size. But all features may be equal, and there too the gradient is a number.
 #
 # Write it with plain arithmetic, without `F.layer_norm`, `nn.LayerNorm` or another ready-made norm.
 
@@ -334,7 +335,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 #
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
-# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477. Numbers may be large: $e^{1000}$ is infinite, and ∞/∞ is no number.
+# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477. Numbers may be large, and far below 0 too: $e^{1000}$ is infinite, and ∞/∞ is no number, nor is 0 · ∞ in a gradient.
 
 # %% nbgrader={"grade": false, "grade_id": "feed_forward", "locked": false, "schema_version": 3, "solution": true}
 def feed_forward(
@@ -495,11 +496,11 @@ class MLP(nn.Module):
 # 1. look the tokens up in the embedding, and multiply by $\sqrt d$;
 # 2. go through `layers` pre-norm blocks, each with weights of its own;
 # 3. one more norm;
-# 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row. The head is **tied** (Press & Wolf, 2017).
+# 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row. The head is **tied** (Press & Wolf, 2017), and training moves the table from both sides.
 #
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). To begin with such rows, draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it with 1; the check accepts both.
 #
-# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
+# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. (An `nn.Linear` whose weight *is* the table may be the head, without a bias.) Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
 # Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
 #
@@ -677,7 +678,7 @@ plots.learning_rates(learning_rate)
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it, up to a millionth.)
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
 #
-# `batches` gives pairs (inputs, targets), shifted already. It may be a list, or a stream that never ends; there are at least as many as rates. Take one for each rate, and none more. The model comes without gradients. If `watch` is given, call `watch(step, loss)`. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
+# `batches` gives pairs (inputs, targets), shifted already. It may be a list, or a stream that never ends; there are at least as many as rates. Take one for each rate, and none more. The model comes without gradients, and in training mode. If `watch` is given, call `watch(step, loss)` in every step, before or after the weights move. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -818,7 +819,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1.0 for the likeliest, whatever the cuts. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
 # (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, no sum lies so near to $p$ that rounding decides, $1 \le k \le v$, and $0 < p \le 1$, where 1 cuts nothing.)
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, no sum lies so near to $p$ that rounding decides, $1 \le k \le v$, and $0 < p \le 1$, where 1 cuts nothing but what rounding loses.) Probabilities are floats, at $T = 0$ too.
 #
 # **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only; $n \ge 1$.
 

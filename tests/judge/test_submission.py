@@ -135,9 +135,12 @@ class Layer(torch.nn.Module):
      "(3, ['linear.bias', 'linear.weight'], 2)"),
     (CLASS + "softmax = Layer", "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
      "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()", "([3.0, 3.0], [9.0, 9.0])"),
+    (CLASS + "softmax = Layer", "layer, wants = softmax(3), []\n"
+     "softmax.register_forward_hook(layer.get_submodule('linear'), lambda _, x, y: wants.append(y.requires_grad) or y.detach())\n"
+     "layer.register_forward_hook(lambda _, x, y: wants.append(y.requires_grad))\nlen(layer(torch.ones(3))), wants", "(2, [True, False])"),
     (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
     ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
-], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class", "load_state_dict", "repr", "module"])  # fmt: skip
+], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class", "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
 def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 

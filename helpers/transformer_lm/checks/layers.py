@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.slips import in_single_precision
 
@@ -63,6 +63,12 @@ def _variance_without_its_digits(seen) -> bool:
     return far and bool(((row - 1).abs() < 0.2).all() and ((factor - row).abs() < 0.01).all())
 
 
+def _root_squared(x, weight, bias, eps):
+    centred = x - x.mean(-1, keepdim=True)
+    deviation = centred.square().mean(-1, keepdim=True).sqrt()
+    return weight * centred / torch.sqrt(deviation**2 + eps) + bias
+
+
 def _repaired_variance(x, weight, bias, eps):
     d = x.shape[-1]
     variance = x.var(-1, keepdim=True) * (d - 1) / d
@@ -78,7 +84,7 @@ layer_norm = Check(
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4),
         normed_rows("d = 2: n or n − 1 matters most", 4, 2, eps=1e-3),
         normed_rows("three batch axes", 2, 3, 2, 5),
-        normed_rows("features that are all equal: variance 0", 4, 6, scale=0.0),
+        normed_rows("gradients where the features are all equal, variance 0", 4, 6, scale=0.0, gradient=True),
         normed_rows("d = 1: a single feature", 3, 1),
         normed_rows("rows far from 0", 12, 7, centre=300.0, scale=1.0),
         normed_rows("gradients, in float64", 2, 3, 5, dtype=torch.float64, gradient=True),
@@ -158,6 +164,11 @@ layer_norm = Check(
             _variance_without_its_digits,
         ),
         Misconception(
+            "the square of a root", _root_squared,
+            "You take a root and square it again. Where all features are equal it is the root of 0, whose slope is infinite: 0 · ∞ is no gradient. "
+            "Add ε to the variance itself.",
+        ),
+        Misconception(
             "ε as the least variance", lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, unbiased=False).clamp(min=eps).sqrt() + b,
             "ε is *added* to the variance. The larger of the two is something else wherever the variance is not much larger than ε.",
         ),
@@ -191,7 +202,7 @@ rms_norm = Check(
         normed_rows("2 sequences of 5 tokens, d = 4", 2, 5, 4, parameters=1),
         normed_rows("ε = 0.5 and small numbers", 3, 5, eps=0.5, scale=0.4, centre=0.3, parameters=1),
         normed_rows("three batch axes", 2, 3, 2, 5, parameters=1),
-        normed_rows("features that are all 0", 4, 6, scale=0.0, centre=0.0, parameters=1),
+        normed_rows("gradients where the features are all 0", 4, 6, scale=0.0, centre=0.0, parameters=1, gradient=True),
         normed_rows("gradients, in float64", 2, 3, 5, parameters=1, dtype=torch.float64, gradient=True),
     ],
     misconceptions=[
@@ -247,6 +258,11 @@ rms_norm = Check(
         Misconception(
             "ε added outside the root", lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True).sqrt() + eps),
             "The formula has √(mean of x² + ε): ε stands under the root.",
+        ),
+        Misconception(
+            "the square of a root", lambda x, w, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True).sqrt() ** 2 + eps),
+            "You take a root and square it again. In a row of zeros it is the root of 0, whose slope is infinite: 0 · ∞ is no gradient. "
+            "Add ε to the mean square itself.",
         ),
         Misconception(
             "ε as the least mean square", lambda x, w, eps: w * x / (x * x).mean(-1, keepdim=True).clamp(min=eps).sqrt(),
@@ -324,6 +340,22 @@ _relu = Check(
 )  # fmt: skip
 
 
+def far_gates(label: str, *batch: int, d: int, d_ff: int) -> Case:
+    """Gates near −1,000 and 1,000 in turn. The first feature is 1, so that the first row of w_gate sets them."""
+
+    def rows(generator: Generator):
+        x = torch.randn(*batch, d, generator=generator, dtype=torch.float64)
+        return x.index_fill(-1, torch.tensor(0), 1.0)
+
+    def gates(generator: Generator):
+        w_gate = torch.randn(d, d_ff, generator=generator, dtype=torch.float64)
+        w_gate[0] += 1000.0 * (-1.0) ** torch.arange(1, d_ff + 1)
+        return w_gate
+
+    others = (normal(*shape, dtype=torch.float64) for shape in ((d, d_ff), (d_ff, d)))
+    return given(label, Drawn(rows), Drawn(gates), *others, gradient=True)
+
+
 def _cut_gate(x, w_gate, w_up, w_down, bound):
     return (F.silu((x @ w_gate).clamp(-bound, bound)) * (x @ w_up)) @ w_down
 
@@ -341,6 +373,7 @@ _swiglu = Check(
         sized(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
         sized(batch=(3,), d=5, d_ff=8, scale=40.0, dtype=torch.float64, label="numbers in the thousands, in float64"),
         sized(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        far_gates("gradients where gates are near −1,000 and 1,000, in float64", 3, d=4, d_ff=6),
     ],
     misconceptions=[
         Misconception(
@@ -378,7 +411,13 @@ _swiglu = Check(
         Misconception(
             "the sigmoid as e^z / (1 + e^z)", lambda x, w_gate, w_up, w_down: (
                 lambda z: (z * z.exp() / (1 + z.exp()) * (x @ w_up)) @ w_down)(x @ w_gate),
-            "For large z that is ∞/∞, and no number. 1 / (1 + e^(−z)) has no such place, and neither has `torch.sigmoid`.",
+            "For large z that is ∞/∞, and no number. `torch.sigmoid` has no such place.",
+        ),
+        Misconception(
+            "the sigmoid as 1 / (1 + e^(−z))", lambda x, w_gate, w_up, w_down: (
+                lambda z: (z / (1 + (-z).exp()) * (x @ w_up)) @ w_down)(x @ w_gate),
+            "Where z is far below 0, e^(−z) is infinite: the value is right, 1/∞ = 0, but its gradient is 0 · ∞, and no number. "
+            "`torch.sigmoid` and `F.silu` have gradients everywhere.",
         ),
         Misconception(
             "the gate cut at a bound", lambda x, w_gate, w_up, w_down: _cut_gate(x, w_gate, w_up, w_down, 30.0),
@@ -414,6 +453,13 @@ def random_layers(label: str, count: int, *shape: int, dtype=torch.float32) -> C
     return given(
         label, _offset(*shape, centre=0.5, scale=1.0, dtype=dtype), Drawn(lambda g: [layer.make(g) for layer in drawn])
     )
+
+
+def _on_another_axis(seen) -> bool:
+    """Whether the states are right, and stand on another axis than the first."""
+    right = reference.residual(*seen.args)
+    turned = (seen.output.movedim(axis, 0) for axis in range(1, right.dim()))
+    return any(other.shape == right.shape and torch.allclose(other, right, rtol=1e-3, atol=1e-4) for other in turned)
 
 
 def _stream(x, layers, step):
@@ -478,6 +524,12 @@ residual = Check(
         Misconception(
             "one tensor in every place", lambda x, layers: (s := _stream(x, layers, lambda now, f, first: now + f(now)))[-1:].expand_as(s),
             "`x += …` changes the one tensor that there is, and every entry of your list is that tensor (the caller's x too, where it isn't a copy). `x = x + …` makes a new one.",
+        ),
+        Misconception(
+            "the states stacked on another axis than the first",
+            lambda x, layers: torch.stack(list(_stream(x, layers, lambda now, f, first: now + f(now))), dim=-3),
+            "The axis of the L + 1 states stands in front of all others: `torch.stack(states)`. Axis −3 is the first only where x has no batch axes.",
+            _on_another_axis,
         ),
         in_single_precision(reference.residual),
     ],

@@ -11,12 +11,14 @@ from .. import masked_lm as reference
 __all__ = ["masked_lm_objective"]
 
 
-def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int) -> Case:
-    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit."""
+def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int, just: float = 1e-4) -> Case:
+    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed
+    by `just`: 1e-12 is less than float32 can tell."""
 
     def chances(generator: torch.Generator) -> Tensor:
         some = torch.tensor(
-            [0.0, 0.05, 0.1199, 0.12, 0.13, 0.135, 0.14, 0.149, 0.15, 0.2, 0.5, 0.9], dtype=torch.float64
+            [0.0, 0.05, 0.12 - just, 0.12, 0.135 - just, 0.135, 0.14, 0.15 - just, 0.15, 0.2, 0.5, 0.9],
+            dtype=torch.float64,
         )
         drawn = torch.empty(b, n, dtype=torch.float64)
         for places in (real, ~real):
@@ -58,6 +60,7 @@ masked_lm_objective = Check(
         masked_texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
         masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
         masked_texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
+        masked_texts("chances a hair below the limits", 1, 12, 3, 12, just=1e-12),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -128,6 +131,11 @@ masked_lm_objective = Check(
         Misconception(
             "a chance of exactly 0.15 picked", lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15)),
             "Picked is < 0.15: exactly 0.15 is not.",
+        ),
+        Misconception(
+            "chances rounded to float32", lambda t, r, c, o, m: _objective(t, r, c.float(), o, m),
+            "The chances are float64, and one just below 0.12 is 0.12 in float32: it lands on the other side. Compare them as they come, with limits in "
+            "float64 too (`torch.tensor(0.12)` is float32).",
         ),
         Misconception(
             "padding masked in the inputs", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12),

@@ -6,7 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.driving import watch
 
 from .. import sampling as reference
@@ -137,6 +137,20 @@ def _order_kept(logits, temperature, top_k, top_p):
     return right if top_k is None and top_p is None else right.sort(dim=-1, descending=True).values
 
 
+def _gathered(logits, temperature, top_k, top_p):
+    """Sorted, and sorted by the same order once more."""
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    if temperature == 0:
+        return right
+    order = logits.argsort(dim=-1, descending=True)  # of the logits: among tokens that were cut too
+    return right.gather(-1, order).gather(-1, order)
+
+
+def _whole_at_zero(logits, temperature, top_k, top_p):
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    return right if temperature else right.long()
+
+
 def _cut_to_zero(logits, temperature, top_k, top_p):
     right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
     return right if temperature == 0 else torch.where(right > 0, logits / temperature, 0.0).softmax(-1)
@@ -149,6 +163,9 @@ def _first_row_for_all(logits, temperature, top_k, top_p):
     if temperature == 0:
         return right
     return (rows / temperature).masked_fill(~kept, -torch.inf).softmax(-1).view(logits.shape)
+
+
+FLOATS = "probabilities are floats"
 
 
 def _right_but(temperature=None, top_k=None, top_p=None):
@@ -185,6 +202,7 @@ _next = Check(
         random_logits("all three, b = 2, v = 9", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
     ],
     within=(1e-4, 1e-6),
+    properties=[Property(FLOATS, lambda output, *_: output.is_floating_point(), "The numbers are right, but they come as whole numbers: probabilities are floats.")],
     misconceptions=[
         Misconception(
             "multiplied by the temperature", _right_but(temperature=lambda t: 1 / t if t else 0),
@@ -280,6 +298,17 @@ _next = Check(
             "Your numbers are sorted: they belong to other tokens now. Bring them back to the places of the vocabulary (`scatter`, or compare with a threshold).",
         ),
         Misconception(
+            "brought back with `gather` instead of `scatter`", _gathered,
+            "`p.gather(-1, order)` sorts once more by the same order, and that undoes a sort only where tokens were swapped in pairs. To bring entry j to the "
+            "place order[j], *write* there: `torch.zeros_like(p).scatter(-1, order, p)`.",
+            lambda seen: torch.allclose(seen.output, _gathered(*seen.args), rtol=1e-3),
+        ),
+        Misconception(
+            "whole numbers at temperature 0", _whole_at_zero,
+            "`F.one_hot` makes whole numbers, and `torch.multinomial` takes none. A probability is a float at T = 0 too: `.to(logits.dtype)`.",
+            lambda seen: not seen.output.is_floating_point(),
+        ),
+        Misconception(
             "top-p measured before top-k", lambda logits, t, k, p: _probabilities(logits, t, k, p, full_mass=True),
             "After top-k the probabilities are made to sum to 1, and top_p is a part of *that*.",
         ),
@@ -349,6 +378,12 @@ def _loop(model, prompt, n, context, choose, *, window=None, logits=None, keep=N
     return returns(tokens, prompt) if returns else tokens[:, prompt.shape[1] :]
 
 
+def _first_tokens_lost(seen) -> bool:
+    """Whether less than n tokens come back: the last ones of those that are right."""
+    got, right = seen.output[0], drive_loop(reference.generate, *seen.args)[0]
+    return 0 < got.shape[1] < right.shape[1] and torch.equal(got, right[:, -got.shape[1] :])
+
+
 def _never_grows(model, prompt, n, context, choose):
     last = choose(model(prompt[:, -context:])[:, -1])
     return last[:, None].expand(-1, n)
@@ -393,6 +428,7 @@ _write = Check(
             "the text cut for good, and its last n tokens returned",
             lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:], returns=lambda tokens, prompt: tokens[:, -inputs[2] :]),
             "Cut what the model *reads*, and keep the whole text: where n is larger than the context, the first new tokens are lost.",
+            _first_tokens_lost,
         ),
         Misconception(
             "the prompt cut once, before the loop",

@@ -88,7 +88,7 @@ next_token_loss = Check(
         padded_texts("lengths 4, 2, 5 of n = 7", 7, 9, 4, 2, 5),
         padded_texts("no padding, n = 5", 5, 7, 5, 5),
         padded_texts("lengths 8, 3 of n = 8", 8, 4, 8, 3),
-        padded_texts("a text of one token: lengths 1, 6, 3", 6, 8, 1, 6, 3),
+        padded_texts("a text of one token: lengths 1, 6, 3", 6, 8, 1, 6, 3, gradient=True),
         padded_texts("one text alone", 6, 5, 4),
         padded_texts("logits in the hundreds", 7, 5, 7, 4, scale=300.0),
         padded_texts("gradients, in float64", 5, 6, 5, 3, dtype=torch.float64, gradient=True),
@@ -308,8 +308,9 @@ def lessons(
 
 
 def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,
-          rate=None, after=False, batch=None, betas=(0.9, 0.95), loss_of=F.cross_entropy, late_zero=False, every=False):  # fmt: skip
-    """A right loop with one thing changed."""
+          rate=None, after=False, batch=None, betas=(0.9, 0.95), loss_of=F.cross_entropy, late_zero=False, every=False,
+          held=None):  # fmt: skip
+    """A right loop with one thing changed. held: a group (0: matrices, 1: vectors), and the step whose rate it always has; None: AdamW's own."""
     model = reference.small_model()
     parameters = (groups or reference.parameter_groups)(model, weight_decay)
     stepper = (optimiser or torch.optim.AdamW)(parameters, lr=rates[0], **({} if betas is None else {"betas": betas}))
@@ -318,6 +319,8 @@ def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=
         inputs, targets = taken[batch] if batch is not None else (inputs, targets)
         for group in stepper.param_groups:
             group["lr"] = rate(step) if rate else rates[step]
+        if held:
+            stepper.param_groups[held[0]]["lr"] = 1e-3 if held[1] is None else rates[held[1]]
         loss = loss_of(model(inputs).flatten(0, 1), targets.flatten())
         if zero:
             stepper.zero_grad()
@@ -449,7 +452,8 @@ train = Check(
         ),
         Misconception(
             "the gain of the norm decays", lambda *inputs: _loop(*inputs, groups=_norms_decay),
-            "You spare the biases alone. The gain of a LayerNorm is a vector too, and decay would pull it to 0.",
+            "Of the vectors the biases alone are spared. The gain of a LayerNorm is a vector too, and decay would pull it to 0. Its name promises nothing "
+            "(in this model it is `1.weight`): ask `parameter.dim()`.",
         ),
         Misconception(
             "Adam with weight decay in the gradient", lambda *inputs: _loop(*inputs, optimiser=torch.optim.Adam),
@@ -479,6 +483,14 @@ train = Check(
         Misconception(
             "a constant rate", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[0]),
             "Every step has a rate of its own. Set `group[\"lr\"]` of every parameter group before `step`.",
+        ),
+        *(
+            Misconception(
+                f"the rate of {alone} alone is set, the others' stays {words}", lambda *inputs, held=(other, step): _loop(*inputs, held=held),
+                "The parameters are in two groups, and each has a rate of its own: `for group in optimiser.param_groups: group[\"lr\"] = rate`.",
+            )
+            for alone, other in (("matrices", 1), ("vectors", 0))
+            for words, step in (("AdamW's own, 0.001", None), ("the first one", 0))
         ),
         Misconception(
             "the rate of the step before", lambda batches, rates, *more: _loop(batches, rates, *more, rate=lambda step: rates[max(0, step - 1)]),

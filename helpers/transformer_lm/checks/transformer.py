@@ -9,6 +9,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.compare import Told
 from helpers.engine.driving import Stopped, StudentError, call, choice
 
 from .. import transformer as reference
@@ -24,8 +25,9 @@ STRIDE = 2  # positions count by two here: who turns by a function of their own,
 
 def drive_lm(
     cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
-) -> tuple[Tensor, int, str]:
-    """The logits of a model with these weights, how many numbers it would train, and where its embedding begins."""
+) -> tuple[Tensor, int, str, Told]:
+    """The logits of a model with these weights, how many numbers it would train, where its embedding begins, and whether both its uses
+    train it."""
     model = call(cls, *sizes, lambda x, positions: rotary_embedding(x, STRIDE * positions))
     wide = weights["embedding.weight"].dtype == torch.float64
     if wide:
@@ -38,7 +40,7 @@ def drive_lm(
     call(model.eval)
     logits = call(model, tokens)
     trained = sum(parameter.numel() for parameter in list(call(model.parameters)) if parameter.requires_grad)
-    return logits, trained, _begins(names)
+    return logits, trained, _begins(names), _trained_sides(cls, model, tokens)
 
 
 def _begins(weights: dict[str, Tensor]) -> str:
@@ -47,15 +49,40 @@ def _begins(weights: dict[str, Tensor]) -> str:
     return f"row {empty[0]} of a new embedding is all zeros" if empty else "every row of a new embedding is a word's"
 
 
+def _trained_sides(cls, model, tokens: Tensor) -> Told:
+    """Whether the table is trained as input and as head. It alone wants gradients, and the last norm hands none on: what comes there comes
+    from the input, and what the logits still have from the head. (A model lives in its student's process, and its tensors come here without
+    their graph, but with the word whether they want gradients. So hooks ask for that, and no gradient is computed.)"""
+    wants = {"as the input": True, "as the head": True}
+
+    def note(side):
+        def hook(_, inputs, output):
+            wants[side] = getattr(output, "requires_grad", True)
+            return output.detach() if side == "as the input" else None
+
+        return hook
+
+    call(model.requires_grad_, False)
+    call(cls.requires_grad_, call(model.get_submodule, "embedding"), True)
+    call(cls.register_forward_hook, call(model.get_submodule, "norm"), note("as the input"))
+    call(model.register_forward_hook, note("as the head"))
+    call(model, tokens)
+    cut = " nor ".join(side for side, wanted in wants.items() if not wanted)
+    return Told(
+        f"no gradient reaches the table {cut}, so training can't move it from there" if cut else "all is trained"
+    )
+
+
 def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights for an output head of its own, if there is one: the same ones every time, and not those of the embedding."""
+    """Weights and biases for an output head of its own, if there is one: the same ones every time, and not those of the embedding."""
     call(model.load_state_dict, weights, False)
     embedding = weights["embedding.weight"]
-    filler = torch.linspace(-1, 1, embedding.numel(), dtype=embedding.dtype).view(embedding.shape)
     return {
-        name: filler
+        name: torch.linspace(-1, 1, value.numel(), dtype=embedding.dtype).view(value.shape)
         for name, value in dict(call(model.state_dict)).items()
-        if name not in weights and value.shape == embedding.shape and not torch.equal(value, embedding)
+        if name not in weights
+        and value.shape in (embedding.shape, embedding.shape[:1])
+        and not torch.equal(value, embedding)
     }
 
 
@@ -145,6 +172,34 @@ class UntiedHead(_LM):
 
     def head(self, x):
         return self.output(self.norm(x))
+
+
+class UntiedHeadWithABias(UntiedHead):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.output = nn.Linear(d, vocabulary)
+
+
+class TiedHeadWithABias(UntiedHeadWithABias):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.output.weight = self.embedding.weight
+
+
+class HeadOutOfTraining(_LM):
+    def head(self, x):
+        return self.norm(x) @ self.embedding.weight.data.T
+
+
+class InputOutOfTraining(_LM):
+    def embed(self, tokens):
+        return super().embed(tokens).detach()
+
+
+class OutOfTraining(_LM):
+    @torch.no_grad()
+    def forward(self, tokens):
+        return super().forward(tokens)
 
 
 class WithoutFinalNorm(_LM):
@@ -384,6 +439,28 @@ _model = Check(
         Misconception(
             "an untied head", UntiedHead,
             "Your output head has weights of its own. Tied means that the embedding's matrix is used twice: x @ embedding.weight.T gives the logits.",
+        ),
+        Misconception(
+            "an untied head with a bias", UntiedHeadWithABias,
+            "Your output head has weights and biases of its own. Tied means that the embedding's matrix is used twice, with no bias: x @ embedding.weight.T gives the logits.",
+        ),
+        Misconception(
+            "a bias in the tied head", TiedHeadWithABias,
+            "The head's matrix is the embedding's, but `nn.Linear` has a bias too, unless you say `bias=False`: one more trained number for each word.",
+        ),
+        Misconception(
+            "a head that doesn't train the table", HeadOutOfTraining,
+            "The logits are right, but `.data`, `detach` or `no_grad` keeps gradients from the table where it is the head. It is trained from both sides: "
+            "x @ embedding.weight.T, and nothing in between.",
+        ),
+        Misconception(
+            "an input that doesn't train the table", InputOutOfTraining,
+            "The logits are right, but `.data`, `detach` or `no_grad` keeps gradients from the table where tokens are looked up. It is trained from both "
+            "sides, as input and as head.",
+        ),
+        Misconception(
+            "a forward pass without gradients", OutOfTraining,
+            "The logits are right, but under `no_grad` nothing can be trained. It belongs where a model writes, not into the model.",
         ),
         Misconception(
             "no norm at the end", WithoutFinalNorm,
