@@ -189,7 +189,7 @@ score_functions = {
         lambda q, k: (q / q.shape[-1] ** 0.5) @ k.transpose(0, 1),
     ),
     "pair by pair": (
-        lambda q, k: torch.stack([torch.stack([a @ b / (a.norm() * b.norm()) for b in k]) for a in q]),
+        lambda q, k: torch.stack([torch.stack([(a / a.norm()) @ (b / b.norm()) for b in k]) for a in q]),
         lambda q, k, w_q, w_k, v: torch.einsum("nma,a->nm", torch.tanh((q @ w_q)[:, None, :] + k @ w_k), v),
         lambda q, w: torch.stack([row @ w for row in q]),
         lambda q, w, k: (k @ (q @ w).T).T,

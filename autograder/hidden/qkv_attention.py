@@ -4,20 +4,28 @@ import torch
 
 from helpers.engine.cases import Drawn, given, sized
 from helpers.qkv_attention.checks.attention import layer_case, running_mean, self_attention, tokens_and_shift
-from helpers.qkv_attention.checks.constructions import distribution_and_values, orthonormal_keys
+from helpers.qkv_attention.checks.constructions import (
+    distribution_and_values,
+    near_uniform,
+    one_wide_direction,
+    orthonormal_keys,
+    wide_key,
+)
 
 softmax = [
     sized(shape=(7,), dim=0),
     sized(shape=(3, 2, 4, 5), dim=1),
     sized(shape=(4, 4), dim=0, scale=500.0, label="scores in the hundreds"),
     given("float16, near its largest value", Drawn(lambda g: (60000 * torch.rand(3, 4, generator=g)).half()), -1),
+    sized(shape=(2, 100), dim=-1, dtype=torch.float16, label="float16, rows of 100"),
 ]
 attention_weights = [sized(n=9, d=2), sized(n=6, d=11, scale=6.0)]
 attend = [sized(n=9, d=2, d_v=7), sized(n=2, d=5, d_v=3)]
 select_one_value = [sized(n=6, d=7), sized(n=9, d=9)]
 equal_attention = {
-    "query_between": [sized(d=3), sized(d=2, scale=4.0, label="d = 2, long keys"), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3))],
-    "query_for_pair": [given("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0)],
+    "query_between": [sized(d=3), sized(d=2, scale=4.0, label="d = 2, long keys"), given("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3)),
+                      given("d = 40, entries up to 90", wide_key(40), wide_key(40))],
+    "query_for_pair": [given("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0), given("700 keys, a = 650, b = 3", orthonormal_keys(700, 700), 650, 3)],
 }  # fmt: skip
 two_word_example = []
 qkv_projections = [sized(n=6, d=2, d_k=7, d_v=3), sized(batch=(4,), n=3, d=3, d_k=3, d_v=3)]
@@ -29,7 +37,10 @@ scaled_dot_product_attention = [
     sized(batch=(2,), n=3, m=5, d=4, d_v=2, dtype=torch.float16, label="float16"),
 ]
 score_functions = {
-    "cosine_score": [sized(n=6, m=4, d=3)],
+    "cosine_score": [
+        sized(n=6, m=4, d=3),
+        sized(n=3, m=5, d=8, scale=1e-3, dtype=torch.float16, label="float16, short vectors"),
+    ],
     "additive_score": [sized(n=2, m=6, d_q=5, d_k=3, a=2)],
     "location_score": [sized(n=6, d=2, m=7)],
     "general_score": [sized(n=5, d_q=2, d_k=6, m=3)],
@@ -42,5 +53,8 @@ permutation_equivariance = [
     given("self-attention, n = 7, d = 2", layer_case(self_attention, 2), *tokens_and_shift(7, 2)),
     given("a running mean, n = 6, d = 3", layer_case(running_mean, 3), *tokens_and_shift(6, 3)),
 ]
-parameter_counts = [sized(n=17, d=6), sized(n=1, d=9)]
-same_output_other_weights = [given("n = 12, d = 5", *distribution_and_values(12, 5))]
+parameter_counts = [sized(n=17, d=6), sized(n=1, d=9), sized(n=20001, d=5003)]
+same_output_other_weights = [
+    given("n = 12, d = 5", *distribution_and_values(12, 5)),
+    given("n = 160, d = 158", near_uniform(160), one_wide_direction(160)),
+]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 def cosine_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
     """q·k / (‖q‖ ‖k‖), content-based: only directions count (Graves et al., 2014, equation 6)."""
-    return (q @ k.mT) / (q.norm(dim=-1)[:, None] * k.norm(dim=-1))
+    return (q / q.norm(dim=-1, keepdim=True)) @ (k / k.norm(dim=-1, keepdim=True)).mT
 
 
 def additive_score(

@@ -21,7 +21,7 @@
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 3¾ hours, and 30 points to earn.
 #
-# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.)
+# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.) Gradients are checked in 2.11 alone.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -52,7 +52,7 @@ setup()
 # One step of score is a factor of $e \approx 2.7$ in share.
 #
 # Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
-# million too, and in half precision (float16).
+# million too, and in half precision (float16, in rows of up to 100).
 
 # %%
 plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
@@ -257,7 +257,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
-# **(a)** Given two keys that differ, in length or direction or both, find a query that is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always
+# **(a)** Given two keys that differ, in length or direction or both (by 0.01 or more in some entry), find a query that is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always
 # one if $d \ge 2$. The keys may agree in most of their entries. Their entries are less than 100 in size.
 #
 # **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ ($a \ne b$), and together
@@ -324,7 +324,7 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
 #
 # In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas are written for one row $q$ and one row $k$. The result is always $n \times m$, also where $n$, $m$ or a width is 1.
-# No vector is zero, but some are short (0.001), and the cosine must not depend on that.
+# No vector is zero, but some are short (0.001), and the cosine must not depend on that, in half precision either. (The squares of such numbers are lost there: normalise the rows first, or compute in a higher dtype.)
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
 # - **Additive:** $\tanh(q W_q + k W_k) \cdot v$. A small network decides.
@@ -640,7 +640,7 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
 # output is 0.73 of the first value and 0.27 of the second.
 #
-# There may be any number of batch axes (or none), and any floating-point dtype, half precision too. Rows of scores may lie far apart.
+# There may be any number of batch axes (or none), and any floating-point dtype, half precision too (where $q \cdot k$ fits in). Rows of scores may lie far apart.
 #
 # **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
 
@@ -711,7 +711,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # %% [markdown]
 # ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
-# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix: $P X$ has the
+# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix (your function may rely on that): $P X$ has the
 # rows of $X$ in another order. Measure by how much a layer's answer to the shuffled tokens differs from the shuffled answer:
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
@@ -793,7 +793,7 @@ plots.permutation_gaps(permutation_gap, {
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn, and how many weights attention has to compute,
-# for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`), by formulas: at the sizes of real models no memory holds the dense layer.
+# for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`), exact to the last digit, by formulas: at the sizes of real models no memory holds the dense layer.
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
@@ -826,7 +826,7 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size) with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
+# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size; some may be equal) with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
 # negative, but for rounding below $10^{-6}$; sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001, however many there are.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$

@@ -262,6 +262,7 @@ qkv_projections = Check(
             "There may be any number of batch axes. `...` stands for all of them, and `@` needs no names at all.",
             raises="RuntimeError",
         ),
+        slips.in_single_precision(attention.qkv_projections),
     ],
 )  # fmt: skip
 
@@ -322,6 +323,12 @@ def sum_without_keepdim(q, k, v) -> Tensor:
 
 def hidden_later_keys(q, k, v) -> Tensor:
     return slips.attention(q, k, v, mask=torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril())
+
+
+def sum_detached(q, k, v) -> Tensor:
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True).detach())
+    return powers / powers.sum(-1, keepdim=True).detach() @ v
 
 
 def _zeros_for_nan(seen) -> bool:
@@ -410,6 +417,11 @@ scaled_dot_product_attention = Check(
             "cut off from the gradient", detached,
             "`.detach()`, `.data`, `.numpy()` or `.item()` on the way keeps gradients from q and k: the weights "
             "that made them could never be trained.",
+        ),
+        Misconception(
+            "the sum of the exponentials cut off from the gradient", sum_detached,
+            "If one score rises, the sum rises too and the *other* weights fall: through a detached sum that part of the gradient, −y_i y_j, is lost. "
+            "Only the maximum may be detached, for it cancels.",
         ),
         Misconception(
             "one maximum for all queries", one_maximum,
@@ -561,6 +573,10 @@ permutation_equivariance = Check(
             "Both sides need the same P. Pᵀ = P⁻¹ puts the tokens back instead of forward.",
         ),
         Misconception(
+            "the inverse permutation on the input", lambda layer, x, p: (layer(p.mT @ x) - p @ layer(x)).abs().max(),
+            "Both sides need the same P. With Pᵀ the tokens go in by the inverse order, and the outputs are put into the other one: that fits for swaps alone.",
+        ),
+        Misconception(
             "differences with their signs", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).sum(),
             "Positive and negative differences cancel. Take absolute values first, then the largest.",
         ),
@@ -608,8 +624,24 @@ permutation_equivariance = Check(
 WHOLE = Property(
     "whole numbers, as int",
     lambda output, *_: all(operator.index(count) >= 0 for count in output),
-    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float.",
+    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float, and so do `math.pow` and `** 2.0`.",
 )
+
+
+def _exact(output, n, d) -> bool:
+    """As whole numbers: the comparison of values goes through float64, which has lost the last digits too."""
+    return tuple(map(operator.index, output)) == attention.parameter_counts(n, d)
+
+
+EXACT = Property(
+    "exact to the last digit",
+    _exact,
+    "Your number is right to about 16 digits, and a count is exact: leave no float on the way.",
+)
+
+
+def powers_of_floats(n, d) -> tuple:
+    return 3 * int(math.pow(d, 2)), 3 * d, int(math.pow(n, 2)), int(math.pow(d * n, 2)), d * n
 
 
 def layers_built(n, d) -> tuple:
@@ -619,9 +651,10 @@ def layers_built(n, d) -> tuple:
 
 parameter_counts = Check(
     reference=attention.parameter_counts,
-    cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5), sized(n=8192, d=4096, label="n = 8,192, d = 4,096")],
+    cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5), sized(n=8192, d=4096, label="n = 8,192, d = 4,096"),
+           sized(n=16385, d=6001, label="n = 16,385, d = 6,001")],
     within=(0.0, 0.0),
-    properties=[WHOLE],
+    properties=[WHOLE, EXACT],
     misconceptions=[
         Misconception(
             "3 biases", lambda n, d: (3 * d**2, 3, n**2, (n * d) ** 2, n * d),
@@ -683,6 +716,11 @@ parameter_counts = Check(
             "the dense layer built to be counted", layers_built,
             "No machine has the memory for a layer of (d·n)² weights at the sizes of today's models. Its size is known beforehand: multiply.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "whole numbers that have been floats", powers_of_floats,
+            "`math.pow`, `** 2.0` and `/` make floats, and a float keeps 16 digits: above 2⁵³ `int()` brings back another number. `d * d` and `d ** 2` stay whole.",
+            lambda seen: WHOLE.of(seen) and not EXACT.of(seen),
         ),
         Misconception(
             "n and d swapped", lambda n, d: (3 * n**2, 3 * n, d**2, (n * d) ** 2, n * d),

@@ -159,7 +159,10 @@ def _is_not_zero(query, *_) -> bool:
 
 
 def _parallel(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and abs(torch.cosine_similarity(a.double(), b.double(), dim=0).item()) > 0.999
+    """Nothing but the zero vector is parallel to the zero vector."""
+    if a.shape != b.shape or not (a.any() and b.any()):
+        return a.shape == b.shape and not (a.any() or b.any())
+    return abs(torch.cosine_similarity(a.double(), b.double(), dim=0).item()) > 0.999
 
 
 def _axis(gap: Tensor) -> Tensor:
@@ -176,6 +179,26 @@ def divided_once(k1, k2) -> Tensor:
     return _axis(gap) - (_axis(gap) @ gap) / gap.norm() * gap
 
 
+def multiplied_by_the_square(k1, k2) -> Tensor:
+    gap = k1 - k2
+    return (gap @ gap) * _axis(gap) - (_axis(gap) @ gap) * gap
+
+
+def _as_long_as_the_square(seen) -> bool:
+    """A right direction whose length is that of `multiplied_by_the_square`, or smaller or larger by a factor below 10."""
+    query, made = seen.output.double(), multiplied_by_the_square(*(key.double() for key in seen.args))
+    return 0.1 < query.norm() / made.norm() < 10 and _gives_halves(query / query.norm(), *seen.args)
+
+
+def wide_key(d: int) -> Drawn:
+    return Drawn(lambda generator: 180 * torch.rand(d, generator=generator) - 90)
+
+
+def _nearly_equal() -> tuple[Tensor, Tensor]:
+    key = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    return key, key + torch.tensor([0.0, 0.01, 0.0, 0.0])
+
+
 def _at_a_right_angle_to_one(query, k1, k2) -> bool:
     scores = sorted(abs((query @ key).item()) for key in (k1, k2))
     return scores[0] < 1e-4 and scores[1] > 1e-3
@@ -189,6 +212,10 @@ query_between = Check(
         given("k1 = (0, 2), k2 = (1, −1)", torch.tensor([0.0, 2.0]), torch.tensor([1.0, -1.0])),
         given("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.0])),
         given("k1 = (0, 0, 5), k2 = (0, 4, 5): in the middle one", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
+        given("k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", torch.full((3,), 3.0), torch.ones(3)),
+        given("opposite keys, k1 = (3, −1, 2) = −k2", torch.tensor([3.0, -1.0, 2.0]), torch.tensor([-3.0, 1.0, -2.0])),
+        given("d = 16, entries up to 90", wide_key(16), wide_key(16)),
+        given("keys that differ by 0.01 in one entry", *_nearly_equal()),
     ],
     compare=False,
     properties=[
@@ -216,6 +243,12 @@ query_between = Check(
             "along k1 − k2 instead of across it", lambda k1, k2: k1 - k2,
             "You want q·(k1 − k2) = 0: the query stands at a right angle to the difference. Yours points along it.",
             lambda seen: _parallel(seen.output, seen.args[0] - seen.args[1]),
+        ),
+        Misconception(
+            "a length that grows with the square of the difference", multiplied_by_the_square,
+            "The direction is right, and the length is about that of k1 − k2, squared: for wide keys so large that rounding shows, for keys that hardly differ next "
+            "to nothing. Divide the query by its own length.",
+            _as_long_as_the_square,
         ),
         Misconception(
             "so long that rounding shows", lambda k1, k2: 1e7 * (_axis(k1 - k2).double() - (_axis(k1 - k2).double() @ (k1 - k2).double()) / ((k1 - k2) @ (k1 - k2)).double() * (k1 - k2)).to(k1),
@@ -266,6 +299,11 @@ def _unit(keys, a, b) -> Tensor:
     return query
 
 
+def _too_long_a_sum(seen) -> bool:
+    query, (keys, a, b) = seen.output.double(), seen.args
+    return bool(query.norm() > 1e3) and _pair_shares(100 * query / query.norm(), keys, a, b)
+
+
 def _unequal(query, keys, a, b) -> bool:
     """Made of keys a and b alone, with two positive parts that differ."""
     parts = keys @ query
@@ -284,6 +322,7 @@ query_for_pair = Check(
         given("6 keys of width 9, a = 5, b = 1", orthonormal_keys(6, 9), 5, 1),
         given("12 keys, a = 3, b = 4", orthonormal_keys(12, 16), 3, 4),
         given("100 keys, a = 40, b = 7", orthonormal_keys(100, 128), 40, 7),
+        given("500 keys, a = 0, b = 499", orthonormal_keys(500, 512), 0, 499),
     ],
     compare=False,
     properties=[
@@ -329,6 +368,11 @@ query_for_pair = Check(
             lambda seen: _parallel(seen.output, seen.args[0][:, seen.args[1]] + seen.args[0][:, seen.args[2]]),
         ),
         Misconception(
+            "so long that rounding shows", lambda keys, a, b: 1e7 * (keys[a] + keys[b]),
+            "The direction is right to within rounding, and your query is so long that rounding shows: the two scores differ by more than 0.004. Scores of 50 are plenty.",
+            _too_long_a_sum,
+        ),
+        Misconception(
             "two keys of unequal weight", lambda keys, a, b: 100 * keys[a] + 50 * keys[b],
             "The key with the larger part scores higher, and takes it all. Both need the same part.",
             lambda seen: _unequal(seen.output, *seen.args),
@@ -366,10 +410,39 @@ def one_wide_direction(n: int) -> Drawn:
     return Drawn(make)
 
 
+def near_uniform(n: int) -> Drawn:
+    return Drawn(lambda g: (lambda w: w / w.sum())(0.5 + torch.rand(n, generator=g)))  # none below 1/(3n)
+
+
 def a_step_too_far(weights, values) -> Tensor:
     direction = _kept_direction(values)
     longest = (weights / -direction)[direction < 0].min()
     return weights + 2 * longest * direction
+
+
+def measured_at_the_growing(weights, values) -> Tensor:
+    direction = _kept_direction(values)
+    return weights + 0.5 * (weights / direction)[direction > 0].min() * direction
+
+
+def _measured_at_the_growing(seen) -> bool:
+    """Whether the weight that grows most for its size grows by a part of itself that one would write down."""
+    weights, moved = seen.args[0], seen.output - seen.args[0]
+    part = 1 / (weights / moved)[moved > 1e-6].min().item()
+    return (
+        seen.output.min().item() < -1e-6
+        and not _changes_the_output(*seen.args, seen.output)
+        and any(abs(part - wanted) < 1e-3 for wanted in (0.1, 0.2, 0.25, 0.3, 0.5, 0.75, 0.8, 0.9, 0.95, 0.99, 1))
+    )
+
+
+def solved_for_the_first(weights, values) -> Tensor:
+    d = values.shape[1]
+    system = torch.cat([values, torch.ones(len(values), 1)], dim=1).double()
+    direction = torch.zeros(len(values), dtype=torch.float64)
+    direction[: d + 1] = torch.linalg.solve(system[: d + 1].mT, -system[d + 1])
+    direction[d + 1] = 1.0
+    return (weights + 0.5 * (weights / -direction)[direction < 0].min() * direction).float()
 
 
 def a_step_that_changes_the_sum(weights, values) -> Tensor:
@@ -407,6 +480,10 @@ same_output_other_weights = Check(
         given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
         given("values 1, 2, 3, a small weight in the middle", torch.tensor([0.2, 0.002, 0.798]), torch.tensor([[1.0], [2.0], [3.0]])),
         given("n = 16, d = 14: all weights must move alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
+        given("values 1, 2, 3, a weight of 0.001", torch.tensor([0.2, 0.001, 0.799]), torch.tensor([[1.0], [2.0], [3.0]])),
+        given("values 1, 1, 2, 3: two are equal", torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([[1.0], [1.0], [2.0], [3.0]])),
+        given("values on a line, d = 2", torch.tensor([0.3, 0.1, 0.15, 0.25, 0.2]), torch.tensor([[1.0, 2.0], [0.0, 0.0], [-1.0, -2.0], [2.0, 4.0], [3.0, 6.0]])),
+        given("n = 200, d = 198: all weights must move alike", near_uniform(200), one_wide_direction(200)),
         given("values 1, 2, 3, small weights at the ends", torch.tensor([0.002, 0.9, 0.098]), torch.tensor([[1.0], [2.0], [3.0]])),
     ],
     compare=False,
@@ -421,13 +498,25 @@ same_output_other_weights = Check(
         Misconception(
             "the given weights again", lambda weights, values: weights.clone(),
             "The point is that there are others. Move along a direction z that the output can't see: z V = 0 and Σ z = 0.",
-            lambda seen: _moved(seen) < 1e-6,
+            lambda seen: _moved(seen) < 2e-7,
         ),
         Misconception(
             "a step that is too short", lambda weights, values: weights + 1e-5 * _kept_direction(values),
             "No weight has moved by more than 0.0001. How long a step must be depends on the direction: where many weights move, each moves little. Go half of "
             "the way to where the first weight reaches 0.",
-            lambda seen: 1e-6 <= _moved(seen) <= 1e-4,
+            lambda seen: 2e-7 <= _moved(seen) <= 1e-4,
+        ),
+        Misconception(
+            "the way to 0 measured at the weights that grow", measured_at_the_growing,
+            "A weight reaches 0 where z is *negative*: α_i / −z_i, the smallest over all z_i < 0. You measure at the entries that grow, and those never get there; "
+            "the others fall below 0.",
+            _measured_at_the_growing,
+        ),
+        Misconception(
+            "an inverse that need not exist", solved_for_the_first,
+            "Where values are equal, or lie on a line, the equations depend on each other: `solve` and `inv` stop with an error, and there are solutions all the same. "
+            "The SVD finds them.",
+            raises="_LinAlgError",
         ),
         Misconception(
             "negative weights", a_step_too_far,
@@ -447,7 +536,7 @@ same_output_other_weights = Check(
         Misconception(
             "the same weights in another order", lambda weights, values: weights.flip(0),
             "Weights in another order go with other values, so the output changes.",
-            lambda seen: torch.allclose(seen.output.sort().values, seen.args[0].sort().values, atol=1e-5),
+            lambda seen: torch.allclose(seen.output.sort().values, seen.args[0].sort().values, atol=1e-5) and _moved(seen) > 1e-4,
         ),
         Misconception(
             "equal weights", lambda weights, values: torch.full_like(weights, 1 / len(weights)),

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision
 
 from .. import scores
 
@@ -29,8 +31,18 @@ def one_axis_dropped(q, k, w_q, w_k, v) -> Tensor:
     return scores.additive_score(q, k, w_q, w_k, v).squeeze()
 
 
+def _lost_in_half_precision(seen) -> bool:
+    """Whether short vectors in float16 went wrong. (Those of ordinary length are a case of their own, which tells what else may.)"""
+    q, k = seen.args
+    short = q.dtype == torch.float16 and max(q.norm(dim=-1).max(), k.norm(dim=-1).max()) < 0.1
+    return bool(short) and not agree(seen.output, scores.cosine_score(q.double(), k.double()), tolerance(seen.args))
+
+
 def _constant_beside_the_norms(seen) -> bool:
-    """Whether one positive number, added to the norms of q, of k, of both or to their product, explains every entry."""
+    """Whether one positive number, added to the norms of q, of k, of both or to their product, explains every entry. (In float16 too few
+    digits are left to tell: there it is enough that they are off.)"""
+    if seen.args[0].dtype == torch.float16:
+        return _lost_in_half_precision(seen)
     q, k = seen.args[0].norm(dim=-1)[:, None].double(), seen.args[1].norm(dim=-1).double()
     factor = scores.cosine_score(*seen.args).double() / seen.output.double()  # what the norms were multiplied by
     both = (-(q + k) + ((q + k) ** 2 + 4 * q * k * (factor - 1)).sqrt()) / 2
@@ -42,7 +54,9 @@ def _constant_beside_the_norms(seen) -> bool:
 
 cosine_score = Check(
     reference=scores.cosine_score,
-    cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002")),
+    cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002"),
+           sized(n=3, m=2, d=5, dtype=torch.float16, label="float16"),
+           sized(n=4, m=6, d=5, scale=1e-3, dtype=torch.float16, label="float16, vectors of length 0.002")),
     misconceptions=[
         Misconception(
             "the norms left out", lambda q, k: q @ k.mT,
@@ -69,6 +83,12 @@ cosine_score = Check(
             "The length is the square root of Σ x²: a vector and itself must have cosine 1.",
         ),
         Misconception(
+            "squares of short vectors in half precision", lambda q, k: (q @ k.mT) / (q.norm(dim=-1)[:, None] * k.norm(dim=-1)),
+            "Numbers near 0.001 have squares and products near 0.000001, where float16 keeps a digit or two. Normalise the rows first, with `norm`, or compute in a "
+            "higher dtype.",
+            _lost_in_half_precision,
+        ),
+        Misconception(
             "a constant added to the norms", lambda q, k: (q @ k.mT) / (q.norm(dim=-1)[:, None] * k.norm(dim=-1) + 1e-6),
             "For short vectors the constant is no longer small, and the cosine must not depend on length. No vector is zero here: leave it out.",
             _constant_beside_the_norms,
@@ -81,6 +101,8 @@ cosine_score = Check(
             "the sum of the entries for the norm", lambda q, k: (q @ k.mT) / (q.abs().sum(-1)[:, None] * k.abs().sum(-1)),
             "The length is the square root of Σ x², not Σ |x|: a vector and itself must have cosine 1.",
         ),
+        axes_of_size_1_dropped(scores.cosine_score),
+        in_single_precision(scores.cosine_score),
     ],
     forbids=["cosine_similarity"],
 )  # fmt: skip
@@ -150,6 +172,7 @@ additive_score = Check(
             "weights instead of scores", lambda q, k, w_q, w_k, v: scores.additive_score(q, k, w_q, w_k, v).softmax(-1),
             "The softmax comes later, once, for all scores alike.",
         ),
+        in_single_precision(scores.additive_score),
     ],
 )  # fmt: skip
 
@@ -170,6 +193,8 @@ location_score = Check(
             "the result transposed", lambda q, w: (q @ w).mT.contiguous(),
             "Entry (i, j) is query i against position j: rows are queries.",
         ),
+        axes_of_size_1_dropped(scores.location_score),
+        in_single_precision(scores.location_score),
     ],
 )  # fmt: skip
 
@@ -199,6 +224,8 @@ general_score = Check(
             "the result transposed", lambda q, w, k: (q @ w @ k.mT).mT.contiguous(),
             "Entry (i, j) is query i against key j: rows are queries.",
         ),
+        axes_of_size_1_dropped(scores.general_score),
+        in_single_precision(scores.general_score),
     ],
 )  # fmt: skip
 
@@ -214,6 +241,8 @@ dot_score = Check(
             "weights instead of scores", lambda q, k: torch.softmax(q @ k.mT, dim=-1),
             "The softmax comes later, once, for all scores alike. Return the dot products.",
         ),
+        axes_of_size_1_dropped(scores.dot_score),
+        in_single_precision(scores.dot_score),
     ],
 )  # fmt: skip
 
@@ -253,6 +282,8 @@ scaled_dot_score = Check(
             "weights instead of scores", lambda q, k: scores.scaled_dot_score(q, k).softmax(-1),
             "The softmax comes later, once, for all scores alike.",
         ),
+        axes_of_size_1_dropped(scores.scaled_dot_score),
+        in_single_precision(scores.scaled_dot_score),
     ],
 )  # fmt: skip
 
