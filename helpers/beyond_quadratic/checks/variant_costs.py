@@ -61,10 +61,6 @@ global_local_flops = Check(
             "A band for all n tokens, and g columns and g rows of n − g slots more: so a global token has n − g slots and a window besides. It has n. The band "
             "belongs to the n − g others.",
         ),
-        Misconception(
-            "a window for all, and g columns and rows", lambda n, d, w, g: 4 * d * (n * (2 * w + 1) + 2 * g * n),
-            "A global token has n slots and no window besides, and the g slots in front belong to the n − g other tokens.",
-        ),
         Misconception("a factor of 2 lost", lambda n, d, w, g: 2 * d * ((n - g) * (2 * w + 1 + g) + g * n), HALF),
         Misconception(
             "global tokens that don't read each other", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + 1 + g) + g * (n - g)),
