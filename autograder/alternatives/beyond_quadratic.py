@@ -78,7 +78,15 @@ def local_attention_by_halves(q, k, v, w):
     return part(0, n)
 
 
+def local_by_unfolding(q, k, v, w):
+    keys, values = (F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v))  # (…, n, d, 2w + 1)
+    real = F.pad(torch.ones(q.shape[-2], dtype=torch.bool), (w, w)).unfold(0, 2 * w + 1, 1)
+    scores = torch.einsum("...nd,...nds->...ns", q, keys) / math.sqrt(q.shape[-1])
+    return torch.einsum("...ns,...nvs->...nv", torch.where(real, scores, -torch.inf).softmax(-1), values)
+
+
 local_attention = {
+    "padded and unfolded": local_by_unfolding,
     "slices in a loop": local_by_slices,
     "blocks with three blocks of keys": local_by_blocks,
     "gathered, einsum": local_by_gather,
@@ -329,8 +337,8 @@ def chunked_all_at_once(q, k, v, c):
     n = q.shape[-2]
     q, k, v = features(q), features(k), torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
     q, k, v = (F.pad(x, (0, 0, 0, -n % c)).unflatten(-2, (-1, c)) for x in (q, k, v))
-    sums = k.mT @ v
-    before = sums.cumsum(-3) - sums
+    sums = (k.mT @ v).cumsum(-3)
+    before = torch.cat([torch.zeros_like(sums[..., :1, :, :]), sums[..., :-1, :, :]], dim=-3)
     both = (q @ before + (q @ k.mT).tril() @ v).flatten(-3, -2)[..., :n, :]
     return both[..., :-1] / both[..., -1:]
 
@@ -422,10 +430,7 @@ def chunked_linear_attention_at_once(q, k, v, c):
     c = min(c, n)
     extra = -n % c
     a, b, x = (F.pad(y, (0, 0, 0, extra)).unflatten(-2, (-1, c)) for y in (features(q), features(k), v))
-    S = b.mT @ x
-    S = S.cumsum(-3) - S
-    z = b.sum(-2, keepdim=True)
-    z = z.cumsum(-3) - z
+    S, z = (F.pad(y.cumsum(-3), (0, 0, 0, 0, 1, -1)) for y in (b.mT @ x, b.sum(-2, keepdim=True)))
     tri = (a @ b.mT).tril()
     top = (a @ S + tri @ x).flatten(-3, -2)[..., :n, :]
     bottom = ((a * z).sum(-1, keepdim=True) + tri.sum(-1, keepdim=True)).flatten(-3, -2)[..., :n, :]

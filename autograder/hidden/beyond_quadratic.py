@@ -4,14 +4,15 @@ import torch
 
 from helpers.beyond_quadratic.checks.decayed_attention import (
     decaying,
+    forgotten_before,
     long_decaying,
     long_decaying_chunks,
     resets,
 )
 from helpers.beyond_quadratic.checks.delta_rule import few_keys, long_written, written
-from helpers.beyond_quadratic.checks.linear_attention import long_causal, long_chunks, long_sequences
-from helpers.beyond_quadratic.checks.sparse import listed_keys, long_global, long_local
-from helpers.engine.cases import sized
+from helpers.beyond_quadratic.checks.linear_attention import large_after_small, long_causal, long_chunks, long_sequences
+from helpers.beyond_quadratic.checks.sparse import far_global, listed_keys, long_global, long_local
+from helpers.engine.cases import as_float64, sized
 
 local_attention = [
     sized(n=13, d=2, d_v=4, w=5),
@@ -26,6 +27,7 @@ global_local = [
     sized(n=6, d=6, d_v=6, w=1, g=1, label="n = d = d_v = 6"),
     sized(batch=(2,), n=7, d=4, d_v=2, w=1, g=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     long_global(380, 5, 2, 4, 3),
+    far_global(12, 4, 3, 1),
 ]
 strided_sparse = {
     "strided_keys": [sized(n=1), sized(n=7), sized(n=64), sized(n=101)],
@@ -58,6 +60,9 @@ linear_attention = {
         sized(n=7, d=3, d_v=2, c=1),
         sized(n=6, d=6, d_v=6, c=3),
         long_chunks(601, 3, 4, 30),
+        as_float64(sized(n=11, d=5, d_v=2, c=6)),
+        as_float64(sized(n=9, d=3, d_v=4, c=3)),
+        large_after_small(11, 4, 3, 5),
     ],
 }
 decayed_attention = {
@@ -67,6 +72,7 @@ decayed_attention = {
         decaying("gradients, in float64", 6, 4, 3, dtype=torch.float64, limits={"gradient": True}),
         decaying("large inputs", 5, 3, 4, scale=5.0, dtype=torch.float64),
         decaying("n = d = d_v = 5", 5, 5, 5),
+        decaying("n = 45, γ near 0", 45, 4, 3, low=1e-7, high=1e-4),
         long_decaying(250, 5, 4, low=0.9),
     ],
     "chunked_decayed_attention": [
@@ -76,6 +82,7 @@ decayed_attention = {
         decaying("n = 15, c = 4, some wipe the state, in float64", 15, 5, 2, 4, gamma=resets, dtype=torch.float64),
         decaying("n = 11, c = 4: gradients, in float64", 11, 3, 4, 4, dtype=torch.float64, limits={"gradient": True}),
         decaying("n = d = d_v = 6, c = 3", 6, 6, 6, 3),
+        forgotten_before(700, 4, 3, 28),
         long_decaying_chunks(601, 3, 4, 30, low=0.9),
     ],
 }

@@ -24,8 +24,8 @@
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
 # output is not enough here. A hidden $n \times n$ matrix is found, on texts much longer than any window. You have about 3½ hours, and 25 points to earn.
 #
-# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave the inputs unchanged, and return the result in their dtype (the checks also
-# use float64). Where there is a softmax, scores may be large, above 0 and below: tens of thousands. All functions of PyTorch may be used. Gradients are checked, in float64. So don't overwrite
+# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave all inputs unchanged (tables, γ and β too), and return the result in their dtype (the checks also
+# use float64). Where there is a softmax, scores may be large, above 0 and below: tens of thousands. (So a mask of $-10^4$ is too weak. $-\infty$ never is, and $-10^9$ is low enough here.) All functions of PyTorch may be used. Gradients are checked, in float64. So don't overwrite
 # what the backward pass needs: `state = state + new` is fine, `state += new` is not. (To fill rows of an empty output one by one is fine.)
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
@@ -60,7 +60,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work, never
 # compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
 #
-# Two rules: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$, and nowhere else.
+# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$, and nowhere else.
 # $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
@@ -148,7 +148,7 @@ plots.window_film()
 # too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention). The rules of 10.1 hold, but for the rows of the global
 # tokens: only these $g$ queries score all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs.
 #
-# **By hand.** $n = 9$, $w = 1$, $g = 1$. Token 0 reads 9 keys. Token 5 reads 0, 4, 5, 6. Token 1 reads 0, 1, 2: three keys, not four.
+# **By hand.** $n = 9$, $w = 1$, $g = 2$. Tokens 0 and 1 read 9 keys. Token 5 reads 0, 1, 4, 5, 6. Token 2 reads 0, 1, 2, 3: four keys, not five.
 #
 # **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$, $g = 2$.
 
@@ -241,7 +241,7 @@ plots.hops(global_local_attention, n=64, w=4)
 #
 # **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the points if it has four
 # properties: different keys from $0 … n-1$ in each list; every token reads itself; no token reads more than $3\lceil\sqrt n\,\rceil$ keys; two
-# layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the strided pattern is one of several that keep it.)
+# layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the strided pattern is one of several that keep it, with $s = \lfloor\sqrt n\rfloor$ too.)
 #
 # **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table with $c$ slots a row: `keys[i]` holds the keys of query $i$, and
 # `allowed[i]` says which slots count. The lists have different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
@@ -422,7 +422,8 @@ plots.brackets(n=10, d=3)
 #
 # **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
 # the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts PyTorch's
-# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. All chunks at once is fine. $c$ may be larger than $n$.
+# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All chunks at once is fine. Where you
+# use running sums, shift them and don't take a chunk's own sum off again: a large number that was added and taken off has cost the small ones their digits. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}
 def phi(x):
@@ -576,8 +577,8 @@ plots.blurred_weights(n=12, d=16)
 #
 # So $D$ takes the place of the triangle of ones. It is a causal mask with shades. With one constant factor it is $\gamma^{t-s}$.
 #
-# **By hand.** Three tokens, all queries and keys 1, values 8, 4, 2, factors 1, ½, ¼. The state is 8, then $\tfrac12 \cdot 8 + 4 = 8$, then $\tfrac14 \cdot 8 + 2 = 4$. The last row of $D$
-# is ⅛, ¼, 1, and $8/8 + 4/4 + 2$ is 4 again.
+# **By hand.** Three tokens, all queries and keys 1, values 16, 4, 5, factors 1, ½, ¼. The state is 16, then $\tfrac12 \cdot 16 + 4 = 12$, then $\tfrac14 \cdot 12 + 5 = 8$. The last row of $D$
+# is ⅛, ¼, 1, and $16/8 + 4/4 + 5$ is 8 again.
 #
 # **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
 #
@@ -703,10 +704,10 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix). Decay takes from all that is stored. This takes only what stands under *this* key.
 #
 # **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the state can grow without bound. So divide each key by its length first,
-# $k_t \leftarrow k_t / |k_t|$. That is part of your function. No key is zero. Queries and values stay as they are, and there is no $\varphi$ and no normaliser.
+# $k_t \leftarrow k_t / |k_t|$. That is part of your function. No key is zero; the shortest are about $10^{-7}$ long. Queries and values stay as they are, and there is no $\varphi$ and no normaliser.
 #
 # **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta rule with $\beta = 1$: the table holds 10, the difference is 30, and
-# $10 + 30 = 40$. With $\beta = \tfrac12$ at the second token: $10 + 15 = 25$. What stands under (0, 1) is not touched.
+# $10 + 30 = 40$. With $\beta = 0.2$ at the second token: $10 + 6 = 16$. What stands under (0, 1) is not touched.
 #
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
 # $\beta = 1$? (Decay needs its factor: say only whether it returns more or less than 7.)
@@ -798,8 +799,8 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # - **linear**: the form of 10.5 (a);
 # - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
 #
-# **Check by hand.** For $n = 16$ and $d = 3$: full 3072; local ($w = 2$) 960; local and global ($w = 2$, $g = 5$) 2280; strided 1920; low rank ($r = 6$) 2304; linear 576;
-# chunked ($c = 8$) 2112.
+# **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$) 14,112; strided 16,128; low rank ($r = 10$) 20,160;
+# linear 7056; chunked ($c = 12$) 19,152.
 
 # %% nbgrader={"grade": false, "grade_id": "cost_of_all", "locked": false, "schema_version": 3, "solution": true}
 def local_flops(n: int, d: int, w: int) -> int:

@@ -17,7 +17,7 @@ from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import decayed_attention as reference
-from .linear_attention import MOST_PER_CHUNK
+from .linear_attention import CUT_OFF_HINT, MOST_PER_CHUNK
 from .sparse import all_pairs_scored, changed_in_place, square_made
 
 __all__ = ["decayed_attention"]
@@ -46,6 +46,17 @@ def decaying(label: str, n: int, d: int, d_v: int, *c: int, batch: tuple = (), g
     """A case; `c` is the size of a chunk where there is one, `range_` the range of the decays."""
     q, k, v = (normal(*batch, n, width, scale=scale, dtype=dtype) for width in (d, d, d_v))
     return given(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
+
+
+def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
+    """Only the last chunk remembers. Sums of logarithms over the whole text are so large there that float32 has lost their decimals."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        remembers = torch.arange(n) >= n - c
+        return torch.where(remembers, 0.6 + 0.4 * torch.rand(n, generator=generator), 1e-15)
+
+    q, k, v = (normal(n, width) for width in (d, d, d_v))
+    return given(f"n = {n}, c = {c}, γ of 10^−15 up to the last chunk", q, k, v, Drawn(draw), c)
 
 
 def long_decaying(n: int, d: int, d_v: int, low: float = 0.6) -> Case:
@@ -93,7 +104,8 @@ def _all(gamma) -> Tensor:
 
 
 def _left(gamma) -> Tensor:
-    return reference.decay_mask(gamma)
+    """In float64, where a difference of two sums over a long text has digits to spare."""
+    return reference.decay_mask(gamma.double()).to(gamma.dtype)
 
 
 def _phi(x) -> Tensor:
@@ -273,6 +285,25 @@ def past_anew(q, k, v, gamma) -> Tensor:
     return torch.cat(rows, dim=-2)
 
 
+def quotients_in_the_recurrence(q, k, v, gamma) -> Tensor:
+    """All states at once; 0/0 or 0 · ∞ where the product of the factors is smaller than any number."""
+    products = gamma.cumprod(-1)[..., None, None]
+    states = products * (k[..., :, None] * v[..., None, :] / products).cumsum(-3)
+    return (q[..., None, :] @ states).squeeze(-2)
+
+
+def _product_underflowed(seen: Observation) -> bool:
+    """A mark: NaN at the last token and none at the first, where the product of all factors is 0 for a computer."""
+    output, gamma = seen.output, seen.args[3]
+    late = output[..., -1, :].isnan().any() and not output[..., 0, :].isnan().any()
+    return bool(late and (gamma.cumprod(-1)[..., -1] < torch.finfo(gamma.dtype).tiny).any())
+
+
+def state_cut_off(q, k, v, gamma) -> Tensor:
+    """No gradient goes through the sum."""
+    return chunk_state_cut_off(q, k, v, gamma, 1)
+
+
 def _sums_anew(seen: Observation) -> bool:
     q, _, v = seen.args[:3]
     (n, d), d_v = q.shape[-2:], v.shape[-1]
@@ -287,7 +318,7 @@ recurrent_decayed_attention = Check(
         decaying("n = 5, d = 4, d_v = 3", 5, 4, 3),
         decaying("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
         decaying("γ = 1: nothing is forgotten", 6, 5, 2, low=1.0, dtype=torch.float64),
-        decaying("γ near 0", 8, 3, 4, low=1e-6, high=1e-3),
+        decaying("n = 40, γ near 0", 40, 3, 4, low=1e-6, high=1e-3),
         decaying("γ of 1, and some that wipe the state", 9, 4, 3, gamma=resets),
         long_decaying(300, 4, 3), long_decaying(260, 3, 6),
         decaying("one token", 1, 3, 2),
@@ -305,7 +336,7 @@ recurrent_decayed_attention = Check(
             cost=_sums_anew,
         ),
         Misconception(
-            "every query against every key, one row at a time", by_rows,
+            "every query against every key, piece by piece", by_rows,
             "No n × n matrix stands in memory, but every query still meets every key. All that the past has to say is in the state.",
             cost=all_pairs_scored,
         ),
@@ -328,6 +359,13 @@ recurrent_decayed_attention = Check(
             raises="RuntimeError",
         ),
         Misconception(
+            "divided by a product that underflows", quotients_in_the_recurrence,
+            "The product of all factors so far soon is smaller than the smallest number that there is: divided by it a token is infinite or NaN, and "
+            "multiplying afterwards doesn't bring it back. Let the state fade step by step.",
+            _product_underflowed,
+        ),
+        Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
+        Misconception(
             "a factor without the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 0), AXES_HINT, raises="RuntimeError",
         ),
         Misconception(
@@ -349,7 +387,7 @@ def chunk_weights(gamma, c: int, slip: str) -> Tensor:
     """What is left of token s at token t if one of the four decays of the chunked form is wrong: inside a chunk, of the state at
     the reader (read), of the state from chunk to chunk (carry), of a key at the end of its chunk (keep)."""
     n = gamma.shape[-1]
-    log, place = gamma.log(), torch.arange(n)
+    log, place = gamma.double().log(), torch.arange(n)  # in float64, as in `_left`
     total = log.cumsum(-1)
     first = place // c * c
     last = (first + c - 1).clamp(max=n - 1)
@@ -387,7 +425,7 @@ def chunk_weights(gamma, c: int, slip: str) -> Tensor:
     across = reader(read) + carry + writer(keep)
     same = first[:, None] == first
     weights = torch.where(same, inside, across)
-    return weights.masked_fill(place[:, None] < place, -torch.inf).exp()
+    return weights.masked_fill(place[:, None] < place, -torch.inf).exp().to(gamma.dtype)
 
 
 def _slip(kind: str) -> Callable:
@@ -421,15 +459,15 @@ def counted_twice(q, k, v, gamma, c) -> Tensor:
     """The chunk is in the state already when its tokens read it."""
     same, _ = _pairs(q.shape[-2], c)
     weights = chunk_weights(gamma, c, "")
-    total, log = gamma.log().cumsum(-1), gamma.log()
-    place = torch.arange(q.shape[-2])
+    log = gamma.double().log()
+    total, place = log.cumsum(-1), torch.arange(q.shape[-2])
     first = place // c * c
     last = (first + c - 1).clamp(max=q.shape[-2] - 1)
     again = (total - (total - log)[..., first])[..., :, None] + (total[..., last] - total)[..., None, :]
     across = torch.where(
         same, again.exp(), weights * (total[..., last] - (total - log)[..., first]).exp()[..., :, None]
     )
-    return _mixed(q, k, v, across + weights * same)
+    return _mixed(q, k, v, across.to(gamma.dtype) + weights * same)
 
 
 def first_of_a_chunk(q, k, v, gamma, c) -> Tensor:
@@ -468,6 +506,31 @@ def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor]) -> Tensor:
         inside, left = mask(g_c), g_c.cumprod(-1)[..., None]
         outputs.append((q_c @ k_c.mT * inside) @ v_c + (left * (q_c @ state) if outputs else 0))
         state = left[..., -1:, :] * state + (inside[..., -1, :, None] * k_c).mT @ v_c
+    return torch.cat(outputs, dim=-2)
+
+
+def summed_over_the_text(q, k, v, gamma, c) -> Tensor:
+    """Right, but for what float32 has lost of sums that begin at the first token and not at the chunk's."""
+    total = F.pad(gamma.log().cumsum(-1), (1, 0))  # with what stands before token t at t
+    state, outputs = 0, []
+    for start in range(0, q.shape[-2], c):
+        q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
+        here, before = total[..., start + 1 : start + c + 1], total[..., start : start + 1]
+        later = torch.ones(here.shape[-1], here.shape[-1], dtype=torch.bool).triu(1)
+        mask = (here[..., :, None] - here[..., None, :]).masked_fill(later, -torch.inf).exp()
+        left = (here - before).exp()[..., None]
+        outputs.append((q_c @ k_c.mT * mask) @ v_c + (left * (q_c @ state) if outputs else 0))
+        state = left[..., -1:, :] * state + (mask[..., -1, :, None] * k_c).mT @ v_c
+    return torch.cat(outputs, dim=-2)
+
+
+def chunk_state_cut_off(q, k, v, gamma, c) -> Tensor:
+    """No gradient goes through the sum."""
+    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
+    for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
+        inside, left = _left(g_c), g_c.cumprod(-1)[..., None]
+        outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
+        state = (left[..., -1:, :] * state + (inside[..., -1, :, None] * k_c).mT @ v_c).detach()
     return torch.cat(outputs, dim=-2)
 
 
@@ -579,6 +642,7 @@ chunked_decayed_attention = Check(
         decaying("n = 10, c = 4, γ of 1, and some that wipe the state, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
         decaying("c = 1: a chunk a token", 6, 3, 2, 1),
         long_decaying_chunks(608, 4, 3, 25), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
+        forgotten_before(630, 3, 4, 30),
         decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,
                  limits={"gradient": True}),
     ],
@@ -721,6 +785,12 @@ chunked_decayed_attention = Check(
             "zeros doesn't cut it off. Set those differences to −∞ first, then take the exponential.",
             _nan_in(row=0, not_in=-1),
         ),
+        Misconception(
+            "the logarithms summed over the whole text", summed_over_the_text,
+            "A sum over a long text is a large number, and float32 has no digits left for its decimals: the difference of two such sums is off. Begin each "
+            "chunk's sum at 0.",
+        ),
+        Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
         changed_in_place(chunk_state_changed_in_place),
         *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
         in_another_dtype(reference.chunked_decayed_attention),

@@ -14,6 +14,7 @@ from helpers.engine.slips import in_single_precision, written_for_one_batch_axis
 
 from ..delta_rule import delta_rule as reference
 from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype
+from .linear_attention import CUT_OFF_HINT
 from .sparse import AXIS_HINT, changed_in_place, square_made
 
 __all__ = ["delta_rule"]
@@ -162,6 +163,11 @@ def state_changed_in_place(q, k, v, beta) -> Tensor:
 def state_of_d_by_d(q, k, v, beta) -> Tensor:
     return walk(q, _unit(k), v, beta, _delta, width=k.shape[-1])
 
+
+LOOK_UP_HINT = (
+    "The values are right. But the difference is no mere error signal: the output depends on the old state, and on the key, through it. `detach()` (or "
+    "`no_grad`, `.data`) cuts that way off. Leave it out."
+)
 
 delta_rule = Check(
     reference=reference,
@@ -342,6 +348,17 @@ delta_rule = Check(
             raises="RuntimeError",
         ),
         changed_in_place(state_changed_in_place),
+        Misconception(
+            "the looked-up value cut off from its gradients",
+            by_step(lambda state, k, v, b: state + b * _outer(k, v - (k @ state).detach())), LOOK_UP_HINT,
+        ),
+        Misconception(
+            "the state cut off from its gradients where it is looked up",
+            by_step(lambda state, k, v, b: state + b * _outer(k, v - k @ state.detach())), LOOK_UP_HINT,
+        ),
+        Misconception(
+            "the state cut off from its gradients", by_step(lambda state, k, v, b: _delta(state.detach(), k, v, b)), CUT_OFF_HINT
+        ),
         in_another_dtype(reference),
         in_single_precision(reference),
         written_for_one_batch_axis(reference),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, given, normal, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
@@ -44,6 +44,22 @@ def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
     """Features near e^−10: a normaliser so small that a number added to it shows, and a smallest value for it too."""
     q, k = (normal(length, d, mean=-10, dtype=torch.float64) for length in (n, m))
     return given("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
+
+
+def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
+    """The last token of the second chunk has a large key and a larger value: a sum from which they are taken off again has lost what stood there before."""
+    place = 2 * c - 1
+
+    def keys(generator: torch.Generator) -> Tensor:
+        noise = torch.randn(n, d, generator=generator, dtype=torch.float64)
+        return torch.where(torch.arange(n)[:, None] == place, 10 + noise, noise - 10)
+
+    def values(generator: torch.Generator) -> Tensor:
+        noise = torch.randn(n, d_v, generator=generator, dtype=torch.float64)
+        return torch.where(torch.arange(n)[:, None] == place, 1e4 * noise, noise)
+
+    words = f"n = {n}, c = {c}: a large token after small ones, in float64"
+    return given(words, normal(n, d, dtype=torch.float64), Drawn(keys), Drawn(values), c)
 
 
 def _number_added(normaliser) -> Callable:
@@ -145,7 +161,7 @@ _all_at_once = Check(
             cost=square_made,
         ),
         Misconception(
-            "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
+            "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
             "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
             cost=all_pairs_scored,
         ),
@@ -315,9 +331,18 @@ def square_state(q, k, v) -> Tensor:
     return _read(_phi(q), state + k[..., :1, :].mT @ v[..., :1, :], k)
 
 
+CUT_OFF_HINT = (
+    "The values are right. But what was written to the state is trained through those that read it later, and `detach()` (or `no_grad`, `.data`) cuts that "
+    "way off. Leave it out."
+)
 SQUARE_HINT = (
     "The state sums up φ(k)ᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d."
 )
+
+
+def state_cut_off(q, k, v) -> Tensor:
+    """No gradient goes through the sums."""
+    return chunk_state_cut_off(q, k, v, 1)
 
 
 def past_anew(q, k, v) -> Tensor:
@@ -361,7 +386,7 @@ recurrent_linear_attention = Check(
             cost=_sums_anew,
         ),
         Misconception(
-            "quadratic attention, one row at a time", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
+            "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
             "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
             cost=all_pairs_scored,
         ),
@@ -419,6 +444,7 @@ recurrent_linear_attention = Check(
         ),
         Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
         Misconception("a smallest value for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
+        Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
         changed_in_place(state_changed_in_place),
         Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.recurrent_linear_attention),
@@ -477,6 +503,26 @@ def sums_rolled_round(q, k, v, c) -> Tensor:
     first = (torch.arange(n) < c)[:, None]
     weights = scores * (_chunk_mask(n, c, "right").to(q) + first.to(q))
     return weights @ v / weights.sum(-1, keepdim=True)
+
+
+def own_sum_taken_off(q, k, v, c) -> Tensor:
+    n = q.shape[-2]
+    q, k, v = (F.pad(x, (0, 0, 0, -n % c)).unflatten(-2, (-1, c)) for x in (_phi(q), _phi(k), v))
+    inside, own, total = (q @ k.mT).tril(), k.mT @ v, k.sum(-2, keepdim=True)
+    above = inside @ v + q @ (own.cumsum(-3) - own)
+    below = inside.sum(-1, keepdim=True) + q @ (total.cumsum(-3) - total).mT
+    return above.flatten(-3, -2)[..., :n, :] / below.flatten(-3, -2)[..., :n, :]
+
+
+def chunk_state_cut_off(q, k, v, c) -> Tensor:
+    """No gradient goes through the sums."""
+    q, k, outputs = _phi(q), _phi(k), []
+    state, total = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), torch.zeros_like(k[..., :1, :])
+    for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):
+        inside = (q_c @ k_c.mT).tril()
+        outputs.append((q_c @ state + inside @ v_c) / (q_c @ total.mT + inside.sum(-1, keepdim=True)))
+        state, total = (state + k_c.mT @ v_c).detach(), (total + k_c.sum(-2, keepdim=True)).detach()
+    return torch.cat(outputs, dim=-2)
 
 
 def chunk_state_changed_in_place(q, k, v, c) -> Tensor:
@@ -550,9 +596,11 @@ chunked_linear_attention = Check(
         # of whole chunks: tokens that fill up a last one would have 0/0, which only shows on the way back
         sized(batch=(2,), n=6, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 6, c = 3: gradients, in float64"),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"), long_chunks(608, 4, 3, 25), long_chunks(525, 3, 6, 25),
-        long_chunks(602, 8, 7, 4), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
+        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
+        # most sizes of a chunk come in both dtypes: a triangle that was kept from another call has that one's
+        long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
         sized(n=5, d=3, d_v=2, c=1, label="c = 1: a chunk a token"), far_below_zero(7, 7, 3, 5, 2),
+        large_after_small(13, 3, 4, 5),
     ],
     misconceptions=[
         Misconception(
@@ -597,6 +645,17 @@ chunked_linear_attention = Check(
             "the chunk missing in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="past"),
             "The weights inside the chunk have to be in the normaliser as well: add the row sums of the triangle.",
         ),
+        Misconception(
+            "the whole chunk in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="inside"),
+            "Your numerator is causal, and the normaliser isn't: in it a token finds all keys of its chunk, later ones too. Read the sum of the keys before "
+            "you add the chunk to it, and add the row sums of the triangle.",
+        ),
+        Misconception(
+            "the chunk's own sum taken off again", own_sum_taken_off,
+            "A running sum that holds a large number has lost the last digits of the small ones before it, and taking the large one off again doesn't bring "
+            "them back. Shift the running sums by one chunk, with zeros in front.",
+        ),
+        Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
         Misconception(
             "the normaliser forgotten", chunked_without_normaliser,
             "Divide by the sum of all weights of a row: those that went through the state and those inside the chunk.",
@@ -651,7 +710,7 @@ chunked_linear_attention = Check(
         Misconception(
             "the sums of all chunks before the first", sums_rolled_round,
             "Before the first chunk there is nothing, so its state and its normaliser begin at 0. `roll` brings the last running sum round to the front: "
-            "the first tokens read the whole text. Take each chunk's own sum off the running sum instead.",
+            "the first tokens read the whole text. Put zeros there.",
         ),
         changed_in_place(chunk_state_changed_in_place),
         Misconception("a state of d × d", lambda q, k, v, c: square_state(q, k, v), SQUARE_HINT, raises="RuntimeError"),

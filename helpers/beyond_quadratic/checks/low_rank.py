@@ -121,7 +121,7 @@ low_rank_attention = Check(
             cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", scores_projected_by_rows,
+            "every key scored, piece by piece", scores_projected_by_rows,
             "Each query still scores all m keys before the projection, so the work is O(n m). Project the keys once, for all queries.",
             cost=all_pairs_scored,
         ),

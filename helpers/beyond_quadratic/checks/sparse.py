@@ -73,6 +73,18 @@ def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[Drawn, Dra
     return Drawn(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
 
 
+def far_global(n: int, d_v: int, w: int, g: int, size: float = 20.0) -> Case:
+    """For every other query the global keys score hundreds more than its window, for the rest hundreds less: the softmax needs the maximum of both."""
+    signs = Drawn(lambda _: (size * (-1.0) ** torch.arange(n))[:, None].expand(n, 4).clone())
+
+    def keys(generator: torch.Generator) -> Tensor:
+        return torch.where(torch.arange(n)[:, None] < g, size, torch.randn(n, 4, generator=generator) / 2)
+
+    return given(
+        f"n = {n}, g = {g}: global keys far above the window, or far below", signs, Drawn(keys), normal(n, d_v), w, g
+    )
+
+
 def changed_in_place(answer: Callable) -> Misconception:
     """Right values, and numbers that the way back needs overwritten. answer: one that does so."""
 
@@ -131,6 +143,10 @@ POWERS_HINT = (
 MAXIMUM_HINT = (
     "In a row whose scores all lie far below that maximum every exponential is 0, and 0/0 is NaN. Each row needs the maximum of its own: "
     "`amax(dim=-1, keepdim=True)`."
+)
+HALF_A_MAXIMUM_HINT = (
+    "Global keys and window share one softmax, so they share one maximum. Where the other part scores a hundred more than the one that you looked at, its "
+    "exponential is infinite, and ∞/∞ is NaN. Take the largest score of both parts."
 )
 AXIS_HINT = "Axis 1 is the last one only where no batch stands in front; with a batch it is another. Count it from the end: `dim=-1`."
 IN_PLACE_HINT = (
@@ -302,7 +318,7 @@ local_attention = Check(
             "a table of all pairs beside the scores", band_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", band_by_rows, ROWS_HINT, cost=all_pairs_scored,
+            "every key scored, piece by piece", band_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "a window one token too narrow", lambda q, k, v, w: _banded(q, k, v, w - 1, w - 1),
@@ -584,6 +600,15 @@ def globals_with_one_maximum(q, k, v, w, g) -> Tensor:
     return torch.cat([*parts, _mix(one_maximum(rest, valid), v, keys)] if g < q.shape[-2] else parts, dim=-2)
 
 
+def maximum_of_one_part(q, k, v, w, g, part: Callable[[int], slice]) -> Tensor:
+    """part: which slots of a row the maximum is taken of."""
+    keys, valid = _rest(q.shape[-2], w, g)
+    scores = _slots(q[..., g:, :], k, keys).masked_fill(~valid, -math.inf)
+    top = scores[..., part(g)].amax(-1, keepdim=True) if g else 0
+    rest = _mix(_powers(scores - top, True), v, keys)
+    return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
+
+
 def last_windows_from_the_beginning(q, k, v, w, g) -> Tensor:
     n = q.shape[-2]
     window = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
@@ -626,6 +651,7 @@ global_local = Check(
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
+        far_global(9, 3, 2, 2),
         sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, label="n = 8, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
@@ -638,7 +664,7 @@ global_local = Check(
             "a table of all pairs beside the scores", globals_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", globals_by_rows, ROWS_HINT, cost=all_pairs_scored,
+            "every key scored, piece by piece", globals_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "global tokens counted twice", globals_counted_twice,
@@ -745,6 +771,14 @@ global_local = Check(
             "A window may be cut where it is wider than the text, but from the first token to the last it is n − 1 steps, not n/2.",
         ),
         Misconception("the softmax's axis counted from the front", globals_over_axis_1, AXIS_HINT),
+        Misconception(
+            "the maximum of the window alone", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g, None)),
+            HALF_A_MAXIMUM_HINT,
+        ),
+        Misconception(
+            "the maximum of the global keys alone", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g)),
+            HALF_A_MAXIMUM_HINT,
+        ),
         Misconception("one maximum for all rows", globals_with_one_maximum, MAXIMUM_HINT),
         Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.global_local_attention),
@@ -1024,6 +1058,17 @@ def slots_divided_again(q, k, v, keys, allowed) -> Tensor:
     return _mix(weights / weights.sum(-1, keepdim=True), v, keys)
 
 
+def table_for_one_batch_axis(q, k, v, keys, allowed) -> Tensor:
+    """The first axis is taken for the batch, whatever it is."""
+    rows = [_rows_of_one(q_b, k_b[keys], v_b[keys], allowed) for q_b, k_b, v_b in zip(q, k, v)]
+    return torch.stack(rows)
+
+
+def _rows_of_one(q, k, v, allowed) -> Tensor:
+    scores = (k @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+    return (scores.masked_fill(~allowed, -math.inf).softmax(-1)[..., None, :] @ v).squeeze(-2)
+
+
 def emptied_by_another_slot(q, k, v, keys, allowed) -> Tensor:
     """A key is taken out where a slot that isn't allowed holds it too, as `mask.scatter_(1, keys, allowed)` may do."""
     named = ((keys[:, :, None] == keys[:, None]) & ~allowed[:, None]).any(-1)
@@ -1104,7 +1149,7 @@ gathered_attention = Check(
             "a table of all pairs beside the scores", table_through_a_mask, TABLE_HINT, cost=square_made,
         ),
         Misconception(
-            "every key scored, one row at a time", table_by_rows, ROWS_HINT, cost=all_pairs_scored,
+            "every key scored, piece by piece", table_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
             "empty slots that take part", lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),
@@ -1185,6 +1230,12 @@ gathered_attention = Check(
         ),
         Misconception(
             "exponentials out of range", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
+        ),
+        Misconception(
+            "a loop over exactly one batch axis", table_for_one_batch_axis,
+            "`k[b]` takes the first axis for the batch. `*batch` means none, one or several axes: without a batch it is a single key, and with two it is a "
+            "batch still. `k[..., keys, :]` gathers for any number of them.",
+            raises="IndexError",
         ),
         in_single_precision(sparse.gathered_attention),
         written_for_one_batch_axis(sparse.gathered_attention),

@@ -56,6 +56,11 @@ global_local_flops = Check(
             "a window for the global tokens too", lambda n, d, w, g: 4 * d * (n * (2 * w + 1 + g) + g * n),
             "A global token reads all n keys once; it needs no window beside that. The window belongs to n − g tokens.",
         ),
+        Misconception(
+            "global rows that keep their window too", lambda n, d, w, g: 4 * d * (n * (2 * w + 1) + 2 * g * (n - g)),
+            "A band for all n tokens, and g columns and g rows of n − g slots more: so a global token has n − g slots and a window besides. It has n. The band "
+            "belongs to the n − g others.",
+        ),
         Misconception("a factor of 2 lost", lambda n, d, w, g: 2 * d * ((n - g) * (2 * w + 1 + g) + g * n), HALF),
         Misconception(
             "global tokens that don't read each other", lambda n, d, w, g: 4 * d * ((n - g) * (2 * w + 1 + g) + g * (n - g)),
