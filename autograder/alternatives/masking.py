@@ -96,6 +96,9 @@ mask_then_renormalise = {
     "what is taken away, subtracted": lambda scores, mask: (lambda full, taken: (
         (full - taken) / (full - taken).sum(-1, True), taken.sum(-1)
     ))(scores.softmax(-1), scores.softmax(-1).masked_fill(mask, 0)),
+    "the lost share as 1 minus what is left": lambda scores, mask: (lambda kept: (
+        kept / kept.sum(-1, keepdim=True), 1 - kept.sum(-1)
+    ))(torch.where(mask, scores.softmax(-1), 0.0)),
     "einsum": lambda scores, mask: (lambda w, a: (
         w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None], torch.einsum("...nm,...nm->...n", w, 1 - a)
     ))(scores.softmax(-1), mask.to(scores.dtype).expand(scores.shape)),
@@ -221,7 +224,17 @@ def detector_of_the_output_before_the_cut(model, x):
     )
 
 
+def detector_from_the_last_cut(model, x):
+    old, text = model(x).clone(), x.clone()
+    for t in range(len(x) - 1, 0, -1):  # the tokens after t are new already
+        text[t] = torch.randn_like(text[t])
+        if float((model(text)[:t] - old[:t]).abs().max()) > 1e-5:
+            return True
+    return False
+
+
 leaks_future = {
+    "from the last cut to the first": detector_from_the_last_cut,
     "the output before the cut alone, all later tokens new": detector_of_the_output_before_the_cut,
     "the future set to zero": detector_by_zeros,
     "prefixes": detector_by_prefixes,

@@ -71,6 +71,17 @@ def rnn_encoder_of_cells(x, w_x, w_h, bias):
     return torch.cat(out, dim=1)
 
 
+def rnn_sentence_by_sentence(x, w_x, w_h, bias):
+    sentences = []
+    for sentence in x:
+        state, states = torch.zeros_like(bias), []
+        for token in sentence:
+            state = torch.tanh(token @ w_x + state @ w_h + bias)
+            states.append(state)
+        sentences.append(torch.stack(states))
+    return torch.stack(sentences)
+
+
 rnn_encoder = {
     "in place": rnn_in_place,
     "inputs projected first, with einsum": rnn_projected_first,
@@ -78,6 +89,7 @@ rnn_encoder = {
     "recursive": rnn_recursive,
     "accumulate, weights in one": rnn_encoder_accumulated,
     "a module for the cell": rnn_encoder_of_cells,
+    "sentence by sentence, token by token": rnn_sentence_by_sentence,
 }
 
 

@@ -218,6 +218,10 @@ def _last_feature(y: Tensor, x: Tensor) -> None:
     y[:-1, 0] += x[1:, -1]
 
 
+def _sizes(y: Tensor, x: Tensor) -> None:
+    y[:-1] += x[1:].abs()
+
+
 def _centred(y: Tensor, x: Tensor) -> None:
     y[:-1] += x[1:] - x[1:].mean(1, keepdim=True)
 
@@ -245,6 +249,7 @@ faint_and_late = _plus_later(running_mean, _faint_and_late)
 even_only = _plus_later(running_mean, _even)
 three_ahead = _plus_later(causal_attention, _far)
 last_feature = _plus_later(recurrent, _last_feature)
+size_of_the_next = _plus_later(running_mean, _sizes)
 centred_next = _plus_later(running_mean, _centred)
 
 # The game of unit 03: letter -> (how a model is made, whether it peeks).

@@ -22,8 +22,8 @@
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 2¾ hours, and 20 points to earn.
 #
-# **For all functions here:** leave the inputs unchanged, and stay in their dtype all the way (the checks also use float64, and look at all its digits). Every length is at least 1, and scores may
-# be in the hundreds. Gradients are looked at where a section says so (1.1).
+# **For all functions here:** leave the inputs unchanged, and stay in their dtype all the way (the checks also use float64, and look at all its digits). Every length is at least 1, and scores, and
+# what goes into a tanh, may be in the hundreds. Arguments come in the order of the stub. Gradients are looked at where a section says so (1.1).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -54,7 +54,7 @@ setup()
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
 # Write the steps yourself, without any of PyTorch's recurrent functions: no layer (`nn.RNN`, `nn.LSTM` …), no cell (`nn.RNNCell`, `torch.rnn_tanh_cell` …). The encoder is to be trained, so gradients must find their way back through
-# all steps: don't detach a state, and don't overwrite a tensor that a step has read.
+# all steps of a long text, to `x`, both weights and the bias: don't detach a state, and don't overwrite a tensor that a step has read.
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])
@@ -130,10 +130,10 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 #
 # Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with each other. So write it twice:
 #
-# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (A comprehension or `sum(…)` is a loop too. Row $i$ of (b) would be right as well, but you would learn nothing.)
+# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (A comprehension or `sum(…)` is a loop too. The check accepts row $i$ of (b) as well, but you would learn nothing.)
 #
 # **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row a softmax,
-# then times $V$.
+# then times $V$. Neither (a) nor (b) may call `F.scaled_dot_product_attention`.
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
@@ -450,9 +450,9 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 # also needs less memory.
 #
 # **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures the largest tensor that you make. With $c$ rows in the chunk, $c \times m \times d$ numbers, as broadcasting makes them, are accepted;
-# the scores of all $n$ rows, $n \times m$, are too many.)
+# the scores of all $n$ rows, $n \times m$, are too many. So write it without `F.scaled_dot_product_attention`, which doesn't show what it makes inside.)
 #
-# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk of `size` rows, in the given `order`, one call after the other (no threads yet), and put the results where they belong. What a call returns is a tensor of its own. `order` holds the
+# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk of `size` rows, and at no other time, in the given `order`, one call after the other (no threads yet), and put the results where they belong. What a call returns is a tensor of its own. `order` holds the
 # number of every chunk once; `order = [2, 0, 1]` means that chunk 2 is computed first. The last chunk may be short, and `size` may be more than $n$: its `stop` is $n$, not more. Workers finish when they like, so the
 # order must not change the result.
 
@@ -460,7 +460,7 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 def attention_chunk(
     q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"], start: int, stop: int
 ) -> Float[Tensor, "c d_v"]:
-    """Rows start … stop − 1 of softmax(q kᵀ / √d) v, with c = stop − start, computed alone."""
+    """Rows start … stop − 1 of softmax(q kᵀ / √d) v, with c = stop − start, computed alone, without `F.scaled_dot_product_attention`."""
     ### BEGIN SOLUTION
     scores = q[start:stop] @ k.T / math.sqrt(q.shape[1])  # (c, m)
     return torch.softmax(scores, dim=1) @ v
@@ -611,7 +611,7 @@ plots.scan_film()
 #
 # - Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included.
 # - What comes earlier stands on the left. The operator need not be commutative.
-# - Both tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often.
+# - Both tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often. They may have any number of rows, 0 too.
 # - The operator need have no neutral element: a row with nothing to its left is passed on as it is.
 #
 # For a recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.

@@ -23,7 +23,7 @@
 # column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
 #
 # **In all exercises.** No tensor is empty: $n$, $m$, $d$ and the number of sequences are at least 1. Your functions leave their inputs as they are. No result is
-# less precise than its inputs (float64 stays float64). A more precise one is fine.
+# less precise than its inputs (float64 stays float64). A more precise one is fine. Tensors of whole numbers come in int64. Gradients are looked at where a section says so (3.3 and 3.12).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -231,7 +231,7 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 #
 # Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
 # in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. (The lost share is then 1. A higher precision earns the points too, but it would spoil the picture.) Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
-# share, the attention that went to hidden keys and was taken away.
+# share, the attention that went to hidden keys and was taken away. (Added up or as 1 minus what is left: both are exact enough.)
 #
 # **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27,
 # as in 3.3.
@@ -488,7 +488,7 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on. It may call the model as
-# often as it likes, on texts of any length. The model keeps nothing from call to call, and leaves its input alone. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
+# often as it likes, on texts of any length: a sound model gives the first $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and leaves its input alone. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
 #
 # Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak,
 # however large the outputs themselves are, and some leaks are faint: $10^{-4}$, at one position.
@@ -532,6 +532,8 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 #         changed = x with other random tokens from t on
 #         if an output before t moved by more than 0.00001: it leaks
 #     otherwise it is sound
+#
+# One draw for each cut is enough here.
 # </details>
 # <details><summary>If a sound model is accused</summary>
 #
@@ -574,7 +576,7 @@ plots.shifted_rows({
 # %% [markdown]
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees its own answer.
 #
-# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
+# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. It is a whole text, never one that was cut off: its `end` is to be predicted also if its length is n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
 # inputs, padding stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
@@ -709,9 +711,9 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
 # allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
-# is no formula: a function that gets its count from a tensor (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `argwhere`,
-# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `tolist`, `numpy`) gets no points here. A sum in Python over numbers made from the sizes, such as
-# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`: divide with `//`.
+# is no formula. What reads a number off a tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `argwhere` and `torch.where(mask)`,
+# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `tolist`, `numpy`), or there are no points. A sum in Python over numbers made from the sizes, such as
+# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`, and no tensor: divide with `//`. A mask may be a view made with `expand`.
 #
 # Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows and bands may be longer than the text.
 #

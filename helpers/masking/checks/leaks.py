@@ -121,6 +121,12 @@ def huge_probe(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: 1000 * _new(x[t + 1 :]))
 
 
+def sign_kept(model, x) -> bool:
+    before = model(x)
+    cuts = range(1, len(x))
+    return any((model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).max().item() > 1e-5 for t in cuts)
+
+
 def mean_change(model, x) -> bool:
     before = model(x)
     return any(
@@ -199,9 +205,10 @@ leaks_future = Check(
         planted("peeks: at the next token, centred", peekers.centred_next),
         planted("peeks: in the middle", peekers.middle_only),
         planted("peeks: at the second position", peekers.second_only),
+        planted("peeks: at the size of the next token", peekers.size_of_the_next),
         planted("peeks: at the signs of the next token", peekers.sign_of_the_next, n=3, d=12),
         planted("peeks: outputs wider than the tokens", peekers.wider),
-        planted("peeks: two tokens only", peekers.off_by_one, n=2),
+        planted("peeks: two tokens only", peekers.mean_of_all, n=2),
         planted("peeks: tokens drawn with seed 0", peekers.mean_of_all, seed=0),
         planted("peeks: tokens drawn with seed 1", peekers.off_by_one, seed=1),
         planted("peeks: outputs that only fall", peekers.falling, scale=0.01),
@@ -310,6 +317,14 @@ leaks_future = Check(
         Misconception(
             "a probe that is too large", huge_probe,
             "Numbers a thousand times as large make a thousand times as much rounding noise, and sound models look guilty. Stay near the size of the tokens.",
+        ),
+        Misconception(
+            "nothing but the signs turned", lambda model, x: _any_cut(model, x, lambda x, t: -x[t + 1 :]),
+            "A leak through a size, a square or a norm doesn't see a sign. Put other random numbers there: they have no pattern that a model could be blind to.",
+        ),
+        Misconception(
+            "a change that counts only if an output rises", sign_kept,
+            "A leak may make all outputs fall. Take the size of the difference, `abs()`, before you look for the largest.",
         ),
         Misconception(
             "the mean of the change", mean_change,

@@ -8,8 +8,9 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
-from helpers.engine.slips import NO_FUSED_ATTENTION, visible_mask
+from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
 
 from .. import masked_attention
 
@@ -45,14 +46,14 @@ def maximum_over_hidden_keys(scores, mask) -> Tensor:
 
 
 def _nothing_beside_a_tower(seen) -> bool:
-    """Wrong in those rows alone in which a hidden score lies far above the allowed ones, and there nothing is left, or NaN."""
+    """Wrong in those rows alone in which a hidden score lies far above the allowed ones (there are some), and there nothing is left, or NaN."""
     scores, mask = seen.args
     off = ~torch.isclose(seen.output.double(), masked_attention.masked_softmax(scores.double(), mask), 1e-2, 1e-3).all(
         -1
     )
     lead = scores.amax(-1) - scores.masked_fill(~mask, -math.inf).amax(-1)
     lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
-    return bool(off.any() and (lead > 10)[off].all() and lost[off].all())
+    return bool(off.any() and ((lead > 10) & lead.isfinite())[off].all() and lost[off].all())
 
 
 def masked_in_float32(scores, mask) -> Tensor:
@@ -90,6 +91,47 @@ def weights_changed_in_place(scores, mask) -> Tensor:
     weights = _hidden(scores, mask).softmax(-1)
     weights[~mask.expand(weights.shape)] = 0.0
     return weights
+
+
+def small_constant_in_the_sum(scores, mask) -> Tensor:
+    hidden = scores.masked_fill(~mask, -math.inf)
+    powers = torch.exp(hidden - _finite(hidden.amax(-1, keepdim=True)))
+    return powers / (powers.sum(-1, keepdim=True) + 1e-9)
+
+
+def _finite(largest) -> Tensor:
+    return largest.masked_fill(largest.isinf(), 0.0)
+
+
+def _a_constant_shows(seen) -> bool:
+    """Rows that all lack as much as one constant in every sum takes. (NaN is no mark: it has other causes too.)"""
+    scores, mask = seen.args
+    got = seen.output.double()
+    empty = ~mask.any(-1).expand(got.shape[:-1])
+    allowed = scores.double().masked_fill(~mask, -math.inf)
+    sums = (allowed.logsumexp(-1) - allowed.amax(-1)).exp()
+    constants = ((1 / got.sum(-1) - 1) * sums)[~empty]
+    return bool(constants.min() > 1e-12 and constants.max() < 1e-2 and constants.max() < 1.01 * constants.min())
+
+
+def _axis_guessed(scores) -> int:
+    """The axis that `F.softmax` takes where none is given."""
+    return 0 if scores.dim() in (0, 1, 3) else 1
+
+
+NO_AXIS_HINT = (
+    "Without `dim`, `F.softmax` and `F.log_softmax` guess: axis 0 where a tensor has one or three axes, axis 1 elsewhere (and PyTorch warns). The keys are "
+    "the last axis, `dim=-1`."
+)
+
+
+def _along_the_axis_guessed(seen) -> bool:
+    scores, mask = seen.args
+    axis, fit = _axis_guessed(scores), tolerance(seen.args)
+    tried = (scores.masked_fill(~mask, -math.inf), _hidden(scores, mask))
+    return any(
+        agree(seen.output.nan_to_num(0.0) * mask, (one.softmax(axis) * mask).nan_to_num(0.0), fit) for one in tried
+    )
 
 
 masked_softmax = Check(
@@ -157,6 +199,16 @@ masked_softmax = Check(
         Misconception(
             "softmax over the queries", lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-2).nan_to_num(0.0),
             "Each query shares its attention out over the keys: the rows sum to 1. Yours sum to 1 down the columns.",
+        ),
+        Misconception(
+            "no axis given to the softmax", lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(_axis_guessed(scores)).nan_to_num(0.0),
+            NO_AXIS_HINT, _along_the_axis_guessed,
+        ),
+        Misconception(
+            "a small constant in the denominator", small_constant_in_the_sum,
+            "In float64 it takes digits from every row. In float16 nothing below 3 · 10⁻⁸ is kept: a smaller constant is 0 there, and an empty row is 0/0 again. "
+            "Put 1 in place of the sum of an empty row, and add nothing to the others.",
+            _a_constant_shows,
         ),
         Misconception(
             "scores of exactly 0 taken for hidden", scores_with_zeros_dropped,
@@ -304,6 +356,13 @@ mask_then_renormalise = Check(
             "That is the good way, 3.3's. Here the other one is to be tried: the softmax over *all* keys first, then the mask. Where a hidden score is 1000 "
             "above the rest, that way must fail, and yours doesn't.",
         ),
+        Misconception(
+            "no axis given to the softmax", lambda scores, mask: (lambda weights: (
+                weights * mask / (weights * mask).sum(-1, keepdim=True), (weights * ~mask).sum(-1)
+            ))(scores.softmax(_axis_guessed(scores))),
+            NO_AXIS_HINT,
+        ),
+        in_single_precision(masked_attention.mask_then_renormalise),
         Misconception(
             "what is left taken as 1 − lost", lambda scores, mask: (scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None], _lost(scores, mask)),
             "On paper what is left is 1 − lost. In floating point a lost share near 1 leaves 0: add up the weights that are kept.",
@@ -494,6 +553,8 @@ causal_attention = Check(
             "softmax along axis 1", lambda q, k, v: _steps(q, k, v, axis=1),
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
         ),
+        Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
+        in_single_precision(masked_attention.causal_attention),
         Misconception(
             "the weights in place of the output", weights_for_the_output,
             "The third result is weights @ v.",

@@ -310,7 +310,7 @@ COUNTING = (
 
 
 def _whole(output, *_) -> bool:
-    return operator.index(output[1]) >= 0
+    return not isinstance(output[1], Tensor) and operator.index(output[1]) >= 0
 
 
 def _zoo(reference, cases, misconceptions):
@@ -318,7 +318,7 @@ def _zoo(reference, cases, misconceptions):
     whole = Property(
         "a whole number of pairs, as int",
         _whole,
-        "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float.",
+        "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float, and what is read off the mask is a tensor.",
     )
     return Check(reference, cases, [_whatever_the_count(reference, slip) for slip in misconceptions],
                  properties=[whole], forbids=COUNTING, within=(0.0, 0.0))  # fmt: skip

@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, normal
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.slips import in_single_precision
 
 from .. import targets
 
@@ -120,6 +121,24 @@ def cleaned_inputs(tokens, lengths, end, by=None) -> tuple[Tensor, Tensor]:
     ).masked_fill(padding, -100)
 
 
+def two_views_of_one_tensor(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    line = torch.cat([_inputs(tokens, end), torch.full_like(tokens[:, :1], end)], dim=1)
+    inputs, wanted = line[:, :-1], line[:, 1:]
+    wanted[_place(tokens) == lengths[:, None]] = end
+    wanted[_place(tokens) > lengths[:, None]] = -100
+    return inputs, wanted
+
+
+def floats_on_the_way(tokens, lengths, end) -> tuple[Tensor, ...]:
+    return tuple(part.float().long() for part in targets.shift_targets(tokens, lengths, end))
+
+
+def _rounded_to_float32(seen) -> bool:
+    """Every token that is wrong is what float32 makes of the right one."""
+    pairs = zip(seen.output, targets.shift_targets(*seen.args), strict=True)
+    return all(bool(((got == right) | (got == right.float().long())).all()) for got, right in pairs)
+
+
 shift_targets = Check(
     reference=targets.shift_targets,
     cases=[
@@ -199,6 +218,17 @@ shift_targets = Check(
         Misconception(
             "−100 in the inputs too", ignored_inputs,
             "In the inputs padding stays as it is, and −100 is no token that a model could read. Did you write into `tokens`, or into a tensor that shares its memory?",
+        ),
+        Misconception(
+            "inputs and targets in one memory", two_views_of_one_tensor,
+            "Slices are views: `line[:, :-1]` and `line[:, 1:]` share their numbers, so that the ends and −100 that you write into the targets stand in the "
+            "inputs as well. Write into a copy, `line[:, 1:].clone()`.",
+        ),
+        Misconception(
+            "tokens that were floats on the way", floats_on_the_way,
+            "`torch.ones` and `torch.zeros` make float32, and `torch.cat` then makes float32 of everything. It keeps whole numbers up to 2²⁴ only; `.long()` "
+            "comes too late for larger ones. `torch.full_like` and `new_full` keep the dtype of the tokens.",
+            _rounded_to_float32,
         ),
         Misconception(
             "padding of the inputs overwritten", cleaned_inputs,
@@ -382,6 +412,18 @@ copy_without_mask = Check(
             "without the minus", lambda logits, targets: _mean(_picked(logits.log_softmax(-1), targets), targets),
             "A logarithm of a probability is negative. The loss is its opposite: it falls as the model gets better.",
         ),
+        Misconception(
+            "softmax over the sequences of the batch", lambda logits, targets: _loss_of_log_softmax(logits, targets, 0),
+            "At each position the probabilities of all words sum to 1: the softmax runs along the vocabulary, `dim=-1`. (Without `dim`, `F.log_softmax` takes "
+            "axis 0 of a tensor with three axes.)",
+        ),
+        Misconception(
+            "the normaliser cut off from the gradient",
+            lambda logits, targets: _mean(logits.detach().logsumexp(-1) - _picked(logits, targets), targets),
+            "The number is right. But the logarithm of the sum depends on the logits too: detached, it leaves a gradient that raises the target and lowers no "
+            "other word. Only a maximum that is subtracted may be detached.",
+        ),
+        in_single_precision(targets.next_token_loss),
         Misconception(
             "cut off from the gradient", lambda logits, targets: _loss_of_log_softmax(logits.detach(), targets),
             "The number is right, and nothing can be trained with it: `.item()`, `.detach()` or `float()` cuts it off from the logits that made it.",

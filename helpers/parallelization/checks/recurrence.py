@@ -5,6 +5,7 @@ The depth of a scan is counted by the elements themselves. The operator that the
 inputs. Whatever the style of the scan, and wherever it runs, its depth can be read from its output.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.observe import Observation
+from helpers.engine.observe import Observation, observe
 from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision
 
 from .. import recurrence
@@ -116,6 +117,26 @@ def _overflowed(seen: Observation) -> bool:
     return bool(seen.output.isnan().any()) and seen.args[0].abs().max() > 10
 
 
+USUAL_SPANS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 30, 32, 35, 40, 50, 64, 100, 128)  # of truncated backpropagation
+
+
+def state_cut_off_every(steps, x, w_x, w_h, bias) -> Tensor:
+    state, states = x.new_zeros(len(x), len(bias)), []
+    for t in range(x.shape[1]):
+        state = state.detach() if t and t % steps == 0 else state
+        state = torch.tanh(x[:, t] @ w_x + state @ w_h + bias)
+        states.append(state)
+    return torch.stack(states, dim=1)
+
+
+def _cut_off_now_and_then(seen: Observation) -> bool:
+    """Gradients that are those of a state which is cut off after every so many steps."""
+    cuts = (functools.partial(state_cut_off_every, steps) for steps in USUAL_SPANS if steps < seen.args[0].shape[1])
+    return any(
+        agree(seen.gradients, observe(cut, seen.args, gradient=True).gradients, tolerance(seen.args)) for cut in cuts
+    )
+
+
 def _like_pytorch(states, *inputs) -> bool:
     return agree(states, recurrence.pytorch_rnn(*inputs), tolerance(inputs))
 
@@ -127,6 +148,7 @@ rnn_encoder = Check(
         sized(b=3, n=4, d_in=4, d=4, scale=0.5, label="as wide as its inputs"),
         sized(b=3, n=1, d_in=2, d=5, label="one token"),
         sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
+        sized(b=2, n=130, d_in=2, d=3, dtype=torch.float64, gradient=True, label="gradients through 130 tokens"),
         sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, label="large inputs, in float64"),
     ],
     misconceptions=[
@@ -216,6 +238,12 @@ rnn_encoder = Check(
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h.detach() @ w_h + bias)),
             "`.detach()`, `.data` or a copy through numpy stops the gradient at every step: no token could learn "
             "what it does to later states.",
+        ),
+        Misconception(
+            "the state cut off now and then", lambda *inputs: state_cut_off_every(16, *inputs),
+            "Every so many tokens you detach the state (truncated backpropagation), and no gradient crosses that place. It saves memory, but here a late "
+            "state must tell even the first token what it did: detach none.",
+            _cut_off_now_and_then,
         ),
         Misconception(
             "the first state without its bias", first_state_without_bias,
@@ -411,10 +439,12 @@ def _allowed(n: int) -> int:
     return 2 * math.ceil(math.log2(n)) + 1
 
 
+def _made_by_the_operator(seen: Observation) -> bool:
+    return _depth(seen.output) >= math.ceil(math.log2(len(seen.args[1])))
+
+
 def _shallow(seen: Observation) -> bool:
-    # n elements can't be combined at less than ⌈log2 n⌉: then the counter has been lost or overwritten.
-    n = len(seen.args[1])
-    return math.ceil(math.log2(n)) <= _depth(seen.output) <= _allowed(n)
+    return _depth(seen.output) <= _allowed(len(seen.args[1]))
 
 
 def _one_by_one(seen: Observation) -> bool:
@@ -506,6 +536,12 @@ def scan_with_combine(operator, elements) -> Tensor:
     return scan_all(lambda a, b: _pair(a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]), elements)
 
 
+def scan_with_combine_of_any_width(operator, elements) -> Tensor:
+    return scan_all(
+        lambda a, b: torch.cat([a[..., :1] * b[..., :1], b[..., :1] * a[..., 1:] + b[..., 1:]], -1), elements
+    )
+
+
 def halves_with_one_row(operator, elements) -> Tensor:
     if len(elements) == 1:
         return elements
@@ -545,6 +581,11 @@ scan = Check(
     ],
     view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
     behaviours=[
+        Behaviour(
+            "made by the operator that was handed over", _made_by_the_operator,
+            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: it counts its own nesting in the last "
+            "column, and n elements can't be combined at less than ⌈log2 n⌉.",
+        ),
         Behaviour(
             "depth about log2 n", _shallow,
             "The values are right, but some of them come out of a chain of operators that is longer than 2⌈log2 n⌉ + 1 (the check's operator "
@@ -633,6 +674,10 @@ scan = Check(
             "combine in place of the operator", scan_with_combine,
             "The scan is for any operator: call the `operator` that was handed over. `combine` is only one of them.",
             raises="RuntimeError",
+        ),
+        Misconception(
+            "combine, for rows of any width, in place of the operator", scan_with_combine_of_any_width,
+            "The scan is for any operator: call the `operator` that was handed over. `combine` is only one of them.",
         ),
         Misconception(
             "one row against many", halves_with_one_row,

@@ -1,5 +1,7 @@
 """Checks of what must wait for what: the longest chain, the step of every cell, the pipeline, the forward passes."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -81,6 +83,9 @@ encoder_steps = Check(
                       "A single token goes up through all layers too, one after the other: L steps, whatever n is."),
         Misconception("n − 2, which fits the picture", lambda n, layers: max(n - 2, 1),
                       "It gives 3 for n = 5, by chance. A Transformer that reads takes one step for each layer, however many tokens it reads."),
+        Misconception("a tree over the tokens", lambda n, layers: math.ceil(math.log2(n)),
+                      "⌈log2 n⌉ gives 3 for n = 5, by chance. A cell reads as many cells as it likes in its one step, so no tree is needed: one step for each "
+                      "layer."),
         Misconception("half of the tokens", lambda n, layers: (n + 1) // 2,
                       "It gives 3 for n = 5, by chance. A Transformer that reads takes one step for each layer, however many tokens it reads."),
         Misconception("the shorter of the two sides", lambda n, layers: min(n, layers),
