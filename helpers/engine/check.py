@@ -38,7 +38,10 @@ MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
 KEPT = "The first call was right. Is something kept from one call to the next?"
 LEAVES_INPUTS = "leaves its inputs unchanged"
-CHANGES_INPUTS = "Your function changes its inputs in place."
+CHANGES_INPUTS = (
+    "Your function changes its inputs in place. `x += …`, `x[i] = …` and methods whose names end in `_` write into x; so they do when "
+    "they are used on a slice or another view of it."
+)
 ASKS_FOR_GRADIENTS = (
     "Your function leaves `requires_grad` switched on (or off) in one of its inputs: the caller's tensor is another one afterwards. "
     "Work on a copy: `x.detach().clone().requires_grad_()`."
@@ -278,7 +281,7 @@ def _misuse_items(trials: list[Trial]) -> list[Item]:
         items.append(Item(LEAVES_INPUTS, False, ASKS_FOR_GRADIENTS if modified == {ASKED} else CHANGES_INPUTS))
     if forbidden:
         public = [name for name in forbidden if not name.startswith("_")] or forbidden
-        items.append(Item(FORBIDDEN, False, f"It calls `{'`, `'.join(public)}`."))
+        items.append(Item(FORBIDDEN, False, f"It calls `{'`, `'.join(public)}`, itself or through another function."))
     return items
 
 

@@ -41,7 +41,7 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
     """The name of the misconception (None where none fits) and a paragraph for the student."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
-        return "forbidden function", f"{forbidden.note} The point of this exercise is to write it yourself."
+        return "forbidden function", f"{forbidden.note} The text of the exercise rules that out."
     failed = [trial for trial in trials if not trial.passed]
     if not failed:  # every value is right: something else is amiss
         return None, _first_problem(trials, items)

@@ -90,8 +90,8 @@ def in_single_precision(reference: Callable) -> Misconception:
 
     return Misconception(
         "rounded to float32 on the way", rounded,
-        "The inputs are float64, and your output is right to about seven digits only. `torch.zeros(…)` and `torch.tensor(…)` make float32 where "
-        "nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        "The inputs are float64, and your output is right to about seven digits only. `.float()` makes float32, and so do `torch.zeros(…)` and "
+        "`torch.tensor(…)` where nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
         shown,
     )  # fmt: skip
 
