@@ -22,11 +22,14 @@ train_reversal = {
     re.compile(r"^torch\.manual_seed\(1\) → "): "any seed will do",
     re.compile(r"^\d → \d   in: torch\.manual_seed"): "any seed will do",
     re.compile(
-        r"^range\(layers\) → range\(layers \+ 1\)"
+        r"^range\(layers\) → range\(layers [+-] 1\)"
     ): "the class is that of 6.4, whose check counts its layers; here is asked what a trained model writes",
     re.compile(
         r"^d \*\* \(-0\.5\) → "
     ): "the class is that of 6.4, and embeddings that begin still smaller learn it as well",
+    re.compile(
+        r"^labels → shifted   in: .*full_like\(shifted"
+    ): "only its shape and dtype are taken, and both have the same",
     "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "to turn a string round is its own inverse: the model learns the same",
     "model.train() → (nothing)": "a new model is in training mode",
     re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
