@@ -50,7 +50,7 @@ def text(score: Result) -> str:
     """The card in plain text: the same words and tables, in the same order."""
     lines = [f"{title(score.exercise)} · {_points(score)}"]
     for part in score.parts or (score,):
-        lines += [f"  {part.exercise} · {_points(part)}"] if score.parts else []
+        lines += [f"  {part.exercise} · {_share(part)}"] if score.parts else []
         lines += [f"  {line}" for line in part.message.split("\n") if line]
         lines += [f"  {line}" for picture in part.pictures for line in card_picture.text(picture)]
         lines += [f"  {_mark(item)} {item.label}" for item in _failed(part) + _passed(part)]
@@ -78,13 +78,22 @@ def _headline(score: Result) -> str:
 
 
 def _part_title(part: Result) -> str:
-    words = f"{_code(part.exercise)} · {_points(part)}"
+    words = f"{_code(part.exercise)} · {_share(part)}"
     return f"<div {style(colour=_colour(part), ground=PAPER, font_weight='600', margin_top='10px')}>{words}</div>"
 
 
 def _points(score: Result) -> str:
     plural = "" if score.points == 1 else "s"
     return f"{_number(float(score))} of {_number(score.points)} point{plural}"
+
+
+def _share(part: Result) -> str:
+    """A part's points; in words where its share is no quarter of a point: rounded, such shares don't add up to the whole."""
+    if (4 * part.points).is_integer():
+        return _points(part)
+    if part.diagnosis == "not attempted":
+        return part.diagnosis
+    return "right" if part.full else "partly right" if float(part) > 0 else "not right"
 
 
 def _number(value: float) -> str:

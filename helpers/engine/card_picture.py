@@ -45,7 +45,7 @@ class Picture:
 class Panel:
     """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number).
 
-    cut: what of rows and columns is drawn, if not all."""
+    cut: what of rows and columns is drawn, if not all. alien: its shape or its kind of number is not the expected one."""
 
     name: str
     size: str
@@ -54,6 +54,7 @@ class Panel:
     off: list[list[bool]]
     first: tuple[int, int] | None
     cut: str = ""
+    alien: bool = False
 
     @property
     def title(self) -> str:
@@ -78,7 +79,7 @@ def text(picture: Picture) -> list[str]:
         ]
         width = max((len(word) for row in words for word in row), default=0)
         lines += [
-            panel.title + f" · only {panel.cut}" * bool(panel.cut),
+            panel.title + "*" * panel.alien + f" · only {panel.cut}" * bool(panel.cut),
             *("  " + " ".join(word.rjust(width) for word in row) for row in words),
         ]
     return lines
@@ -91,7 +92,8 @@ def caption(picture: Picture) -> str:
     rows, columns = ("", "", *picture.axes)[-2:]
     named = [f"{what} are {axis}" for what, axis in (("rows", rows), ("columns", columns)) if len(axis) > 1]
     if named and picture.expected.dim() > 1:
-        words.append(", ".join(named).replace(", columns are", ", columns"))
+        other = "expected: " * (picture.expected.shape != picture.got.shape)  # what yours are nobody knows
+        words.append(other + ", ".join(named).replace(", columns are", ", columns"))
     elif len(columns) > 1 and picture.expected.dim() == 1:
         words.append(f"columns are {columns}")
     if picture.expected.dim() > 2 and picture.expected.shape == picture.got.shape:
@@ -111,6 +113,7 @@ def panels(picture: Picture) -> list[Panel]:
     off = _off(expected, got, picture.within) if comparable else None
     names = _names(picture.source) if picture.source is not None else None
     same_shape = picture.expected.shape == picture.got.shape
+    kinds = _kinds(picture)
     write, largest = _writer(expected, got, off), max(_largest(expected), _largest(got))
 
     def panel(
@@ -122,12 +125,13 @@ def panels(picture: Picture) -> list[Panel]:
                    for line in zip(rows, wrong, strict=True)]  # fmt: skip  # an infinity that is right is no alarm
         return Panel(
             name,
-            _size(size) or "()" * (not same_shape),
+            " ".join(filter(None, (_size(size) or "()" * (not same_shape), kinds.get(name)))),
             [[word(x) for x in row] for row in rows],
             grounds,
             wrong,
             first,
             _cut(size, rows, first),
+            alien=name == "yours" and bool(kinds or not same_shape),
         )
 
     scaled = picture.expected.is_floating_point() and got.dtype != torch.bool
@@ -150,6 +154,12 @@ def panels(picture: Picture) -> list[Panel]:
 def _size(size: torch.Size) -> str:
     """2×3 of a matrix, (3,) of a vector, as PyTorch writes it, for a 3 alone looks like a number; nothing of a single number."""
     return "×".join(map(str, size)) if len(size) > 1 else str(tuple(size)) if size else ""
+
+
+def _kinds(picture: Picture) -> dict[str, str]:
+    """The dtypes of both, where they differ."""
+    kinds = {"expected": picture.expected.dtype, "yours": picture.got.dtype}
+    return {name: str(kind).removeprefix("torch.") for name, kind in kinds.items() if len(set(kinds.values())) > 1}
 
 
 def _cut(size: torch.Size, drawn: list[list], first: tuple[int, int] | None) -> str:
@@ -306,7 +316,8 @@ def _ground(x: float, largest: float) -> str:
 
 def _table(panel: Panel) -> str:
     words = panel.title + f"<br>only {panel.cut}" * bool(panel.cut)
-    name = f"<div {style(colour=GREY, ground=PAPER, font_size='12px')}>{words}</div>"
+    alarm = {"colour": RED, "font_weight": "700"} if panel.alien else {"colour": GREY}
+    name = f"<div {style(ground=PAPER, font_size='12px', **alarm)}>{words}</div>"
     look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
     body = "".join(_row(panel, i, "".join(map(_cell, *line)))
                    for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip

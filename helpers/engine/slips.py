@@ -123,7 +123,7 @@ def scaled_by_another_number(reference: Callable, rows: Callable = lambda q, k, 
 
     return Misconception(
         "divided by the root of another number than d", off_by_one,
-        "Your output is what another divisor than √d gives. d is the width of q in *this* call, `q.shape[-1]`: no fixed number, none that was kept from "
+        "The scores are divided by another number than √d. d is the width of q in *this* call, `q.shape[-1]`: no fixed number, none that was kept from "
         "an earlier call, and not rounded (`math.isqrt`, `//`).",
         shown,
     )  # fmt: skip

@@ -157,7 +157,7 @@ SOFT_HINT = (
     "Scores may be large, below 0 too. If all the real ones lie below the number that you put into a slot that doesn't count, the softmax "
     "gives that slot all the weight. Only −∞ is below every score."
 )
-VALUES_HINT = "A score is a sum of d products, so its scale is √d. The width of the values plays no role."
+VALUES_HINT = "A score is a sum of d products, so it is divided by √d. The width of the values plays no role."
 TABLE_HINT = (
     "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
     "them. The places of the few keys can be written down directly."

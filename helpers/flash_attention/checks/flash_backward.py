@@ -416,14 +416,14 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞"
             ),
-            "The logsumexp of a row that saw nothing is −∞, and S − (−∞) is no weight. All weights of that row are 0.",
+            "The logsumexp of a row that saw nothing is −∞, and exp(S − (−∞)) is not 0. All weights of that row are 0.",
         ),
         Misconception(
             "minus −∞ in the tiles that are visited",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞, skipping"
             ),
-            "The logsumexp of a row that saw nothing is −∞, and S − (−∞) is no weight. All weights of that row are 0.",
+            "The logsumexp of a row that saw nothing is −∞, and exp(S − (−∞)) is not 0. All weights of that row are 0.",
         ),
         Misconception(
             "the last position taken for the end",

@@ -537,7 +537,7 @@ global_tokens_mask = _zoo(
         ),
         Misconception(
             "no global tokens", lambda n, r, g: (_band(n).abs() <= r, _pairs_of_band(n, r)),
-            "The band is there. The first g tokens, besides, see all and are seen by all.",
+            "The band is there. Beside it, the first g tokens see all and are seen by all.",
         ),
         Misconception(
             "a band one token too narrow", lambda n, r, g: ((_band(n).abs() < r) | torch.eye(n).bool() | _is_global(n, g) | _is_global(n, g)[:, None],
@@ -596,7 +596,7 @@ packed_mask = _zoo(
             "The pairs across documents are hidden. Add up the triangles of the documents, each from its own length.",
         ),
         Misconception(
-            "each document sees the others alone", lambda lengths: (
+            "each document sees only the others", lambda lengths: (
                 (_band(sum(lengths)) >= 0) & ~_same_document(lengths),
                 _triangle(sum(lengths)) - sum(size * (size + 1) // 2 for size in lengths),
             ),
@@ -652,7 +652,7 @@ which_positions = Check(
     misconceptions=[
         Misconception(
             "a document that leaks", lambda: (4, 5, 6, 7),
-            "That is the window of four tokens. Position 4 belongs to the first document: all masks must allow a pair.",
+            "A window of four tokens would allow position 4, but that belongs to the first document: all masks must allow a pair.",
         ),
         Misconception(
             "its own token hidden", lambda: (5, 6),

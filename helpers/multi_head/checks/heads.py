@@ -429,7 +429,7 @@ multi_head_loop = Check(
             lambda x, memory, w_q, w_k, w_v, w_o, mask: torch.cat(
                 _heads(x, memory, w_q, w_k, w_v, torch.ones_like(mask).tril(), w_q.shape[-1] ** -0.5), dim=-1
             ) @ w_o,
-            "Which keys are hidden says the mask that you are given, and nothing else. It need not be causal.",
+            "The mask that you are given says which keys are hidden, and nothing else does. It need not be causal.",
         ),
         Misconception(
             "x overwritten inside the loop", loop_that_overwrites_x,
@@ -1113,7 +1113,7 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "a causal mask that nobody asked for", LayerWithACausalMask,
-            "What is hidden says the mask, and nothing else. Without a mask every query sees all keys, later ones too.",
+            "The mask says what is hidden, and nothing else does. Without a mask every query sees all keys, later ones too.",
         ),
     ],
     within=ROUNDING,

@@ -69,8 +69,8 @@ def own_powers(q, k, v) -> Tensor:
     return powers @ v / powers.sum(-1, keepdim=True)
 
 
-POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`, which does."
-VALUES_HINT = "A score is a sum of d products, so its scale is √d, the width of queries and keys. The width of the values plays no role."
+POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`: it does so."
+VALUES_HINT = "A score is a sum of d products, so it is divided by √d; d is the width of queries and keys. The width of the values plays no role."
 CLAMP_HINT = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score: that changes no weight."
 
 

@@ -219,7 +219,7 @@ rnn_encoder = Check(
         Misconception(
             "the old state added outside the tanh",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + bias) + h @ w_h),
-            "Old state and new token meet inside the tanh. Only so can one change what the other does.",
+            "Old state and new token meet inside the tanh. That is how the new token decides what is kept of the old state.",
         ),
         Misconception(
             "the batch walked instead of the tokens", batch_walked,
@@ -331,7 +331,7 @@ combine = Check(
         Misconception(
             "a tanh inside",
             lambda first, second: _pair(first[..., 0] * second[..., 0], torch.tanh(second[..., 0] * first[..., 1] + second[..., 1])),
-            "Two tanh steps in a row are not one tanh step with other numbers. That is why this works for linear recurrences alone.",
+            "Two tanh steps in a row are not one tanh step with other numbers. That is why this works for linear recurrences only.",
         ),
         Misconception(
             "b1 not multiplied",
@@ -663,7 +663,7 @@ scan = Check(
         Misconception(
             "a neutral element taken for granted", steps_for_missing_neighbours,
             "The first `reach` rows have no row so far to their left: they are done, and are passed on as they are. You combine them with (1, 0), which "
-            "changes nothing for steps alone. Another operator has another neutral element, or none.",
+            "changes nothing for steps only. Another operator has another neutral element, or none.",
         ),
         Misconception(
             "a round too few where n is one more than a power of 2",

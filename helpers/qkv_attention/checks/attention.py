@@ -245,7 +245,7 @@ qkv_projections = Check(
         ),
         Misconception(
             "exactly one batch axis", lambda x, w_q, w_k, w_v: tuple(torch.einsum("bnd,dk->bnk", x, w) for w in (w_q, w_k, w_v)),
-            "There may be any number of batch axes, none too. `...` stands for all of them, and `@` needs no names at all.",
+            "There may be any number of batch axes, or none. `...` stands for all of them, and `@` needs no names of axes.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -254,12 +254,12 @@ qkv_projections = Check(
         ),
         Misconception(
             "one batch axis at most", projected_with_a_batch_axis_or_none,
-            "There may be any number of batch axes, two or three as well. `...` stands for all of them, and `@` needs no names at all.",
+            "There may be any number of batch axes: one, two, three. `...` stands for all of them, and `@` needs no names of axes.",
             raises="RuntimeError",
         ),
         Misconception(
             "no batch axis", lambda x, w_q, w_k, w_v: tuple(torch.einsum("nd,dk->nk", x, w) for w in (w_q, w_k, w_v)),
-            "There may be any number of batch axes. `...` stands for all of them, and `@` needs no names at all.",
+            "There may be any number of batch axes. `...` stands for all of them, and `@` needs no names of axes.",
             raises="RuntimeError",
         ),
         slips.in_single_precision(attention.qkv_projections),
@@ -465,7 +465,7 @@ scaled_dot_product_attention = Check(
         ),
         Misconception(
             "NaN replaced by a number", lambda q, k, v: torch.nan_to_num(no_maximum(q, k, v)),
-            "The exponentials overflowed, and what came out was NaN. A 0 in its place is no weight. Subtract each row's maximum before the exponential.",
+            "The exponentials overflowed, and what came out was NaN. A 0 in its place is not the weight. Subtract each row's maximum before the exponential.",
             lambda seen: _zeros_for_nan(seen),
         ),
         Misconception(
@@ -586,7 +586,7 @@ permutation_equivariance = Check(
         ),
         Misconception(
             "the largest difference without absolute values", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).max(),
-            "A difference of −3 is larger than one of 2. Take absolute values first.",
+            "A difference of −3 is further from 0 than one of 2. Take absolute values first.",
         ),
         Misconception(
             "a matrix norm instead of the largest entry", lambda layer, x, p: torch.linalg.matrix_norm(layer(p @ x) - p @ layer(x), ord=torch.inf),

@@ -236,7 +236,7 @@ query_between = Check(
         ),
         Misconception(
             "the sum of the two unit vectors", lambda k1, k2: k1 / k1.norm() + k2 / k2.norm(),
-            "This query makes the same angle with both keys, but a score is angle times length: the longer key still wins.",
+            "This query makes the same angle with both keys, but a score is the product of both lengths and the cosine of the angle: the longer key still wins.",
             lambda seen: _parallel(seen.output, seen.args[0] / seen.args[0].norm() + seen.args[1] / seen.args[1].norm()),
         ),
         Misconception(

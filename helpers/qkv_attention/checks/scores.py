@@ -385,7 +385,7 @@ two_word_example = Check(
         ),
         Misconception(
             "the ratio of the weights taken for a weight", lambda: (0.86, 0.14),
-            "e^−2 = 0.14 is how large the second weight is beside the *first*, and no share of both: divide 1 and 0.14 by their sum, 1.14.",
+            "e^−2 = 0.14 is how large the second weight is beside the *first*. It is no share yet: divide 1 and 0.14 by their sum, 1.14.",
         ),
         Misconception(
             "rounded to one decimal", lambda: (0.9, 0.1),
