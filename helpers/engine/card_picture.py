@@ -43,7 +43,8 @@ class Picture:
 
 @dataclass(frozen=True)
 class Panel:
-    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number).
+    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number, and for
+    the one row of a vector).
 
     cut: what of rows and columns is drawn, if not all. alien: its shape or its kind of number is not the expected one."""
 
@@ -52,7 +53,7 @@ class Panel:
     cells: list[list[str]]
     grounds: list[list[str]]
     off: list[list[bool]]
-    first: tuple[int, int] | None
+    first: tuple[int | None, int] | None
     cut: str = ""
     alien: bool = False
 
@@ -129,7 +130,7 @@ def panels(picture: Picture) -> list[Panel]:
             [[word(x) for x in row] for row in rows],
             grounds,
             wrong,
-            first,
+            (None, first[1]) if first and len(size) == 1 else first,
             _cut(size, rows, first),
             alien=name == "yours" and bool(kinds or not same_shape),
         )
@@ -332,7 +333,7 @@ def _column_numbers(panel: Panel) -> str:
 
 
 def _row(panel: Panel, i: int, cells: str) -> str:
-    number = _header(str(panel.first[0] + i), "row") if panel.first is not None else ""
+    number = _header("" if panel.first[0] is None else str(panel.first[0] + i), "row") if panel.first else ""
     return f"<tr {style(colour=INK, ground=PAPER)}>{number}{cells}</tr>"
 
 
