@@ -121,12 +121,6 @@ def huge_probe(model, x) -> bool:
     return _any_cut(model, x, lambda x, t: 1000 * _new(x[t + 1 :]))
 
 
-def sign_kept(model, x) -> bool:
-    before = model(x)
-    cuts = range(1, len(x))
-    return any((model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).max().item() > 1e-5 for t in cuts)
-
-
 def mean_change(model, x) -> bool:
     before = model(x)
     return any(
@@ -321,10 +315,6 @@ leaks_future = Check(
         Misconception(
             "nothing but the signs turned", lambda model, x: _any_cut(model, x, lambda x, t: -x[t + 1 :]),
             "A leak through a size, a square or a norm doesn't see a sign. Put other random numbers there: they have no pattern that a model could be blind to.",
-        ),
-        Misconception(
-            "a change that counts only if an output rises", sign_kept,
-            "A leak may make all outputs fall. Take the size of the difference, `abs()`, before you look for the largest.",
         ),
         Misconception(
             "the mean of the change", mean_change,

@@ -338,6 +338,11 @@ def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=
     return losses
 
 
+def _holding(group: int, step: int | None) -> Callable:
+    """The loop in which a group always has the rate of one step."""
+    return lambda *inputs: _loop(*inputs, held=(group, step))
+
+
 def _mean_of_the_texts_means(logits, targets):
     """Of flattened texts: each has 7 places here."""
     texts = zip(logits.unflatten(0, (-1, 7)), targets.unflatten(0, (-1, 7)))
@@ -486,8 +491,8 @@ train = Check(
         ),
         *(
             Misconception(
-                f"the rate of {alone} alone is set, the others' stays {words}", lambda *inputs, held=(other, step): _loop(*inputs, held=held),
-                "The parameters are in two groups, and each has a rate of its own: `for group in optimiser.param_groups: group[\"lr\"] = rate`.",
+                f"the rate of {alone} alone is set, the others' stays {words}", _holding(other, step),
+                "The parameters are in two groups. Set the rate of both: `for group in optimiser.param_groups: group[\"lr\"] = rate`.",
             )
             for alone, other in (("matrices", 1), ("vectors", 0))
             for words, step in (("AdamW's own, 0.001", None), ("the first one", 0))
