@@ -242,7 +242,7 @@ greedy_decode = Check(
         ),
         Misconception(
             "START for one row only", start_for_one_row,
-            "Each row of the batch begins with START: (b, 1) of it, not (1, 1). A single sentence goes well with both.",
+            "Each row of the batch begins with START: (b, 1) of it, not (1, 1). With a single sentence the two are the same.",
             raises="RuntimeError",
         ),
         Misconception("START in the answer", with_start, "START is what the decoder reads first. It is no part of what it writes."),
@@ -730,7 +730,7 @@ beam_search = Check(
         ),
         Misconception(
             "START counted against `longest`", start_counted_against_the_limit,
-            "`longest` counts what is written, and START isn't: there are as many steps as that. Yours does one fewer.",
+            "`longest` counts what is written, without START, and each step writes one token. Yours does one fewer.",
         ),
         Misconception(
             "every END kept, however unlikely", every_end_kept,

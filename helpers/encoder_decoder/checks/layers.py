@@ -559,7 +559,7 @@ EncoderLayer = Check(
         ),
         Misconception(
             "dropout that never stops", EncoderAlwaysDrops,
-            "After `layer.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+            "After `layer.eval()` nothing may be dropped. `nn.Dropout` sees to that itself; `F.dropout` must be told `self.training`.",
         ),
         Misconception(
             "no dropout", EncoderNeverDrops,
@@ -579,11 +579,11 @@ EncoderLayer = Check(
         ),
         Misconception(
             "dropout after the attention that never stops", EncoderAttentionAlwaysDrops,
-            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` sees to that itself.",
         ),
         Misconception(
             "dropout after the feed-forward network that never stops", EncoderFeedForwardAlwaysDrops,
-            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+            "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` sees to that itself.",
         ),
         Misconception(
             "dropout on what the sublayer reads", EncoderDropsTheInput, "Dropout acts on what the sublayer *gives*: norm(x + dropout(sublayer(x))).",
@@ -1185,12 +1185,12 @@ DecoderLayer = Check(
         ),
         Misconception(
             "dropout that never stops", DecoderAlwaysDrops,
-            "After `layer.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+            "After `layer.eval()` nothing may be dropped. `nn.Dropout` sees to that itself; `F.dropout` must be told `self.training`.",
         ),
         *(
             Misconception(
                 f"dropout after the {sublayer} that never stops", wrong,
-                "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` knows it by itself.",
+                "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` sees to that itself.",
             )
             for sublayer, wrong in (("self-attention", DecoderSelfAttentionAlwaysDrops), ("cross-attention", DecoderCrossAttentionAlwaysDrops),
                                     ("feed-forward network", DecoderFeedForwardAlwaysDrops))

@@ -831,7 +831,7 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "dropout that never stops", DropsForEver,
-            "After `model.eval()` nothing may be dropped. `nn.Dropout` knows that by itself; `F.dropout` must be told `self.training`.",
+            "After `model.eval()` nothing may be dropped. `nn.Dropout` sees to that itself; `F.dropout` must be told `self.training`.",
         ),
         Misconception(
             "no dropout", DropsNothing, "Hand `dropout` on to the layers, and drop after the positions have been added (section 5.4).",
@@ -855,10 +855,10 @@ EncoderDecoder = Check(
         *(
             Misconception(
                 f"dropout in another place too, or by another rate, in {half}", wrong,
-                f"At rate ½ each feature that dropout acts on is either 0 or doubled, and that can't lead to what {half} gives. Dropout acts *once* on the sum of "
+                f"At rate ½ each feature that dropout acts on is either 0 or doubled, and that can't lead to the output of {half}. Dropout acts *once* on the sum of "
                 "embedding and position, and once in each sublayer.",
             )
-            for half, wrong in (("`encode`", SourceDroppedTwice), ("`decode`", TargetDroppedTwice), ("`encode` and in `decode`", BothDroppedTwice))
+            for half, wrong in (("`encode`", SourceDroppedTwice), ("`decode`", TargetDroppedTwice), ("`encode` and `decode`", BothDroppedTwice))
         ),
         *(
             Misconception(f"whole tokens dropped in {half}", wrong, WHOLE_TOKENS)
@@ -895,7 +895,7 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "a causal mask kept from the first call", KeepsItsMask,
-            "The mask is as large as the first target, and too small for a longer one that comes later. (One of a single token, (1, 1), is even spread over all, and hides "
+            "The mask is as large as the first target, and too small for a longer one that comes later. (After a first target of one token it is (1, 1), which is spread over all and hides "
             "nothing.) Make it anew in every call.",
             raises="RuntimeError",
         ),

@@ -383,7 +383,7 @@ exact_match = Check(
         ),
         Misconception(
             "PAD in front of END overlooked", padding_stripped,
-            "Between the last word and END nothing may stand, PAD neither. Take PAD out of the target alone.",
+            "Nothing may stand between the last word and END, not even PAD. Take PAD out of the target only.",
         ),
         Misconception(
             "a string without END counted as right", cut_off_counts,

@@ -181,7 +181,7 @@ layer_norm = Check(
             "Multiplied in first, the gain changes the mean and the deviation that are taken out. It comes after the division.",
         ),
         Misconception(
-            "the bias before the gain", lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
+            "the bias before the norm", lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
             "The bias is added last, after the division and the gain. Added to x, it is normalised away in part.",
         ),
         in_single_precision(reference.layer_norm),
@@ -405,8 +405,8 @@ _swiglu = Check(
             "That is ReGLU, from the same paper. SwiGLU has silu(z) = z · sigmoid(z).",
         ),
         Misconception(
-            "no gate at all", lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate) @ w_down,
-            "x W_up is left out. The point of a gated layer is the product of two projections.",
+            "one projection instead of two", lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate) @ w_down,
+            "x W_up is left out: nothing is multiplied by the gate. The point of a gated layer is the product of two projections.",
         ),
         Misconception(
             "the sigmoid as e^z / (1 + e^z)", lambda x, w_gate, w_up, w_down: (

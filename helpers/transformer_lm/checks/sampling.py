@@ -318,7 +318,7 @@ _next = Check(
         ),
         Misconception(
             "cut logits set to 0", _cut_to_zero,
-            "A logit of 0 is a probability like any other. What is cut gets −∞.",
+            "A logit of 0 gives a probability as any other does. What is cut gets −∞.",
         ),
         Misconception(
             "the first row's cut for all rows", _first_row_for_all,

@@ -273,7 +273,7 @@ learning_rate = Check(
         Misconception(
             "the floor reached at the last step",
             lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine((step - warm_up) / max(1, steps - warm_up - 1), peak, floor)),
-            "p is divided by S − W, so the last step still lies a little above the floor. (Divided by S − W − 1 it ends exactly there.)",
+            "In p the divisor is S − W, so the last step still lies a little above the floor. (With S − W − 1 it would end exactly there.)",
         ),
         Misconception(
             "the peak one step after the warm-up", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: peak * (s + 1) / (warm_up + 1)),
