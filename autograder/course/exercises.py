@@ -14,7 +14,6 @@ from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.course.reach import room
 from autograder.errors import CourseError
-from autograder.parsing import parse
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def solved(course: Course, unit: str) -> NotebookNode:
 
 def calls(cell: NotebookNode) -> list[Call]:
     """The calls of checks in a test cell, in order. Raises SyntaxError for a cell that is no Python."""
-    found = [node for node in ast.walk(parse(cell.source)) if _is_check_call(node)]
+    found = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
     return [_call(node) for node in sorted(found, key=lambda node: node.lineno)]
 
 

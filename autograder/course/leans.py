@@ -9,7 +9,6 @@ from pathlib import Path
 
 from autograder.course import reach
 from autograder.course.paths import PACKAGES
-from autograder.parsing import parse
 
 PICTURES = "plots"
 """Folders of rooms that no score depends on: while a unit is graded their functions do nothing (see reach.py)."""
@@ -99,7 +98,7 @@ def _reached(starts: Iterable[Path]) -> tuple[Path, ...]:
 
 @cache
 def _imports_of(path: Path) -> tuple[Path, ...]:
-    return tuple(imported(parse(path.read_text(encoding="utf-8")), path))
+    return tuple(imported(ast.parse(path.read_text(encoding="utf-8")), path))
 
 
 def _files(parts: list[str]) -> Iterator[Path]:

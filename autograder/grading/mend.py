@@ -12,7 +12,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from autograder.notebooks import grade_id
-from autograder.parsing import parse
 
 
 class NotOurs(Exception):
@@ -168,7 +167,7 @@ def _definitions(cell: NotebookNode) -> set[str]:
     if cell.cell_type != "code":
         return set()
     try:
-        return {node.name for node in parse(cell.source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        return {node.name for node in ast.parse(cell.source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
 

@@ -19,7 +19,6 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.reach import rooms_out_of_reach
 from autograder.judge.examiner import unknown_names
-from autograder.parsing import parse
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
 UNREADABLE = "source that can't be read"
@@ -142,7 +141,7 @@ def _module(source: str) -> dict:
 def _parsed(source: str) -> list[ast.stmt] | None:
     """The statements of a cell, as IPython reads it; None where it can't be read."""
     try:
-        return parse(TransformerManager().transform_cell(source)).body
+        return ast.parse(TransformerManager().transform_cell(source)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -1,6 +1,7 @@
 """Results of the judge, kept by what they depend on: the cells of the sanitised notebook, the unit, the grader and its
 settings. The same work is never done twice, a crash loses nothing, and a changed check asks for new work by itself."""
 
+import ast
 import hashlib
 import json
 import os
@@ -18,9 +19,8 @@ from autograder.course import leans
 from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
 from autograder.judge.exam import Limits
-from autograder.parsing import parse
 
-GRADER = ("autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py", "autograder/parsing.py",
+GRADER = ("autograder/judge", "autograder/course/reach.py", "autograder/sizes.py", "autograder/clean.py",
           *(f"autograder/grading/{name}.py" for name in ("source", "verdict", "untrusted", "reading", "mend", "pictures")))  # fmt: skip
 """What decides a score in every unit, below the folder of the packages."""
 COURSE = ("helpers", "autograder/hidden")
@@ -64,7 +64,7 @@ def _imports(notebook: NotebookNode) -> frozenset[Path]:
     for cell in notebook.cells:
         if cell.cell_type == "code" and "helpers" in cell.source:
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                found.update(leans.imported(parse(cell.source)))
+                found.update(leans.imported(ast.parse(cell.source)))
     return frozenset(found)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder import notebooks
+from autograder import notebooks, parsing
 from autograder.course import stock
 from autograder.course.build import build
 from autograder.course.paths import PACKAGES, Course
@@ -67,6 +67,7 @@ def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers:
         try:
             handed_in = [_hand_in(course, kind, one, places) for kind, one in chosen]
             before = fingerprint(course)
+            parsing.guard()
             with ThreadPoolExecutor(workers) as pool:
                 for row in pool.map(lambda one: _judged(one, kernels), handed_in):
                     changed = fingerprint(course) != before

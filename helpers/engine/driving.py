@@ -6,10 +6,7 @@ Every call goes through `observe`, so that it is the same whether the answer liv
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from torch import Tensor
-from torch.utils._pytree import tree_map
-
-from .observe import Observation, StudentError, observe
+from .observe import Observation, StudentError, observe, own
 
 
 class Stopped(Exception):
@@ -30,7 +27,7 @@ def watch(function: Callable, *args: Any, reuses: bool = False) -> Observation:
     seen = observe(function, args, reuses=reuses)
     if seen.error:
         raise Stopped(seen.error)
-    seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)
+    seen.output = own(seen.output)
     return seen
 
 

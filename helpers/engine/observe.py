@@ -194,10 +194,15 @@ def _another(leaf: Any) -> Any:
     return leaf
 
 
+def own(output: Any) -> Any:
+    """An output with tensors of its own: what is done to others afterwards doesn't reach them."""
+    return tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, output)
+
+
 @torch.no_grad()
 def _reuse(seen: Observation, leaves: Any) -> None:
     """Other numbers in the tensors that went in: who kept one, or a view of it, where a copy was wanted holds these now."""
-    seen.output = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, seen.output)
+    seen.output = own(seen.output)
     for leaf in tree_leaves(leaves):
         if isinstance(leaf, Tensor):
             leaf.copy_(_another(leaf))

@@ -500,12 +500,16 @@ def fixed_triangle(q, k, v, gamma, c) -> Tensor:
     return _mixed(q, k, v, _left(gamma))
 
 
-def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor]) -> Tensor:
-    state, outputs = 0, []
+def _faded(fading: Tensor, state: Tensor, new: Tensor) -> Tensor:
+    return fading * state + new
+
+
+def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor] = _left, carried: Callable = _faded) -> Tensor:
+    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
     for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
         inside, left = mask(g_c), g_c.cumprod(-1)[..., None]
-        outputs.append((q_c @ k_c.mT * inside) @ v_c + (left * (q_c @ state) if outputs else 0))
-        state = left[..., -1:, :] * state + (inside[..., -1, :, None] * k_c).mT @ v_c
+        outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
+        state = carried(left[..., -1:, :], state, (inside[..., -1, :, None] * k_c).mT @ v_c)
     return torch.cat(outputs, dim=-2)
 
 
@@ -526,22 +530,17 @@ def summed_over_the_text(q, k, v, gamma, c) -> Tensor:
 
 def chunk_state_cut_off(q, k, v, gamma, c) -> Tensor:
     """No gradient goes through the sum."""
-    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
-    for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
-        inside, left = _left(g_c), g_c.cumprod(-1)[..., None]
-        outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
-        state = (left[..., -1:, :] * state + (inside[..., -1, :, None] * k_c).mT @ v_c).detach()
-    return torch.cat(outputs, dim=-2)
+    return _chunked(q, k, v, gamma, c, carried=lambda *parts: _faded(*parts).detach())
+
+
+def _faded_in_place(fading: Tensor, state: Tensor, new: Tensor) -> Tensor:
+    state *= fading
+    state += new
+    return state
 
 
 def chunk_state_changed_in_place(q, k, v, gamma, c) -> Tensor:
-    state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
-    for q_c, k_c, v_c, g_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2), gamma.split(c, -1)):
-        inside, left = _left(g_c), g_c.cumprod(-1)[..., None]
-        outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
-        state *= left[..., -1:, :]
-        state += (inside[..., -1, :, None] * k_c).mT @ v_c
-    return torch.cat(outputs, dim=-2)
+    return _chunked(q, k, v, gamma, c, carried=_faded_in_place)
 
 
 def cut_off_too_late(q, k, v, gamma, c) -> Tensor:

@@ -241,6 +241,21 @@ class _Encoder(nn.Module):
         return self.norm2(x + self.feed(x))
 
 
+class DropsWithoutScale:
+    def drop(self, x):
+        return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class DropsTwice:
+    def drop(self, x):
+        return super().drop(super().drop(x))
+
+
+class DropsWholeTokens:
+    def drop(self, x):
+        return F.dropout1d(x, self.p, self.training)
+
+
 class EncoderPreNorm(_Encoder):
     def forward(self, x, mask=None):
         x = x + self.attend(self.norm1(x), mask)
@@ -432,19 +447,16 @@ class EncoderFeedForwardNotDropped(_Encoder):
         return self.linear2(self.linear1(x).relu())
 
 
-class EncoderDropsWithoutScale(_Encoder):
-    def drop(self, x):
-        return x * (torch.rand_like(x) >= self.p) if self.training else x
+class EncoderDropsWithoutScale(DropsWithoutScale, _Encoder):
+    pass
 
 
-class EncoderDropsTwice(_Encoder):
-    def drop(self, x):
-        return super().drop(super().drop(x))
+class EncoderDropsTwice(DropsTwice, _Encoder):
+    pass
 
 
-class EncoderDropsWholeTokens(_Encoder):
-    def drop(self, x):
-        return F.dropout1d(x, self.p, self.training)
+class EncoderDropsWholeTokens(DropsWholeTokens, _Encoder):
+    pass
 
 
 class EncoderHidesWhatNobodyMayRead(_Encoder):
@@ -975,19 +987,16 @@ class DecoderFeedForwardNotDropped(_Decoder):
         return self.linear2(self.linear1(x).relu())
 
 
-class DecoderDropsWithoutScale(_Decoder):
-    def drop(self, x):
-        return x * (torch.rand_like(x) >= self.p) if self.training else x
+class DecoderDropsWithoutScale(DropsWithoutScale, _Decoder):
+    pass
 
 
-class DecoderDropsTwice(_Decoder):
-    def drop(self, x):
-        return super().drop(super().drop(x))
+class DecoderDropsTwice(DropsTwice, _Decoder):
+    pass
 
 
-class DecoderDropsWholeTokens(_Decoder):
-    def drop(self, x):
-        return F.dropout1d(x, self.p, self.training)
+class DecoderDropsWholeTokens(DropsWholeTokens, _Decoder):
+    pass
 
 
 class DecoderMemoryDetached(_Decoder):

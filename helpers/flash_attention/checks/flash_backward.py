@@ -189,6 +189,11 @@ def tiles_of_weights_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64,
     return dq, dk, dv
 
 
+DOWN_HINT = (
+    "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
+    "key j is seen from query j − (m − n) on."
+)
+
 backward = Check(
     reference=flash.flash_attention_backward,
     cases=[
@@ -486,13 +491,11 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "down from the key's number"
             ),
-            "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
-            "key j is seen from query j − (m − n) on.",
+            DOWN_HINT,
         ),
         Misconception(
             "down from the tile of queries that has the key's number", _tiles_below,
-            "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
-            "key j is seen from query j − (m − n) on.",
+            DOWN_HINT,
         ),
     ],
     forbids=NO_FUSED_ATTENTION,
