@@ -17,6 +17,7 @@ from torch import Tensor
 from helpers.palette import MASKED, MAY_ATTEND
 
 from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, SHADE, style, tint
+from .compare import same_kind_of_numbers
 
 LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
 LARGEST_MASK = 16
@@ -158,9 +159,11 @@ def _size(size: torch.Size) -> str:
 
 
 def _kinds(picture: Picture) -> dict[str, str]:
-    """The dtypes of both, where they differ."""
+    """The dtypes of both, where they are no numbers of the same kind. (What is expected is computed in float64 for any float.)"""
+    if same_kind_of_numbers(picture.got, picture.expected):
+        return {}
     kinds = {"expected": picture.expected.dtype, "yours": picture.got.dtype}
-    return {name: str(kind).removeprefix("torch.") for name, kind in kinds.items() if len(set(kinds.values())) > 1}
+    return {name: str(kind).removeprefix("torch.") for name, kind in kinds.items()}
 
 
 def _cut(size: torch.Size, drawn: list[list], first: tuple[int, int] | None) -> str:

@@ -70,10 +70,10 @@ def _same_shape_and_kind(got: Any, expected: Any) -> bool:
     if not (is_number(got) or isinstance(got, Tensor)):
         return False
     got, expected = as_tensor(got), as_tensor(expected)
-    return got.shape == expected.shape and _kind_of_numbers(got, expected)
+    return got.shape == expected.shape and same_kind_of_numbers(got, expected)
 
 
-def _kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
+def same_kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
     """Truth values where truth values are expected, whole numbers where whole numbers are (a float may come as a whole number)."""
     whole = not expected.is_floating_point() and expected.dim() > 0
     return (got.dtype == torch.bool) == (expected.dtype == torch.bool) and not (whole and got.is_floating_point())
@@ -164,7 +164,7 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
         return "Your output is a sparse or quantized tensor, and an ordinary one is expected."
     if got.is_complex():
         return "Your output is complex, and real numbers are expected."
-    if not _kind_of_numbers(got, expected):
+    if not same_kind_of_numbers(got, expected):
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     return _not_finite(got, expected) or _value_difference(got, expected, within)
 

@@ -20,3 +20,10 @@ def test_another_shape_or_dtype_is_marked(got, title):
     assert f"color:{RED}" in html(picture).split(title)[0].rsplit("<div", 1)[1] and f"{title}*" in "\n".join(
         text(picture)
     )
+
+
+def test_a_float_of_another_precision_is_not_marked():
+    """What is expected is computed in float64, whatever goes in."""
+    picture = Picture("a case", torch.ones(2, 3, dtype=torch.float64), torch.zeros(2, 3))
+    assert [panel.title for panel in panels(picture)] == ["expected 2×3", "yours 2×3", "difference 2×3"]
+    assert not any(panel.alien for panel in panels(picture))
