@@ -19,8 +19,8 @@ from helpers.palette import MASKED, MAY_ATTEND
 from .card_style import GREY, INK, NO_NUMBER, PAPER, RED, SHADE, style, tint
 from .compare import same_kind_of_numbers
 
-LARGEST_DRAWN = 8  # rows and columns of a matrix that are still readable as numbers
-LARGEST_MASK = 16
+LONGEST_SIDE, MOST_NUMBERS = 16, 96  # of a matrix that is drawn whole
+WINDOW = 8  # rows and columns that are drawn of a larger one; of a mask as many as its longest side
 LETTERS = string.ascii_letters
 FILLED, EMPTY = MAY_ATTEND, MASKED
 MOST_DECIMALS = 6
@@ -99,9 +99,7 @@ def caption(picture: Picture) -> str:
     elif len(columns) > 1 and picture.expected.dim() == 1:
         words.append(f"columns are {columns}")
     if picture.expected.dim() > 2 and picture.expected.shape == picture.got.shape:
-        # Of an axis of size 1 there is no choice to be told of.
-        chosen = zip(_leading(picture), which, picture.expected.shape, strict=False)
-        shown = ", ".join(f"{_singular(axis)} {i}" for axis, i, size in chosen if size > 1)
+        shown = _shown(picture, which)
         words += [f"shown: {shown}"] * bool(shown)
     if picture.source is not None:
         words.append("a0 is the first number of the first row of the input, b0 that of the second")
@@ -196,23 +194,30 @@ def _place(picture: Picture) -> tuple[tuple[int, ...], int, int]:
     gap = (got.double() - expected.double()).abs().nan_to_num(torch.inf).masked_fill(same, 0)
     gap = gap if picture.source is None else (gap > 0).double()
     *which, row, column = (int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
-    most = _most(picture)
-    corner = (max(0, min(i - most // 2, size - most)) for i, size in zip((row, column), gap.shape[-2:], strict=True))
-    return tuple(which), *corner
+    sides = zip((row, column), gap.shape[-2:], _drawn(picture, gap), strict=True)
+    return tuple(which), *(max(0, min(i - most // 2, size - most)) for i, size, most in sides)
 
 
-def _most(picture: Picture) -> int:
-    return LARGEST_MASK if picture.expected.dtype == picture.got.dtype == torch.bool else LARGEST_DRAWN
+def _drawn(picture: Picture, matrices: Tensor) -> tuple[int, int]:
+    """How many rows and columns of a matrix are drawn."""
+    rows, columns = matrices.shape[-2:]
+    if picture.expected.dtype == picture.got.dtype == torch.bool:
+        return LONGEST_SIDE, LONGEST_SIDE
+    whole = rows * columns <= MOST_NUMBERS and max(rows, columns) <= LONGEST_SIDE
+    return (rows, columns) if whole else (WINDOW, WINDOW)
 
 
 def _windows(picture: Picture) -> tuple[Tensor, Tensor, bool]:
     """The parts of both that are drawn, and whether they can be compared place by place."""
     expected, got = _matrices(picture.expected), _matrices(picture.got)
-    same, most = expected.shape == got.shape, _most(picture)
-    if not same:
-        return *(m[(0,) * (m.dim() - 2)][:most, :most] for m in (expected, got)), False
+    if expected.shape != got.shape:
+        return *(_corner(m[(0,) * (m.dim() - 2)], 0, 0, *_drawn(picture, m)) for m in (expected, got)), False
     which, row, column = _place(picture)
-    return *(m[which][row : row + most, column : column + most] for m in (expected, got)), True
+    return *(_corner(m[which], row, column, *_drawn(picture, m)) for m in (expected, got)), True
+
+
+def _corner(matrix: Tensor, row: int, column: int, rows: int, columns: int) -> Tensor:
+    return matrix[row : row + rows, column : column + columns]
 
 
 def _off(expected: Tensor, got: Tensor, within: tuple[float, float]) -> Tensor:
@@ -224,11 +229,15 @@ def _largest(matrix: Tensor) -> float:
     return finite.max().item() if finite.numel() else 0.0
 
 
-def _leading(picture: Picture) -> list[str]:
-    """What the axes before rows and columns are called; those without a name go by their number."""
-    count = picture.expected.dim() - 2
-    named = list(picture.axes[:-2])[-count:]
-    return [f"axis {i} =" for i in range(count - len(named))] + named
+def _shown(picture: Picture, which: tuple[int, ...]) -> str:
+    """Which matrix of several: "sequence 0, head 2"; as one writes it in Python where an axis has no name."""
+    named = picture.axes[:-2][-len(which) :]
+    sizes = picture.expected.shape[: len(which)]
+    if max(sizes) == 1:  # there is no choice to be told of
+        return ""
+    if len(named) < len(which):
+        return f"yours[{', '.join(map(str, which))}]"
+    return ", ".join(f"{_singular(axis)} {i}" for axis, i, size in zip(named, which, sizes, strict=True) if size > 1)
 
 
 def _singular(plural: str) -> str:
@@ -274,6 +283,16 @@ def _writer(expected: Tensor, got: Tensor, off: Tensor | None) -> Callable:
 
 def _top(finite: Tensor) -> float:
     return finite.abs().max().item() if finite.numel() else 0.0
+
+
+def readable(expected: Tensor, got: Tensor, within: tuple[float, float]) -> bool:
+    """Whether a table would show anything: another shape or kind of number, or a number that reads differently."""
+    if expected.shape != got.shape or not same_kind_of_numbers(got, expected):
+        return True
+    expected, got = _matrices(expected), _matrices(got)
+    if expected.dtype == torch.bool or 0 < _top(expected[expected.isfinite()].double()) < 0.01:
+        return True
+    return _told_apart(expected, got, _off(expected, got, within), MOST_DECIMALS)
 
 
 def _told_apart(expected: Tensor, got: Tensor, off: Tensor | None, decimals: int) -> bool:

@@ -19,8 +19,6 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .axes import axes_of
-from .card_picture import traceable
 from .cases import Case
 from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
 from .diagnose import FORBIDDEN, diagnose
@@ -28,7 +26,8 @@ from .group import CheckGroup
 from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, observe, quiet
 from .rules import Behaviour, Property, over_the_limit
-from .score import NOT_ATTEMPTED, Item, Picture, Score, not_attempted
+from .score import NOT_ATTEMPTED, Item, Score, not_attempted
+from .shown import pictures, words
 from .trial import Trial
 from .unseen import anew, drawn, same, says_nothing, what_kind, without_words
 
@@ -58,13 +57,16 @@ class Check:
     within: (relative, absolute) tolerance, or a dict of them by the inputs' dtype; by default that of the inputs' dtype.
     drive: for an answer that is no plain function, such as a class: `drive(answer, *inputs)` makes the output.
     view: the part of an output that is compared; by default all of it.
+    names: what a card calls the tensors of an output, in their order, and their axes where the signature doesn't tell those:
+        ("memory: sequences tokens features", "logits"). Of more tensors than names, "keys" are keys 1, keys 2, …
     quiz: the answer is a choice, and a card must not tell it.
     """
 
     def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
                  properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
                  compare: bool = True, within: tuple[float, float] | dict | None = None, exercise: str = "",
-                 drive: Callable | None = None, view: Callable | None = None, quiz: bool = False) -> None:  # fmt: skip
+                 drive: Callable | None = None, view: Callable | None = None, quiz: bool = False,
+                 names: Sequence[str] = ()) -> None:  # fmt: skip
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
             reference,
@@ -73,6 +75,7 @@ class Check:
         )
         self.properties, self.behaviours, self.forbids = tuple(properties), tuple(behaviours), tuple(forbids)
         self.compare, self.within, self.drive, self.view, self.quiz = compare, within, drive, view, quiz
+        self.names = tuple(names)
         self.known: dict[tuple, Any] = {}  # what our own answers do, and what is right, for inputs that came before
 
     @quiet()
@@ -97,9 +100,11 @@ class Check:
         items = [*self.items(trials), *_misuse_items(trials)]
         if all(item.passed for item in items if item.counts):
             return Score(float(points), exercise=self.exercise, points=points, items=tuple(items))
-        name, message = diagnose(self, student, trials, items)
+        found = diagnose(self, student, trials, items)
+        tables = pictures(self, trials, found.telling)
+        message = found.message + ("" if self.quiz else words(trials, found.message, bool(tables)))
         return Score(_value(points, items, trials), exercise=self.exercise, points=points, items=tuple(items),
-                     diagnosis=name, message=message, pictures=_pictures(self, trials))  # fmt: skip
+                     diagnosis=found.name, message=message, pictures=tables)  # fmt: skip
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
         """Every misconception as (name, the answers to call this check with)."""
@@ -130,10 +135,11 @@ class Check:
 
     def items(self, trials: list[Trial]) -> list[Item]:
         """The cases count; what they have in common (shape, properties) is shown before them and explains."""
-        shapes = [_shape_fits(trial) for trial in trials if isinstance(trial.expected, Tensor)]
+        ended = [trial for trial in trials if not trial.seen.error]  # a call that stopped says nothing of its output
+        shapes = [_shape_fits(trial) for trial in ended if isinstance(trial.expected, Tensor)]
         common = [Item("shape of the output", all(shapes), counts=False)] if shapes else []
-        for rule in (*self.properties, *self.behaviours):
-            common.append(Item(rule.label, all(rule.of(trial.seen) for trial in trials), rule.note, counts=False))
+        for rule in (*self.properties, *self.behaviours) if ended else ():
+            common.append(Item(rule.label, all(rule.of(trial.seen) for trial in ended), rule.note, counts=False))
         return [*common, *(Item(trial.case.label, trial.passed, trial.note) for trial in trials)]
 
     # --------------------------------------------------------------------------------------------------- for a diagnosis
@@ -305,32 +311,3 @@ def _says_nothing(trials: list[Trial]) -> bool:
         return says_nothing(*zip(*((t.seen.output, t.expected, t.seen.args) for t in compared), strict=True))
     except Exception:  # an output of a kind that has no plain numbers: then it is no number either
         return False
-
-
-def _pictures(check: Check, trials: list[Trial]) -> tuple[Picture, ...]:
-    """The first tensor that is wrong in its values; one that is right in all of them says nothing."""
-    for trial in trials:
-        pairs = _pairs(trial.seen.output, trial.expected)
-        for number, (got, expected) in enumerate(pairs, start=1):
-            if (
-                not (trial.passed or trial.hidden or check.quiz)
-                and got.numel()
-                and not check.agrees(got, expected, trial.seen.args)
-            ):
-                within, source = check.tolerated(trial.seen.args), _source(trial, expected, got)
-                label = trial.case.label + f" · tensor {number} of {len(pairs)}" * (len(pairs) > 1)
-                return (Picture(label, expected, got, within, axes_of(check.reference, expected), source),)
-    return ()
-
-
-def _source(trial: Trial, *outputs: Tensor) -> Tensor | None:
-    """The input whose numbers the outputs only hold in other places, if there is one."""
-    tensors = [arg for arg in trial.seen.args if isinstance(arg, Tensor)]
-    return tensors[0] if len(tensors) == 1 and traceable(tensors[0], *outputs) else None
-
-
-def _pairs(got: Any, expected: Any) -> list[tuple[Tensor, Tensor]]:
-    """Tensors and what they should be, from an output that is a tensor or a tuple with tensors in it."""
-    if isinstance(got, (tuple, list)) and isinstance(expected, (tuple, list)):
-        return [pair for g, e in zip(got, expected, strict=False) for pair in _pairs(g, e)]
-    return [(got, expected)] if isinstance(got, Tensor) and isinstance(expected, Tensor) else []

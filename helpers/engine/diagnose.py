@@ -8,7 +8,11 @@ Three kinds of evidence, each looked for only where the stronger one before it f
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from .card import Item
 from .guard import CERTAIN
@@ -21,6 +25,15 @@ FORBIDDEN = "written without the forbidden function"  # the label of that line o
 NAME = re.compile("`[^`]*`")
 FRESH = 3  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """name: of a misconception, where one fits; message: a paragraph for the student; telling: the case that tells it from others."""
+
+    name: str | None
+    message: str
+    telling: Trial | None = None
 
 
 class Subject(Protocol):
@@ -37,37 +50,47 @@ class Subject(Protocol):
     def difference(self, seen: Observation, expected: Any) -> str: ...
 
 
-def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list[Item]) -> tuple[str | None, str]:
-    """The name of the misconception (None where none fits) and a paragraph for the student."""
+def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list[Item]) -> Diagnosis:
+    """What went wrong, under its name where it has one."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
-        return "forbidden function", f"{forbidden.note} The text of the exercise rules that out."
+        return Diagnosis("forbidden function", f"{forbidden.note} The text of the exercise rules that out.")
     failed = [trial for trial in trials if not trial.passed]
     if not failed:  # every value is right: something else is amiss
-        return None, _first_problem(trials, items)
+        return Diagnosis(None, _first_problem(trials, items))
     found = (
         _by_output(check, student, trials, failed) if any(trial.wrong for trial in failed) else _by_cost(check, failed)
     )
-    return found or (None, _first_problem(trials, items))
+    return found or Diagnosis(None, _first_problem(trials, items))
 
 
-def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
+def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named. An error may have other words (the same
     slip can be written with `einsum` or with `@`) where there are wrong outputs as well: these tell."""
     if check.quiz:  # its questions have nothing to do with one another
         trials = failed
     words = all(trial.seen.error or not trial.wrong for trial in failed)
-    same = [
-        wrong for wrong in check.misconceptions if all(_same_outcome(check, wrong, trial, words) for trial in trials)
-    ]
+    apart = [(wrong, _first_apart(check, wrong, trials, words)) for wrong in check.misconceptions]
+    same = [wrong for wrong, place in apart if place is None]
     same = [
         wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
     ]
     same = _still_the_same(check, student, same, failed, words)
     same = [wrong for wrong in same if _mark(wrong)] or same
     if len(same) == 1:
-        return same[0].name, f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
+        message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
+        return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return _by_mark(check, failed) or _by_guard(check, trials, failed)
+
+
+def _first_apart(check: Subject, wrong: Misconception, trials: list[Trial], words: bool) -> int | None:
+    """The first case in which a misconception does something else than the student's function; None where there is none."""
+    return next((i for i, trial in enumerate(trials) if not _same_outcome(check, wrong, trial, words)), None)
+
+
+def _telling(trials: list[Trial], apart: list[int]) -> Trial | None:
+    """The failing case that a card can show which was the last to rule out another slip: the cases before it look like both."""
+    return next((trials[i] for i in sorted(apart, reverse=True) if not (trials[i].passed or trials[i].hidden)), None)
 
 
 def _still_the_same(
@@ -83,15 +106,15 @@ def _still_the_same(
     return candidates
 
 
-def _by_mark(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
+def _by_mark(check: Subject, failed: list[Trial]) -> Diagnosis | None:
     wrong = _marked(check, failed, "recognise")
-    return (wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
+    return Diagnosis(wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
 
 
-def _by_cost(check: Subject, failed: list[Trial]) -> tuple[str, str] | None:
+def _by_cost(check: Subject, failed: list[Trial]) -> Diagnosis | None:
     wrong = _marked(check, failed, "cost")
     lead = "The output is right, but not the way to it:"
-    return (wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
+    return Diagnosis(wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 
 def _marked(check: Subject, failed: list[Trial], kind: str) -> Misconception | None:
@@ -108,7 +131,7 @@ def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
     return any(_shows(mark, check.recall(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> tuple[str, str] | None:
+def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
     """Errors that our own guard of kernels raises say what happened, if whole tiles go well (there no mask is needed, but strides are)
     and the misconception goes astray in the very same cases."""
     if len(failed) == len(trials):
@@ -122,9 +145,8 @@ def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> tuple
                 and wrong.may_raise(error.kind)
                 and _astray_where_it_is(check, wrong, trials)
             ):
-                return wrong.name, " ".join(
-                    filter(None, (f"This looks like: {wrong.name}.", error.message, wrong.hint))
-                )
+                said = (f"This looks like: {wrong.name}.", error.message, wrong.hint)
+                return Diagnosis(wrong.name, " ".join(filter(None, said)))
     return None
 
 
@@ -198,7 +220,17 @@ def _lead(check: Subject, failed: list[Trial]) -> str:
         return "Your output is right, and its backward pass stops with the same error as with this slip:"
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
         return "Your output is right, and its gradients are what you get with this slip:"
-    return "Your output is what you get with this slip:"
+    if any(_is_off(check, trial) for trial in failed):
+        return "Your output is what you get with this slip:"
+    return "Your answer does what one with this slip does:"
+
+
+def _is_off(check: Subject, trial: Trial) -> bool:
+    """Whether numbers of the output are wrong, and not what was noted beside them."""
+    pairs = zip(tree_leaves(trial.seen.output), tree_leaves(trial.expected), strict=False)
+    return trial.seen.error is None and any(
+        isinstance(want, (Tensor, int, float)) and not check.agrees(got, want, trial.seen.args) for got, want in pairs
+    )
 
 
 def _right_output(check: Subject, trial: Trial) -> bool:

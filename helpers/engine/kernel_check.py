@@ -40,10 +40,16 @@ class KernelCheck(Check):
     """
 
     def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception], *,
-                 oracle: Callable, layouts: tuple[str, ...], exercise: str = "") -> None:  # fmt: skip
+                 oracle: Callable, layouts: tuple[str, ...], exercise: str = "", names: Sequence[str] = ()) -> None:  # fmt: skip
         launched = Behaviour("launches a kernel", lambda seen: not no_kernel(seen), "No kernel was launched.")
         super().__init__(
-            reference, cases, misconceptions, behaviours=[launched], forbids=IN_THE_LAUNCHER, exercise=exercise
+            reference,
+            cases,
+            misconceptions,
+            behaviours=[launched],
+            forbids=IN_THE_LAUNCHER,
+            exercise=exercise,
+            names=names,
         )
         self.oracle, self.layouts = oracle, layouts
 

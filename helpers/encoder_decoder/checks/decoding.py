@@ -195,6 +195,7 @@ def least_likely(encode, step, source, longest):
 greedy_decode = Check(
     reference=reference.greedy_decode,
     drive=_written,
+    names=("tokens: sequences positions",),
     cases=[
         given("3 sentences that end after 4, 2 and 6 tokens", (4, 2, 6), sentence(3, 5), 9),
         given("2 sentences, one of them cut off at 5 tokens", (3, 8), sentence(2, 7), 5),

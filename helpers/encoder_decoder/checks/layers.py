@@ -485,6 +485,7 @@ class EncoderInPlace(_Encoder):
 EncoderLayer = Check(
     reference=layers.EncoderLayer,
     drive=_run_encoder,
+    names=("output: sequences tokens features", "output in training mode, every dropout at rate 1: sequences tokens features", "gradient of x: sequences tokens features"),
     cases=[
         _encoder("m = 5, d = 12, 3 heads, d_ff = 20", b=2, m=5, d=12, h=3, d_ff=20, masks="none"),
         _encoder("padding, m = 7, d = 8, 2 heads, d_ff = 11", b=3, m=7, d=8, h=2, d_ff=11, masks="spread"),
@@ -1043,6 +1044,7 @@ class DecoderInPlace(_Decoder):
 DecoderLayer = Check(
     reference=layers.DecoderLayer,
     drive=_run_decoder,
+    names=("output: sequences tokens features", "output in training mode, every dropout at rate 1: sequences tokens features", "gradient of x: sequences tokens features", "gradient of the memory: sequences tokens features"),
     cases=[
         _decoder("n = 5, m = 7, d = 12, 3 heads, causal", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="causal"),
         _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),

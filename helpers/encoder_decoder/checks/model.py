@@ -683,6 +683,7 @@ class DropsNothing(_Model):
 EncoderDecoder = Check(
     reference=reference.EncoderDecoder,
     drive=_run,
+    names=("memory: sequences tokens features", "logits of the model: sequences positions words", "logits of decode: sequences positions words", "gradient of the memory: sequences tokens features", "memory in training mode, every dropout at rate 1: sequences tokens features", "logits in training mode, every dropout at rate 1: sequences positions words"),
     cases=[  # the cheapest first: a diagnosis tries all slips on it, and few of them on the others
         _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1),
         _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),

@@ -117,6 +117,7 @@ def ends_everywhere(target):
 teacher_forcing = Check(
     reference=reference.teacher_forcing,
     drive=_forced,
+    names=("inputs: sequences positions", "labels: sequences positions"),
     cases=[
         given("3 targets of up to 6 tokens", _targets(3, 6)), given("4 targets of up to 5 tokens", _targets(4, 5, shortest=2)),
         given("no padding, n = 4", _targets(2, 4, shortest=4)), given("one target, without padding", Drawn(_one)),

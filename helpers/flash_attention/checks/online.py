@@ -264,6 +264,7 @@ def maximum_first(x, block) -> tuple[Tensor, Tensor]:
 
 online_softmax = Check(
     reference=online.online_softmax,
+    names=("largest score m", "sum ℓ"),
     cases=[
         given("n = 12, block = 4, scores that climb", score_rows(12, slope=0.7), 4),
         given("n = 11, block = 4, three rows, a short last block", score_rows(3, 11, slope=0.5), 4),
@@ -534,6 +535,7 @@ def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Ten
 
 merge_partials = Check(
     reference=online.merge_partials,
+    names=("output", "logsumexp"),
     cases=[
         sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
         two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),

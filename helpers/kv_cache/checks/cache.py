@@ -388,6 +388,7 @@ class HalfStored(_Cache):
 KVCache = Check(
     reference=reference.KVCache,
     drive=drive_cache,
+    names=("keys after append: sequences heads tokens features", "values after append: sequences heads tokens features"),
     cases=[
         cache_steps("tokens one by one", (0, 1), (0, 1), (0, 1), (0, 1)),
         cache_steps("a prompt of 5, then single tokens", (0, 5), (0, 1), (0, 1)),

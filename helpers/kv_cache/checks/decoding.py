@@ -252,6 +252,7 @@ def weights_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
 decode_step = Check(
     reference=decoding.decode_step,
     drive=drive_steps,
+    names=("outputs: sequences tokens features", "keys: sequences heads tokens features", "values: sequences heads tokens features"),
     cases=[
         fed_in_chunks("5 tokens one by one", *[1] * 5),
         fed_in_chunks("a prompt of 4, then single tokens", 4, 1, 1),
@@ -525,6 +526,7 @@ mqa_gqa_cache = Check(
     exercise="mqa_gqa_cache",
     reference=decoding.grouped_decode_step,
     drive=drive_groups,
+    names=("outputs: sequences heads tokens features", "keys: sequences heads tokens features", "values: sequences heads tokens features"),
     cases=[
         grouped_heads("6 query heads, 2 key/value heads, one by one", *[1] * 5, h=6, h_kv=2),
         grouped_heads("6 query heads, 3 key/value heads, chunks of 4, 1, 2, in float64", 4, 1, 2, h=6, h_kv=3, d_h=5, dtype=torch.float64),

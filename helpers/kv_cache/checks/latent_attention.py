@@ -254,6 +254,7 @@ latent_attention = Check(
     reference=reference,
     properties=[Property("two tensors come back", _both_returned, "Return two things: the output, and the latents of all tokens.")],
     forbids=NO_FUSED_ATTENTION,
+    names=("output: sequences features", "latents: sequences tokens features"),
     cases=[
         latent_step("5 tokens in the cache", 5, b=3, d=7, h=2, d_h=4, d_c=8),
         latent_step("the first token of a text", 0, b=2, d=5, h=4, d_h=3, d_c=12),

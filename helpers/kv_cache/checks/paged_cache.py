@@ -332,6 +332,7 @@ paged_cache = Story(
     exercise="paged_cache",
     reference=reference.PagedCache,
     drive=drive_pages,
+    names=("read: tokens features",),
     cases=[
         requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
                ("append", "a", 1), ("read", "a")),

@@ -72,6 +72,7 @@ def as_long_as_the_first(prompts) -> tuple[Tensor, Tensor]:
 pad_left = Check(
     reference=reference.pad_left,
     drive=drive_padding,
+    names=("tokens: sequences positions", "real: sequences positions"),
     cases=[
         given("lengths 3, 5, 2", random_prompts(3, 5, 2)), given("lengths 4, 1", random_prompts(4, 1)), given("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
     ],
@@ -141,6 +142,7 @@ def _from_the_padding(real, n) -> Tensor:
 positions_and_mask = Check(
     reference=reference.positions_and_mask,
     drive=drive_rows,
+    names=("positions: sequences tokens", "mask: sequences queries keys"),
     cases=[
         real_tokens("prompts of 3, 5, 2", 3, 5, 2, n=5),
         real_tokens("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),

@@ -306,6 +306,7 @@ sliding_cache = Check(
     exercise="sliding_cache",
     reference=reference.SlidingCache,
     drive=drive_window,
+    names=("output of call: sequences heads tokens features",),
     cases=[
         window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
         window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),

@@ -315,6 +315,7 @@ def _sums_below_1(seen) -> bool:
 mask_then_renormalise = Check(
     reference=masked_attention.mask_then_renormalise,
     view=_nan_as_0,
+    names=("weights", "lost share"),
     cases=[
         given("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
         given("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
@@ -471,6 +472,7 @@ def _the_last_key_ahead(generator: Generator) -> Tensor:
 
 causal_attention = Check(
     reference=masked_attention.causal_attention,
+    names=("scores", "weights", "output"),
     cases=[
         sized(n=5, m=5, d=4, d_v=3),
         sized(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),

@@ -141,6 +141,7 @@ def _rounded_to_float32(seen) -> bool:
 
 shift_targets = Check(
     reference=targets.shift_targets,
+    names=("inputs: sequences positions", "targets: sequences positions"),
     cases=[
         given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
         given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),

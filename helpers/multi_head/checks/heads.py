@@ -1339,6 +1339,7 @@ def parts_squeezed(heads, w_o) -> tuple[Tensor, Tensor]:
 
 heads_as_sum = Check(
     reference=multi_head.heads_as_sum,
+    names=("parts", "output"),
     cases=[
         parts_case("3 heads of width 4, d = 12", 2, 3, 5, 4, 12), parts_case("2 heads of width 5, d = 7", 3, 2, 4, 5, 7),
         parts_case("4 heads of width 4, d = 16, n = 4", 2, 4, 4, 4, 16), parts_case("one sequence", 1, 3, 4, 2, 5),

@@ -184,6 +184,7 @@ def previous_that_writes_nothing(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 previous_token_head = Check(
     reference=induction.previous_token_head,
+    names=("weights: queries keys", "output: positions features"),
     cases=CASES,
     drive=_run_previous,
     within=CLOSE,
@@ -266,6 +267,7 @@ def _at(n, position) -> Tensor:
 
 first_token_head = Check(
     reference=induction.first_token_head,
+    names=("weights: queries keys",),
     cases=CASES,
     drive=_run_first,
     within=CLOSE,
@@ -322,6 +324,7 @@ def _matching(
 
 induction_head = Check(
     reference=induction.induction_head,
+    names=("weights: queries keys", "output: positions features"),
     cases=CASES,
     drive=_run_induction,
     within=CLOSE,

@@ -200,6 +200,7 @@ def projected_with_a_batch_axis_or_none(x, w_q, w_k, w_v) -> tuple:
 
 qkv_projections = Check(
     reference=attention.qkv_projections,
+    names=("Q", "K", "V"),
     cases=[
         sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2, dtype=torch.float64),
         sized(batch=(4,), n=1, d=3, d_k=1, d_v=3, label="one token, d_k = 1, a batch of 4"),

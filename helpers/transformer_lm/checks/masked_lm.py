@@ -56,6 +56,7 @@ def _targets_from_inputs(tokens, real, chance, other, mask_token):
 
 masked_lm_objective = Check(
     reference=reference.masked_lm_objective,
+    names=("inputs: sequences positions", "targets: sequences positions"),
     cases=[
         masked_texts("2 texts of 13 tokens", 2, 13, 4, 13, 13),
         masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
