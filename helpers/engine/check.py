@@ -130,8 +130,9 @@ class Check:
         within = self.tolerated(seen.args)
         if agree(*self._viewed(seen.output, expected), within):
             return ""
-        tell = not_the_answer if self.quiz else difference
-        return tell(seen.output, expected, within)
+        if self.quiz:
+            return not_the_answer(seen.output, expected, within)
+        return difference(seen.output, expected, within, [name.partition(":")[0] for name in self.names])
 
     def items(self, trials: list[Trial]) -> list[Item]:
         """The cases count; what they have in common (shape, properties) is shown before them and explains."""

@@ -1,6 +1,7 @@
 """When two answers count as the same, and how to say in which way they differ."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -87,12 +88,16 @@ def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
     return torch.allclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
 
 
-def difference(got: Any, expected: Any, within: tuple[float, float] = TOLERANCE[torch.float32]) -> str:
-    """One sentence about how `got` differs from `expected`, in the words of a patient colleague; "" if it cannot tell."""
+def difference(
+    got: Any, expected: Any, within: tuple[float, float] = TOLERANCE[torch.float32], names: Sequence[str] = ()
+) -> str:
+    """One sentence about how `got` differs from `expected`, in the words of a patient colleague; "" if it cannot tell.
+
+    names: of the values, where several are expected."""
     if got is None:
         return "Your function returns nothing. Is there a `return`?"
     if isinstance(expected, (tuple, list)):
-        return _sequence_difference(got, expected, within)
+        return _sequence_difference(got, expected, within, names)
     if isinstance(expected, dict):
         return _dict_difference(got, expected, within)
     if isinstance(got, Told):
@@ -128,15 +133,15 @@ def in_words(number: float, other: float = 0.0) -> str:
     return f"{number:.{digits}g}"
 
 
-def _sequence_difference(got: Any, expected: Any, within: tuple[float, float]) -> str:
+def _sequence_difference(got: Any, expected: Any, within: tuple[float, float], names: Sequence[str]) -> str:
     if not isinstance(got, (tuple, list)):
         return f"Your function returns {_kind(got)}, and {len(expected)} values are expected."
     if len(got) != len(expected):
         return f"Your function returns {len(got)} values, and {len(expected)} are expected."
     for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
         if not agree(g, e, within):
-            place = "" if isinstance(g, Told) else f"Value {position} of {len(expected)} is off. "
-            return place + difference(g, e, within)
+            called = names[position - 1] if len(names) == len(expected) else f"Value {position} of {len(expected)}"
+            return ("" if isinstance(g, Told) else f"{called}: ") + difference(g, e, within)
     return ""
 
 

@@ -45,6 +45,7 @@ KERNEL = "triton kernel"  # the name under which launches are counted among the 
 ASKED = "requires_grad"  # an input that wants a gradient from now on, though its numbers are as they were
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
+MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 
 
 @dataclass(frozen=True)
@@ -360,11 +361,18 @@ def _known(func: Any) -> Known:
 
     name = func.overloadpacket.__name__
     makes = any(returned.alias_info is None for returned in func._schema.returns)
-    return Known(name, makes, _of_vectors if name in VECTOR_PRODUCTS else flop_registry.get(func.overloadpacket))
+    flops = _of_vectors if name in VECTOR_PRODUCTS else _of_matrices if name in MATRIX_PRODUCTS else None
+    return Known(name, makes, flops or flop_registry.get(func.overloadpacket))
 
 
 def _of_vectors(*args: Any, **_: Any) -> int:
     return 2 * max(leaf.numel() for leaf in args if isinstance(leaf, Tensor))
+
+
+def _of_matrices(*args: Any, **_: Any) -> int:
+    """What PyTorch's own formulas give, which take a third of the time of a watched call."""
+    left, right = [leaf for leaf in args if isinstance(leaf, Tensor)][-2:]
+    return 2 * left.numel() * right.shape[-1]
 
 
 def _copies(inputs: Any, gradient: bool) -> Any:

@@ -152,7 +152,7 @@ def test_of_several_tensors_the_card_says_which_one_it_draws():
         points=1,
         seed=0,
     )
-    assert " · V · " in str(score)
+    assert "d_v = 5 · V\n" in str(score) and "V: 15 of 15" in str(score)
 
 
 def test_enough_decimals_to_see_the_difference():

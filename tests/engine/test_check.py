@@ -240,4 +240,4 @@ def test_agree_tells_structures_apart():
 def test_what_a_check_tells_is_no_answer_of_the_students():
     told, right = (1.0, Told("3 tokens are lost")), (1.0, Told("no token is lost"))
     assert difference(told, right) == "3 tokens are lost."
-    assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2 is off. You answered 'b'."
+    assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2: You answered 'b'."

@@ -5,6 +5,7 @@ import warnings
 
 import torch
 import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.engine.observe import ASKED, observe
 
@@ -23,6 +24,16 @@ def test_operations_are_counted_and_a_loop_shows():
 
     few, many = (sum(observe(f, some_qkv(n=32)).operations.values()) for f in (attention, looped))
     assert few < 10 < 32 * 3 < many
+
+
+def test_flops_of_products_are_those_of_pytorchs_own_counter():
+    def products(a, b, c, batch):
+        return a @ b, torch.addmm(c, a, b), batch @ batch.mT, torch.baddbmm(batch[:, :, :5], batch, batch.mT, beta=2)
+
+    tensors = [torch.randn(shape) for shape in ((5, 7), (7, 3), (5, 3), (2, 5, 9))]
+    with FlopCounterMode(display=False) as counter:
+        products(*tensors)
+    assert observe(products, tuple(tensors)).flops == counter.get_total_flops() > 0
 
 
 def test_flops_are_two_per_multiply_add():
