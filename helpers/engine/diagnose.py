@@ -113,7 +113,7 @@ def _by_mark(check: Subject, failed: list[Trial]) -> Diagnosis | None:
 
 def _by_cost(check: Subject, failed: list[Trial]) -> Diagnosis | None:
     wrong = _marked(check, failed, "cost")
-    lead = "The output is right, but not the way to it:"
+    lead = "Your output is right, but it costs too much or is made in a way that the task rules out:"
     return Diagnosis(wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 

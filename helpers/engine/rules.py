@@ -58,18 +58,22 @@ def over_the_limit(seen: Observation, case: Case) -> str:
     """Which limit of the case the call went beyond, in a sentence; "" if it kept to all of them."""
     operations, backward = sum(seen.operations.values()), sum(seen.backward_operations.values())
     measured = (
-        (operations, case.max_operations, "It took {} tensor operations; {} are enough."),
-        (seen.largest, case.max_elements, "It made a tensor of {} elements; {} are enough."),
-        (seen.living, case.max_living, "It held tensors of {} elements together at one time; {} are enough."),
-        (seen.flops, case.max_flops, "It took {} FLOPs; {} are enough."),
-        (seen.saved, case.max_saved, "It kept {} numbers for the backward pass; {} are enough."),
-        (backward, case.max_backward_operations, "The backward pass took {} tensor operations; {} are enough."),
+        (operations, case.max_operations, "Your function took {} tensor operations; the limit is {}."),
+        (seen.largest, case.max_elements, "Your function made a tensor of {} elements; the limit is {}."),
+        (
+            seen.living,
+            case.max_living,
+            "Your function held tensors of {} elements together at one time; the limit is {}.",
+        ),
+        (seen.flops, case.max_flops, "Your function took {} FLOPs; the limit is {}."),
+        (seen.saved, case.max_saved, "Your function kept {} numbers for the backward pass; the limit is {}."),
+        (backward, case.max_backward_operations, "The backward pass took {} tensor operations; the limit is {}."),
         (
             seen.backward_largest,
             case.max_backward_elements,
-            "The backward pass made a tensor of {} elements; {} are enough.",
+            "The backward pass made a tensor of {} elements; the limit is {}.",
         ),
-        (seen.backward_flops, case.max_backward_flops, "The backward pass took {} FLOPs; {} are enough."),
+        (seen.backward_flops, case.max_backward_flops, "The backward pass took {} FLOPs; the limit is {}."),
     )
     for used, allowed, words in measured:
         if allowed is not None and used > allowed:

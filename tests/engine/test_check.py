@@ -120,7 +120,7 @@ def test_small_tensors_that_pile_up_are_found():
     check = Check(total, [sized(n=n, d=20, max_living=300)])
     assert check(total, points=2) == 2
     score = check(piled, points=2)
-    assert score < 2 and "held tensors of 6" in score.message and "300 are enough" in score.message
+    assert score < 2 and "held tensors of 6" in score.message and "the limit is 300" in score.message
     seen = observe(piled, (torch.ones(n, 20),))
     assert seen.largest == 20 and 600 <= seen.living <= 700
 
