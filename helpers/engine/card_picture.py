@@ -66,7 +66,11 @@ class Panel:
 def html(picture: Picture) -> str:
     """The tables side by side, under a line that says what they show."""
     block = style(colour=INK, ground=PAPER, display="inline-block", vertical_align="top", margin="0 18px 6px 0")
-    tables = "".join(f"<div {block}>{_table(panel)}</div>" for panel in panels(picture))
+    drawn = panels(picture)
+    width = max(
+        len(word) for panel in drawn for row in panel.cells for word in row
+    )  # so that columns stand below each other
+    tables = "".join(f"<div {block}>{_table(panel, width)}</div>" for panel in drawn)
     about = f"<div {style(colour=GREY, ground=PAPER)}>{escape(caption(picture))}</div>"
     return f"<div {style(colour=INK, ground=PAPER, margin_top='8px', overflow_x='auto')}>{about}{tables}</div>"
 
@@ -278,7 +282,7 @@ def _writer(expected: Tensor, got: Tensor, off: Tensor | None) -> Callable:
     if 0 < _top(finite) < 0.01:
         return lambda x: _special(x) or (f"{x:.1e}".replace("-", "−") if x else "0")
     decimals = next((n for n in range(2, MOST_DECIMALS) if _told_apart(expected, got, off, n)), MOST_DECIMALS)
-    return lambda x: _special(x) or f"{round(x, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+    return lambda x: _special(x) or (f"{round(x, decimals) + 0.0:.{decimals}f}".replace("-", "−") if x else "0")
 
 
 def _top(finite: Tensor) -> float:
@@ -337,20 +341,23 @@ def _ground(x: float, largest: float) -> str:
 # --------------------------------------------------------------------------------------------------------- tables as HTML
 
 
-def _table(panel: Panel) -> str:
+def _table(panel: Panel, width: int) -> str:
     words = panel.title + f"<br>only {panel.cut}" * bool(panel.cut)
     alarm = {"colour": RED, "font_weight": "700"} if panel.alien else {"colour": GREY}
     name = f"<div {style(ground=PAPER, font_size='12px', **alarm)}>{words}</div>"
     look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
     body = "".join(_row(panel, i, "".join(map(_cell, *line)))
                    for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip
-    return f'{name}<table aria-label="{panel.name}" {look}>{_column_numbers(panel)}{body}</table>'
+    return f'{name}<table aria-label="{panel.name}" {look}>{_column_numbers(panel, width)}{body}</table>'
 
 
-def _column_numbers(panel: Panel) -> str:
+def _column_numbers(panel: Panel, width: int) -> str:
     if panel.first is None or not panel.cells:
         return ""
-    numbers = "".join(_header(str(panel.first[1] + j)) for j in range(len(panel.cells[0])))
+    width = max(
+        len(word) for row in panel.cells for word in row
+    )  # all columns alike: those of another table stand above
+    numbers = "".join(_header(str(panel.first[1] + j), width=width) for j in range(len(panel.cells[0])))
     return f"<tr {style(colour=GREY, ground=PAPER)}>{_header('')}{numbers}</tr>"
 
 
@@ -359,9 +366,9 @@ def _row(panel: Panel, i: int, cells: str) -> str:
     return f"<tr {style(colour=INK, ground=PAPER)}>{number}{cells}</tr>"
 
 
-def _header(words: str, scope: str = "col") -> str:
+def _header(words: str, scope: str = "col", width: int = 0) -> str:
     look = style(colour=GREY, ground=PAPER, border="0", padding="0 5px", text_align="right" if scope == "row" else "center",
-                 font="11px ui-monospace,monospace")  # fmt: skip
+                 font="11px ui-monospace,monospace", min_width=f"{width}ch")  # fmt: skip
     return f'<th scope="{scope}" {look}>{words}</th>'
 
 

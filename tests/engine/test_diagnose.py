@@ -94,7 +94,11 @@ def test_a_mark_must_stand_in_every_wrong_output():
 
 def test_a_cost_is_spoken_of_where_all_values_are_right_and_only_there():
     score = check(LOOP)(lambda q, k, v: row_by_row(q, k, v), points=4)
-    assert score == 2 and score.diagnosis == "a loop over the queries" and "Your output is right, but it costs too much" in score.message
+    assert (
+        score == 2
+        and score.diagnosis == "a loop over the queries"
+        and "Your output is right, but it costs too much" in score.message
+    )
     score = check(LOOP)(lambda q, k, v: row_by_row(q, k, 2 * v), points=4)
     assert score == 0 and score.diagnosis is None and "right" not in score.message
 
