@@ -141,7 +141,7 @@ class Check:
         common = [Item("shape of the output", all(shapes), counts=False)] if shapes else []
         for rule in (*self.properties, *self.behaviours) if ended else ():
             common.append(Item(rule.label, all(rule.of(trial.seen) for trial in ended), rule.note, counts=False))
-        return [*common, *(Item(trial.case.label, trial.passed, trial.note) for trial in trials)]
+        return [*common, *(Item(_label(trial), trial.passed, trial.note) for trial in trials)]
 
     # --------------------------------------------------------------------------------------------------- for a diagnosis
 
@@ -277,6 +277,11 @@ def _float_inputs(reference: Callable, args: tuple) -> list[str]:
 def _shape_fits(trial: Trial) -> bool:
     got = as_tensor(trial.seen.output) if is_number(trial.seen.output) else trial.seen.output
     return isinstance(got, Tensor) and got.shape == trial.expected.shape
+
+
+def _label(trial: Trial) -> str:
+    """The case; of one whose cost is limited it is said where its values are off: the limit may well have been kept."""
+    return trial.case.label + " (values are off)" * (trial.case.limited and bool(trial.wrong) and not trial.seen.error)
 
 
 def _misuse_items(trials: list[Trial]) -> list[Item]:
