@@ -52,14 +52,16 @@ class Remote(Stand):
         self.__asked__("set", name=name, value=value) if self.__live__ else self.__refuse__()
 
     def __observe__(
-        self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=(), reuses=False
-    ) -> Observation:
+        self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=(), reuses=False,
+        counts: bool | None = None,
+    ) -> Observation:  # fmt: skip
         """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
         part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
+        counts = (active is None or active.counts) if counts is None else counts
         question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": forbids, "gradient": bool(gradient),
-                    "layouts": tuple(layouts), "reuses": bool(reuses)}  # fmt: skip
+                    "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts}  # fmt: skip
         try:
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
         except RemoteError as error:

@@ -59,6 +59,7 @@ class Check:
     view: the part of an output that is compared; by default all of it.
     names: what a card calls the tensors of an output, in their order, and their axes where the signature doesn't tell those:
         ("memory: sequences tokens features", "logits"). Of more tensors than names, "keys" are keys 1, keys 2, …
+    counts: whether the way to an output is counted, which takes time; by default where a limit, a behaviour or a mark may ask for it.
     quiz: the answer is a choice, and a card must not tell it.
     """
 
@@ -66,7 +67,7 @@ class Check:
                  properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
                  compare: bool = True, within: tuple[float, float] | dict | None = None, exercise: str = "",
                  drive: Callable | None = None, view: Callable | None = None, quiz: bool = False,
-                 names: Sequence[str] = ()) -> None:  # fmt: skip
+                 names: Sequence[str] = (), counts: bool | None = None) -> None:  # fmt: skip
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
             reference,
@@ -76,6 +77,9 @@ class Check:
         self.properties, self.behaviours, self.forbids = tuple(properties), tuple(behaviours), tuple(forbids)
         self.compare, self.within, self.drive, self.view, self.quiz = compare, within, drive, view, quiz
         self.names = tuple(names)
+        marked = any(wrong.recognise or wrong.cost for wrong in misconceptions)
+        limited = bool(behaviours) or any(case.limited for case in cases)
+        self.counts = limited or marked if counts is None else counts
         self.known: dict[tuple, Any] = {}  # what our own answers do, and what is right, for inputs that came before
 
     @quiet()
@@ -84,6 +88,8 @@ class Check:
     ) -> Score:
         """Check `student` on the check's own cases and on `cases`; `seed` makes the drawn inputs repeatable."""
         all_cases = (*self.cases, *cases)
+        if not self.counts and any(case.limited for case in cases):
+            raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
         generators, shown = _generators(seed, len(all_cases)), len(self.cases)
         tried: dict[int, Trial] = {}
         for places in (range(shown), range(shown, len(all_cases))):
@@ -116,7 +122,7 @@ class Check:
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Call an answer (a student's, a misconception's, the reference) on `args` and write down what happens."""
         driven = functools.partial(self.drive, answer) if self.drive else answer
-        return observe(driven, args, forbids=self.forbids, gradient=gradient)
+        return observe(driven, args, forbids=self.forbids, gradient=gradient, counts=self.counts)
 
     def expected(self, args: tuple) -> Any:
         """The right output. In float64, so that rounding is the student's alone."""

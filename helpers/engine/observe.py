@@ -89,7 +89,7 @@ class Observation:
 
 def observe(
     function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient: bool = False,
-    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False,
+    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False, counts: bool = True,
 ) -> Observation:  # fmt: skip
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
@@ -99,14 +99,17 @@ def observe(
     layouts: for a function that launches kernels: how its tensors lie in memory (see own_process.py). It runs in a process of its own,
     unless it is `trusted` not to need one.
     reuses: the caller needs its tensors for something else afterwards: when the call has ended, other numbers stand in them.
+    counts: whether operations, FLOPs, elements and what is saved for the way back are counted: a call takes several times as long so.
     """
     kwargs = kwargs or {}
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
-        return function.__observe__(args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts, reuses=reuses)
+        return function.__observe__(
+            args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts, reuses=reuses, counts=counts
+        )
     if layouts:
         return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
     leaves = _copies((args, kwargs), gradient)
-    seen = _observed(function, args, kwargs, forbids, gradient, leaves)
+    seen = _observed(function, args, kwargs, forbids, gradient, leaves, counts)
     if reuses:
         _reuse(seen, leaves)
     return seen
@@ -151,23 +154,23 @@ def _first_call() -> None:
 
 
 def _observed(
-    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any
+    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any, counts: bool = True
 ) -> Observation:
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
     kept = Kept(tree_leaves((leaves, inputs)))
     asked = _asking(inputs)
-    with _counting(seen, forbids), kept.noting() if gradient else contextlib.nullcontext():
+    with _counting(seen, forbids, counts), kept.noting() if gradient and counts else contextlib.nullcontext():
         try:
             seen.output = function(*inputs[0], **inputs[1])
         except (Exception, SystemExit) as error:
             seen.error = _student_error(error)
     seen.modified = _modified(seen, inputs) + (ASKED,) * (_asking(inputs) != asked)
     if gradient and seen.error is None:
-        seen.saved = kept.elements(seen.output)
+        seen.saved = kept.elements(seen.output) if counts else 0
         _call_another(function, inputs)
-        _observe_backward(seen, leaves, forbids)
+        _observe_backward(seen, leaves, forbids, counts)
     seen.output = tree_map(_plain, seen.output)
     return seen
 
@@ -209,7 +212,7 @@ def _reuse(seen: Observation, leaves: Any) -> None:
             leaf.copy_(_another(leaf))
 
 
-def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) -> None:
+def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...], counts: bool) -> None:
     """Differentiates a fixed weighted sum of the output. It is counted as the call itself is, and an error is the student's."""
     inputs = [leaf for leaf in tree_leaves(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
     outputs = [leaf for leaf in tree_leaves(seen.output) if isinstance(leaf, Tensor) and leaf.requires_grad]
@@ -220,7 +223,7 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) 
         torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=out.device).view(out.shape) for out in outputs
     ]
     back = Observation((), {})
-    with _counting(back, forbids):
+    with _counting(back, forbids, counts):
         try:
             seen.gradients = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
         except (Exception, SystemExit) as error:
@@ -231,11 +234,19 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...]) 
 
 
 @contextlib.contextmanager
-def _counting(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
-    """Inside, what PyTorch does is written down in `seen`."""
+def _counting(seen: Observation, forbids: tuple[str, ...], counts: bool) -> Iterator[None]:
+    """Inside, what PyTorch does is written down in `seen`, as far as it is asked for."""
     launched = lambda: seen.operations.update([KERNEL])
-    modes = lambda: [_Dispatched(seen, forbids), *([_Called(seen, forbids)] if forbids else [])]
-    with quiet(), _active(seen, forbids), watched(launched), watch_threads(modes) as watch, ExitStack() as stack:
+    modes = lambda: (
+        [_Dispatched(seen, forbids, counts)] * (counts or bool(forbids)) + [_Called(seen, forbids)] * bool(forbids)
+    )
+    with (
+        quiet(),
+        _active(seen, forbids, counts),
+        watched(launched),
+        watch_threads(modes) as watch,
+        ExitStack() as stack,
+    ):
         for mode in modes():
             stack.enter_context(mode)
         yield
@@ -248,6 +259,7 @@ class Active:
 
     seen: Observation
     forbids: tuple[str, ...]
+    counts: bool
 
     def add(self, other: Observation) -> None:
         """Add the counts of one remote call to this observation."""
@@ -263,8 +275,8 @@ ACTIVE: ContextVar[Active | None] = ContextVar("active", default=None)
 
 
 @contextlib.contextmanager
-def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
-    token = ACTIVE.set(Active(seen, forbids))
+def _active(seen: Observation, forbids: tuple[str, ...], counts: bool) -> Iterator[None]:
+    token = ACTIVE.set(Active(seen, forbids, counts))
     try:
         yield
     finally:
@@ -272,11 +284,11 @@ def _active(seen: Observation, forbids: tuple[str, ...]) -> Iterator[None]:
 
 
 class _Dispatched(TorchDispatchMode):
-    """Counts what reaches PyTorch's kernels, however the student's code spelt it."""
+    """Counts what reaches PyTorch's kernels, however the student's code spelt it, or only looks for what is forbidden."""
 
-    def __init__(self, seen: Observation, forbids: tuple[str, ...]) -> None:
+    def __init__(self, seen: Observation, forbids: tuple[str, ...], counts: bool) -> None:
         super().__init__()
-        self.seen, self.forbids = seen, forbids
+        self.seen, self.forbids, self.counts = seen, forbids, counts
         self.held, self.holding = {}, 0  # the tensors that still live, and their elements
 
     @classmethod
@@ -288,7 +300,15 @@ class _Dispatched(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
-        known, seen = _known(func), self.seen
+        known = _known(func)
+        if self.counts:
+            self._count(known, args, kwargs, output)
+        if self.forbids:
+            _note_forbidden(self.seen, "masked_select" if _picks(known.name, args) else known.name, self.forbids)
+        return output
+
+    def _count(self, known: "Known", args: tuple, kwargs: dict, output: Any) -> None:
+        seen = self.seen
         seen.operations[known.name] += 1
         if known.flops:
             seen.flops += known.flops(*args, **kwargs, out_val=output)
@@ -298,9 +318,6 @@ class _Dispatched(TorchDispatchMode):
                 if isinstance(leaf, Tensor):
                     seen.largest = max(seen.largest, leaf.numel())
                     self._hold(leaf)
-        if self.forbids:
-            _note_forbidden(seen, "masked_select" if _picks(known.name, args) else known.name, self.forbids)
-        return output
 
     def _hold(self, tensor: Tensor) -> None:
         """Counts its elements for as long as it lives."""

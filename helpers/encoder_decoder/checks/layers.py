@@ -90,7 +90,7 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
 
 def seen_call(function: Callable, inputs: tuple, gradients: bool = False) -> Observation:
     """One call on copies of its inputs. A student's error goes on to the card."""
-    seen = observe(function, inputs, gradient=gradients)
+    seen = observe(function, inputs, gradient=gradients, counts=False)
     if seen.error:
         raise Stopped(seen.error)
     return seen

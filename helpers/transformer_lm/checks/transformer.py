@@ -428,6 +428,7 @@ _model = Check(
     exercise="DecoderLM",
     reference=_Reference,
     drive=drive_lm,
+    counts=False,
     cases=[
         random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),
         random_model("3 layers, 3 heads, d = 12, b = 2, n = 7", 10, 12, 3, 3, 2, 7),
