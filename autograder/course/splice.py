@@ -11,7 +11,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -183,7 +183,9 @@ def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
     raise SpliceError(f"{_label(function)} is no function, lambda or class of Python source")
 
 
+@lru_cache(maxsize=4096)
 def _source(function: Any) -> str:
+    """Of a class it is found by parsing all of its file, and slips share their parents: so it is remembered."""
     try:
         return inspect.getsource(function)
     except (OSError, TypeError):

@@ -886,7 +886,6 @@ class LayerWithACausalMask(_Layer):
 MultiHeadAttention = Check(
     reference=multi_head.MultiHeadAttention,
     drive=_run,
-    counts=False,
     cases=[
         layer_case("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
         layer_case("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
