@@ -1,6 +1,7 @@
 """Check, cases, comparison and diagnosis, on one small exercise."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -241,3 +242,20 @@ def test_what_a_check_tells_is_no_answer_of_the_students():
     told, right = (1.0, Told("3 tokens are lost")), (1.0, Told("no token is lost"))
     assert difference(told, right) == "3 tokens are lost."
     assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2: You answered 'b'."
+
+
+def test_a_check_counts_where_something_asks_for_it():
+    slip, mark = Misconception("none", torch.zeros_like, "…"), lambda seen: bool(seen.operations)
+    assert not Check(torch.relu, [sized(n=2)], [slip], exercise="relu").counts
+    assert Check(torch.relu, [sized(n=2, max_operations=3)], exercise="relu").counts
+    assert Check(torch.relu, [sized(n=2)], [replace(slip, cost=mark)], exercise="relu").counts
+    with pytest.raises(ValueError, match="counts=True"):
+        Check(torch.relu, [sized(n=2)], exercise="relu")(torch.relu, points=1, cases=[sized(n=2, max_operations=3)])
+
+
+def test_a_limit_is_not_accused_where_values_are_off():
+    def shifted(x):
+        return x + 1
+
+    check = Check(lambda x: x, [given("counted", torch.ones(2), max_operations=5)], exercise="same")
+    assert [item.label for item in check(shifted, points=1).items if item.counts] == ["counted (values are off)"]

@@ -234,3 +234,11 @@ def test_the_largest_tensor_is_one_that_was_made():
     inputs = torch.zeros(100, 3), torch.ones(2, 3)
     assert observe(written, inputs).largest <= 6
     assert observe(lambda room, new: room[:7].clone(), inputs).largest == 21
+
+
+def test_what_is_not_to_be_counted_is_not_but_what_is_forbidden_is_found():
+    x = torch.randn(3, 4)
+    seen = observe(lambda x: x.softmax(-1) @ x.mT, (x,), forbids=("softmax",), gradient=True, counts=False)
+    assert not seen.operations and seen.flops == seen.largest == seen.living == seen.saved == 0
+    assert "softmax" in seen.forbidden and seen.gradients[0].shape == x.shape
+    assert observe(lambda x: x @ x.mT, (x,), counts=False).output.shape == (3, 3)
