@@ -59,7 +59,7 @@ class Remote(Stand):
         part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
-        counts = (active is None or active.counts) if counts is None else counts
+        counts = active.counts or counts is True if active else counts is not False
         question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": forbids, "gradient": bool(gradient),
                     "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts}  # fmt: skip
         try:

@@ -22,9 +22,9 @@ def call(function: Callable, *args: Any) -> Any:
     return watch(function, *args).output
 
 
-def watch(function: Callable, *args: Any, reuses: bool = False) -> Observation:
-    """The same, with all that was observed."""
-    seen = observe(function, args, reuses=reuses)
+def watch(function: Callable, *args: Any, reuses: bool = False, counts: bool = False) -> Observation:
+    """The same, with all that was observed; what PyTorch did on the way is counted where that is asked for."""
+    seen = observe(function, args, reuses=reuses, counts=counts)
     if seen.error:
         raise Stopped(seen.error)
     seen.output = own(seen.output)

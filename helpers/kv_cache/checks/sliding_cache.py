@@ -25,7 +25,7 @@ def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tupl
     cache = call(cls, b, h, window, d_h, k.dtype)
     outputs, room, held = [], b * h * window * d_h, NO_MORE
     for n, *parts in zip(chunks, *(t.split(chunks, dim=2) for t in (q, k, v))):
-        seen = watch(cache.attend, *parts, reuses=True)
+        seen = watch(cache.attend, *parts, reuses=True, counts=True)
         outputs.append(seen.output)
         if seen.largest > 4 * b * h * n * (window + n) * d_h:  # four times all products of queries and keys
             held = TOO_MUCH_READ
