@@ -36,7 +36,7 @@ layers_in_sequence = {
 chunked_attention = {
     "attention_chunk": [
         sized(n=10, m=5, d=3, d_v=6, start=9, stop=10, label="one row"),
-        sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="7 rows of 80 alone"),
+        sized(n=80, m=40, d=4, d_v=3, start=0, stop=7, max_elements=1600, label="only 7 rows of 80"),
     ],
     "chunked_attention": [
         handing_out(11, 5, [2, 1, 0], "11 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "4 rows, one chunk of 9"),

@@ -237,7 +237,7 @@ guess_layer_2_waits = None  # "yes" or "no"
 plots.dependency_graphs(n=5, layers=3)
 
 # %% [markdown]
-# The picture has $n = 5$ tokens and $L = 3$ layers. Now say it for any $n$ and $L$. How long is the critical path
+# The picture has $n = 5$ tokens and $L = 3$ layers. Now say it for any $n$ and $L$ (a text may have 10,000 tokens). How long is the critical path
 #
 # 1. of an RNN with one layer that reads $n$ tokens,
 # 2. of a stacked RNN with $L$ layers that reads $n$ tokens,
@@ -301,7 +301,7 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # %% [markdown]
 # ## 1.4 Who runs with whom  ●●○ · 15 min · 2 points
 #
-# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers (PyTorch's usual int64: a text can have more steps than a byte can count) with a row for each layer
+# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole numbers (int64, PyTorch's usual, or int32: a text can have more steps than a byte can count) with a row for each layer
 # and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is number 1. Every cell runs as early as it can. Mind the arguments: `layers` comes first here, as rows do.
 #
 # When a Transformer writes, layer 1 of a token reads the token that was written before it, and that comes out of the *top* layer. Each higher layer reads the layer

@@ -4,6 +4,7 @@ import torch
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree
 from helpers.engine.slips import EXACT
 from helpers.engine.tables import Table, column_sums, in_rows, in_some_row
 
@@ -34,15 +35,15 @@ matmul_flops = Check(
         ),
         Misconception(
             "m − 1 additions", lambda n, m, k: n * k * (2 * m - 1),
-            "To add m products takes m − 1 additions, so you are right to the letter. The convention (hardware and "
-            "PyTorch's counter use it) is to count m multiply-adds.",
+            "Adding m products takes only m − 1 additions. But hardware makers and PyTorch's counter count m multiply-adds, 2m FLOPs, "
+            "and so does this unit.",
         ),
         Misconception(
-            "one operation for each element of the result", lambda n, m, k: 2 * n * k,
-            "Each of the n·k results is a dot product of two vectors of length m. How many multiply-adds is that?",
+            "one multiply-add for each element of the result", lambda n, m, k: 2 * n * k,
+            "Each of the n·k results is a dot product of length m: m multiply-adds, 2m FLOPs.",
         ),
         Misconception(
-            "the elements of the operands", lambda n, m, k: 2 * (n * m + m * k),
+            "one multiply-add for each element of the operands", lambda n, m, k: 2 * (n * m + m * k),
             "An element of the first matrix is used k times, once for each column of the second. FLOPs count uses, not elements.",
         ),
         Misconception(
@@ -55,7 +56,7 @@ matmul_flops = Check(
         ),
         Misconception(
             "a count that overflows 64 bits", lambda n, m, k: int(torch.tensor([2, n, m, k]).prod()),
-            "A tensor of whole numbers has 64 bits, and beyond 2⁶³ it goes on below zero without a word. Python's own integers have no end.",
+            "A tensor of whole numbers has 64 bits: beyond 2⁶³ − 1 it starts again from −2⁶³, without an error. Python's own integers have no limit.",
         ),
         Misconception(
             "one dot product", lambda n, m, k: 2 * m,
@@ -95,8 +96,8 @@ matmul_io = Check(
             "the chip as often as needed.",
         ),
         Misconception(
-            "the three matrices multiplied", lambda n, m, k: (n * m) * (m * k) * (n * k),
-            "Three matrices go over the wire, one after the other: add their sizes.",
+            "the sizes of the three matrices multiplied", lambda n, m, k: (n * m) * (m * k) * (n * k),
+            "Three matrices move, one after the other: add their sizes.",
         ),
         Misconception(
             "the second matrix fetched for every row", lambda n, m, k: n * (m + m * k + k),
@@ -108,7 +109,7 @@ matmul_io = Check(
         ),
         Misconception(
             "only what is written", lambda n, m, k: n * k,
-            "n·k elements are written. The two operands have to be read before.",
+            "n·k elements are written. The two operands must be read first.",
         ),
         Misconception(
             "equal sizes counted once", lambda n, m, k: sum({n * m, m * k, n * k}),
@@ -124,6 +125,10 @@ matmul_io = Check(
 
 def _intensity(n, m, k, size, flops=2.0):
     return flops * n * m * k / ((n * m + m * k + n * k) * size)
+
+
+def _result_in_float32(n, m, k, dtype):
+    return 2 * n * m * k / ((n * m + m * k) * dtype.itemsize + 4 * n * k)
 
 
 def _by_a_list(n, m, k, dtype):
@@ -145,7 +150,7 @@ arithmetic_intensity = Check(
     misconceptions=[
         Misconception(
             "per element instead of per byte", lambda n, m, k, dtype: _intensity(n, m, k, 1),
-            "Memory is sold by the byte. A float32 element is 4 of them: `dtype.itemsize`.",
+            "Divide by bytes, not by elements. A float32 element has 4 bytes: `dtype.itemsize`.",
         ),
         Misconception(
             "bits instead of bytes", lambda n, m, k, dtype: _intensity(n, m, k, 8 * dtype.itemsize),
@@ -157,7 +162,7 @@ arithmetic_intensity = Check(
         ),
         Misconception(
             "bytes per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, dtype.itemsize),
-            "Intensity says how much arithmetic each byte pays for: FLOPs divided by bytes. Yours is upside down.",
+            "Intensity says how much arithmetic is done for each byte: FLOPs divided by bytes. You have divided the other way round.",
         ),
         Misconception(
             "no 2 in the FLOPs", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize, flops=1.0),
@@ -173,21 +178,22 @@ arithmetic_intensity = Check(
         ),
         Misconception(
             "a result in float32 whatever the dtype",
-            lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k) * dtype.itemsize + 4 * n * k),
+            _result_in_float32,
             "Here the result has the dtype of its operands, so all three matrices have elements of the same size.",
+            lambda seen: agree(seen.output, _result_in_float32(*seen.args), EXACT),
         ),
         Misconception(
             "4 bytes or 2", lambda n, m, k, dtype: _intensity(n, m, k, 4 if dtype == torch.float32 else 2),
             "There are more sizes than two: float64 has 8 bytes and int8 has 1. `dtype.itemsize` knows all of them.",
         ),
         Misconception(
-            "a list of dtypes that isn't all of them", _by_a_list,
-            "The dtype may be any, and your list knows some of them. `dtype.itemsize` knows all.",
+            "an incomplete list of dtypes", _by_a_list,
+            "The dtype may be any, and your list doesn't have all of them. `dtype.itemsize` works for all.",
             raises="KeyError",
         ),
         Misconception(
             "rounded to two digits", lambda n, m, k, dtype: round(_intensity(n, m, k, dtype.itemsize), 2),
-            "0.46 in the example is 48/104 as one writes it. The function returns the number as it is; round it where you print it.",
+            "The 0.46 in the example is rounded for reading. Return the number unrounded.",
         ),
         Misconception(
             "rounded down to a whole number", lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,
@@ -195,17 +201,17 @@ arithmetic_intensity = Check(
         ),
         Misconception(
             "only floating-point dtypes", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits // 8),
-            "`torch.finfo` knows floating-point dtypes alone, and weights may be int8. `dtype.itemsize` works for all.",
+            "`torch.finfo` knows only floating-point dtypes, and weights may be int8. `dtype.itemsize` works for all.",
             raises="TypeError",
         ),
         Misconception(
-            "bits, of floating-point dtypes alone", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits),
-            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            "bits from torch.finfo", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits),
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows only floating-point dtypes. `dtype.itemsize` is in bytes, for all.",
             raises="TypeError",
         ),
         Misconception(
             "elements per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, 1),
-            "Intensity is FLOPs divided by bytes. Yours is upside down, and in elements.",
+            "Intensity is FLOPs divided by bytes. You have divided elements by FLOPs.",
         ),
     ],
 )  # fmt: skip
@@ -398,8 +404,8 @@ def _sums_kept(table):
 def _kept_sums(table):
     return Misconception(
         "sums that go on from call to call", _sums_kept(table),
-        "The same sizes give another table when you call your function again: something goes on from where an earlier call left it. Begin every "
-        "dict, list and sum inside the function.",
+        "Called twice with the same sizes, your function returns two different tables: it adds to sums of the earlier call. Start every dict, "
+        "list and sum inside the function.",
         lambda seen: CHANGES in seen.output,
     )  # fmt: skip
 
@@ -479,13 +485,13 @@ training_table = Table(
         ),
         Misconception(
             "a hidden layer that moves nothing", _hidden_layer_for_free,
-            "The first product of the FFN writes b·n·d_ff elements and the second reads them. With d_ff = 4d that is most of "
-            "what it moves.",
+            "The first product of the FFN writes b·n·d_ff elements and the second reads them. With d_ff = 4d and many "
+            "tokens that is most of what the FFN moves.",
             in_rows(_hidden_layer_for_free, "ffn"),
         ),
         Misconception(
             "the backward pass counted too", _with_backward,
-            "This table is the forward pass. Backward comes in 7.14, with twice as much.",
+            "This table is the forward pass. The backward pass comes in 7.14.",
             in_rows(_with_backward, "qkv"),
         ),
         Misconception(
@@ -498,15 +504,15 @@ training_table = Table(
         ),
         Misconception(
             "one wide product for Q, K and V", _one_wide_product,
-            "Three products with one weight of (d, 3d) would read X once. Here they are three products, and each reads X again.",
+            "*One* product with a weight of (d, 3d) would read X once. Here there are three products, and each reads X again.",
             in_rows(_one_wide_product, "qkv"),
         ),
         Misconception(
-            "scores written for one head alone", _scores_of_one_head,
+            "scores written for one head only", _scores_of_one_head,
             "Every head writes an n × n matrix of scores: b·h·n² elements.", in_rows(_scores_of_one_head, "scores"),
         ),
         Misconception(
-            "attention weights read for one head alone", _mixed_by_one_head,
+            "attention weights read for one head only", _mixed_by_one_head,
             "Every head reads its own n × n matrix of attention weights: b·h·n² elements.",
             in_rows(_mixed_by_one_head, "weighted_sum"),
         ),
@@ -517,12 +523,12 @@ training_table = Table(
         ),
         Misconception(
             "an activation that moves the hidden layer again", _activation_apart,
-            "The activation works on what the first product is about to write. Between the two products nothing moves a third time.",
+            "The activation works inside the first product. So the hidden layer moves only twice: written once, read once.",
             in_rows(_activation_apart, "ffn"),
         ),
         Misconception(
             "visible pairs only", _visible_pairs,
-            "n(n + 1)/2 pairs are visible under a causal mask, and the product is made of all n² all the same.",
+            "Under a causal mask only n(n + 1)/2 pairs are visible, but the product computes all n².",
             in_rows(_visible_pairs, "scores"),
         ),
         Misconception(
@@ -537,7 +543,7 @@ training_table = Table(
         ),
         Misconception(
             "a total without the softmax", _total_without_softmax,
-            "The softmax has no FLOPs, but what it moves belongs into the total.", in_rows(_total_without_softmax, "total"),
+            "The softmax has no FLOPs, but what it moves belongs in the total.", in_rows(_total_without_softmax, "total"),
         ),
         Misconception(
             "a total that counts everything twice", _total_of_totals,
@@ -619,6 +625,11 @@ def _old_total(b, n, d, h, d_ff):
     return {**_decode(b, n, d, h, d_ff), "total": _training(b, 1, d, h, d_ff)["total"]}
 
 
+def _old_total_among_the_rows(b, n, d, h, d_ff):
+    rows, old = _decode(b, n, d, h, d_ff), _training(b, 1, d, h, d_ff)["total"]
+    return {**rows, "total": (rows["total"][0] + old[0], rows["total"][1] + old[1])}
+
+
 def _keys_and_values_again(b, n, d, h, d_ff):
     one, all_ = (2 * t * d * d for t in (b, b * n)), (2 * t * d + d * d for t in (b, b * n))
     (query, key), (new, old) = one, all_
@@ -654,8 +665,8 @@ decode_table = Table(
     misconceptions=[
         Misconception(
             "quadratic in n", _quadratic,
-            "There is one new query for each sequence, and it meets n keys: n scores, not n². The old queries have had their "
-            "turn.",
+            "There is one new query for each sequence, and it meets n keys: n scores, not n². Old queries "
+            "aren't used again.",
             in_rows(_quadratic, "softmax"),
         ),
         Misconception(
@@ -686,7 +697,7 @@ decode_table = Table(
             in_rows(_shared_cache, "scores"),
         ),
         Misconception(
-            "the new token alone", _only_itself,
+            "a new token that sees only itself", _only_itself,
             "The new token attends to everything so far: n keys and n values.", in_rows(_only_itself, "scores"),
         ),
         Misconception(
@@ -699,7 +710,7 @@ decode_table = Table(
         ),
         Misconception(
             "one key too few", _one_key_less,
-            "n keys already include the new token's own: it attends to itself too.", in_rows(_one_key_less, "scores"),
+            "The n keys include the new token's own: it attends to itself too, so subtract nothing.", in_rows(_one_key_less, "scores"),
         ),
         Misconception(
             "the new token's own key for free", _own_key_not_read,
@@ -718,7 +729,7 @@ decode_table = Table(
         ),
         Misconception(
             "old keys and values projected again", _keys_and_values_again,
-            "You project the new query alone, which is right. Its key and value are the only new ones as well: the others lie in the cache.",
+            "You project only the new query, which is right. Project only the new key and value too: the old ones are in the cache.",
             in_rows(_keys_and_values_again, "qkv"),
         ),
         Misconception(
@@ -728,7 +739,12 @@ decode_table = Table(
         ),
         Misconception(
             "the total of another table", _old_total,
-            "Your total is that of a layer which reads one token. Add up the rows as they are now.", in_rows(_old_total, "total"),
+            "Your total is that of the table in 7.4 with n = 1. Add up the rows of this table.", in_rows(_old_total, "total"),
+        ),
+        Misconception(
+            "an old total among the rows", _old_total_among_the_rows,
+            "Your total contains another one: that of the table you began with was still among the rows that you added up. Take it out first.",
+            in_rows(_old_total_among_the_rows, "total"),
         ),
         Misconception(
             "score rows without the heads", _decode_without_heads,
@@ -787,7 +803,7 @@ crossover = Check(
         ),
         Misconception(
             "the FFN forgotten", lambda d, d_ff: 2 * d,
-            "2d is where the scores pass the projections alone. The FFN's 4·n·d·d_ff stand on the same side.",
+            "2d is right without an FFN. Add the FFN's 4·n·d·d_ff to the projections.",
         ),
         Misconception(
             "three projections instead of four", lambda d, d_ff: 1.5 * d + d_ff,
@@ -803,10 +819,10 @@ crossover = Check(
         ),
         Misconception(
             "n = d", lambda d, d_ff: d,
-            "At n = d one score product costs as much as one projection. Count how many there are of each.",
+            "At n = d one score product costs as much as one projection. But there are two of the first, four of the second, and the FFN.",
         ),
         Misconception(
-            "no FFN taken for the usual one", lambda d, d_ff: 2 * d + (d_ff or 4 * d),
+            "the usual FFN where there is none", lambda d, d_ff: 2 * d + (d_ff or 4 * d),
             "d_ff = 0 means that the layer has no FFN at all, not that it has the usual one.",
         ),
         Misconception(
@@ -818,8 +834,8 @@ crossover = Check(
             "That is where both sides move the same number of elements. The question is where they cost the same number of FLOPs.",
         ),
         Misconception(
-            "one head's width for d", lambda d, d_ff: d + d_ff,
-            "Four projections of d × d take 8·n·d², and 4·n²·d stand on the other side: that makes 2d.",
+            "the projections counted half", lambda d, d_ff: d + d_ff,
+            "Four projections take 8·n·d². Divided by 4·n·d that is 2d, not d.",
         ),
     ],
 )  # fmt: skip
@@ -850,12 +866,12 @@ model_flops = Check(
     within=EXACT,
     misconceptions=[
         Misconception(
-            "the forward pass alone",
+            "the forward pass only",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=1),
-            "Training goes backward too, and every product has two there: one for the gradient of each operand.",
+            "Training has a backward pass too, with two products for each of these: one for the gradient of each operand.",
         ),
         Misconception(
-            "backward as dear as forward",
+            "backward as expensive as forward",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=2),
             "For Y = X W the backward pass needs dX = dY Wᵀ and dW = Xᵀ dY: two products of the same size. Backward costs "
             "twice forward.",
@@ -870,6 +886,12 @@ model_flops = Check(
             "attention in the forward pass only",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=1 / 3),
             "The two products of attention are differentiated as well: three times 4·b·n²·d for each layer.",
+        ),
+        Misconception(
+            "attention's backward as expensive as its forward",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=2 / 3),
+            "Scores and weighted sum have no weights, but two operands each, and both need a gradient: their backward costs twice their "
+            "forward too.",
         ),
         Misconception(
             "attention of one layer",
@@ -890,8 +912,8 @@ model_flops = Check(
         Misconception(
             "the output head forgotten",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, tables=0),
-            "After the last layer, every token is multiplied with the (d, vocabulary) output head. In small models that is "
-            "most of the work.",
+            "After the last layer every token is multiplied by the (d, vocabulary) output head. With a large vocabulary that is a "
+            "large share.",
         ),
         Misconception(
             "an output head in every layer",
@@ -929,7 +951,7 @@ model_flops = Check(
             "Each of the b sequences has scores of its own.",
         ),
         Misconception(
-            "the output head for the last token alone",
+            "the output head for the last token only",
             lambda b, n, layers, d, d_ff, vocabulary: (
                 _step(b, n, layers, d, d_ff, vocabulary, tables=0) + 6 * b * d * vocabulary
             ),
@@ -954,7 +976,7 @@ model_flops = Check(
             lambda b, n, layers, d, d_ff, vocabulary: (
                 _step(b, n, layers, d, d_ff, vocabulary) - 6 * b * n * d * d
             ),
-            "The embeddings are trained, so the input of the first layer wants its gradient like all others.",
+            "The embeddings are trained, so the input of the first layer needs its gradient too.",
         ),
         Misconception(
             "multiply-adds instead of FLOPs",

@@ -61,6 +61,11 @@ def _is(row: str, column: int, *words: str) -> Callable:
     return lambda seen: seen.output[row][column] in words
 
 
+def _with_projections(seen) -> bool:
+    costs = [seen.output[row][0] for row in ("strided sparse", "lsh", "low-rank")]
+    return any("n d²" in cost.split(" or ") for cost in costs)
+
+
 layer_types = Table(
     reference=reference.layer_types,
     drive=_grown,
@@ -80,6 +85,15 @@ layer_types = Table(
             "n·d² are the projections. All of the seven that need them have the same ones, so they are left out: scores and weighted sum "
             "remain.",
             _is("self-attention", 0, "n d² or n² d"),
+        ),
+        Misconception(
+            "projections counted where attention is cheaper",
+            lambda n, d, k, r: _types(n, d, k, r, {
+                "strided sparse": (n * math.sqrt(n) * d + n * d * d, 1, 1), "low-rank": (n * r * d + n * d * d, 1, 1),
+                "lsh": (n * math.log2(n) * d + n * d * d, math.log2(n), math.log2(n)),
+            }),
+            "n·d² is what the d × d projections cost, and they are left out in every row: scores and weighted sum remain, and in `lsh` the sorting.",
+            _with_projections,
         ),
         Misconception(
             "d forgotten in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
@@ -104,7 +118,7 @@ layer_types = Table(
             "Each output looks at k tokens, with a d × d matrix for each of the k places.", _is("convolution", 0, "n d²"),
         ),
         Misconception(
-            "kernels that only touch: n/k", lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
+            "a reach that grows by k in each layer: n/k", lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
             "n/k is the path if every layer adds k tokens of reach. Here the layers are dilated: each multiplies the reach "
             "by k.",
             _is("convolution", 2, "n / k"),
@@ -112,12 +126,11 @@ layer_types = Table(
         Misconception(
             "a dilated path without its base",
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(n))}),
-            "The reach after L layers is k^L. For which L is that n? The base of the logarithm is k, and k is a size here, no "
-            "constant.",
+            "After L layers the reach is kᴸ, so the logarithm has the base k. That is a size here, not a constant.",
             _is("convolution", 2, "log n"),
         ),
         Misconception(
-            "a wide path through self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
+            "a long path through self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
             "Every token attends to every other directly: one layer is enough.", _is("self-attention", 2, "n", "log n"),
         ),
         Misconception(
@@ -127,11 +140,11 @@ layer_types = Table(
         Misconception(
             "sparse attention that is still quadratic",
             lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * n * d, 1, 1)}),
-            "Each of the n tokens attends to about √n keys, not to n.", _is("strided sparse", 0, "n² d"),
+            "Each of the n tokens attends to about √n keys, not to n. (In Python `n ** 1 / 2` is n / 2.)", _is("strided sparse", 0, "n² d"),
         ),
         Misconception(
             "√n instead of n√n", lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (math.sqrt(n) * d, 1, 1)}),
-            "√n keys is the work of one token. There are n of them.", _is("strided sparse", 0, "√n d"),
+            "√n keys are the work of one token, and there are n tokens.", _is("strided sparse", 0, "√n d"),
         ),
         Misconception(
             "LSH without n log n moves of d numbers",
@@ -145,12 +158,12 @@ layer_types = Table(
             "A parallel sort still needs about log n rounds, each of which waits for the one before.", _is("lsh", 1, "1"),
         ),
         Misconception(
-            "a rank that doesn't cost", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}),
+            "r left out of the cost", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}),
             "n queries meet r projected keys: n·r scores over d features each.", _is("low-rank", 0, "n d"),
         ),
         Misconception(
             "features projected instead of positions", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * n * r, 1, 1)}),
-            "Low-rank attention makes n keys into r keys. The width d stays, and the n × n matrix goes.",
+            "Low-rank attention makes n keys into r keys. The width d stays, and the n × n matrix is gone.",
             _is("low-rank", 0, "n² r"),
         ),
         Misconception(
@@ -180,7 +193,7 @@ layer_types = Table(
         Misconception(
             "a logarithm upside down",
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(k) / math.log2(n))}),
-            "The reach is k^L after L layers, so L = log n / log k. A longer text has a longer path.",
+            "After L layers the reach is kᴸ: L = log n / log k. A longer text has a longer path.",
             _is("convolution", 2, "log k / log n"),
         ),
         Misconception(
@@ -191,12 +204,12 @@ layer_types = Table(
         Misconception(
             "a path of 1 through dilated convolutions",
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, 1)}),
-            "One layer reaches k tokens. Count the layers until all n are reached.", _is("convolution", 2, "1"),
+            "One layer reaches only k tokens, and each multiplies the reach by k. All n take more layers the larger n is.", _is("convolution", 2, "1"),
         ),
         Misconception(
             "one round of buckets for all pairs",
             lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), 1)}),
-            "A token sees its own bucket alone. New hashes in each layer multiply the reach by a constant: how many layers until it is n?",
+            "A token sees only its own bucket. Each layer multiplies the reach by a constant, so it takes about log n layers until it is n.",
             _is("lsh", 2, "1"),
         ),
         Misconception(

@@ -31,7 +31,7 @@ vit_windows = Check(
     misconceptions=[
         Misconception(
             "patches along one side", lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side // patch),
-            "An image has two sides: (side/patch)² patches.",
+            "Patches lie in rows and columns: (side / patch)² in all.",
         ),
         Misconception(
             "pixels instead of patches", lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side**2),
@@ -42,9 +42,9 @@ vit_windows = Check(
             "A window of 7 × 7 patches has 49 of them, and each attends to all 49.",
         ),
         Misconception(
-            "one window alone",
+            "one window only",
             lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * window**4 * d),
-            "That is one window. The image has n/window² of them.",
+            "That is one window. The image has (side / patch / window)² of them.",
         ),
         Misconception(
             "the weighted sum forgotten", lambda side, patch, window, d: _windows(side, patch, window**2, d, factor=2),
@@ -57,7 +57,7 @@ vit_windows = Check(
         Misconception(
             "n and d swapped",
             lambda side, patch, window, d: (4 * (side // patch) ** 2 * d * d, 4 * window**2 * d * d),
-            "Every pair of patches costs a dot product over d features: n²·d.",
+            "Every pair of patches costs a dot product over d features. With n = (side / patch)² patches: n²·d.",
         ),
         Misconception(
             "windows of pixels", lambda side, patch, window, d: _windows(side, patch, (window / patch) ** 2, d),
@@ -66,17 +66,17 @@ vit_windows = Check(
         Misconception(
             "windows of pixels, cut into patches",
             lambda side, patch, window, d: _windows(side, patch, max(1, window // patch) ** 2, d),
-            "The window is given in patches already: it holds window² of them.",
+            "`window` counts patches already: a window holds window² of them. You divide it by `patch`, and 1 is left.",
         ),
         Misconception(
             "windows of pixels, rounded down to nothing",
             lambda side, patch, window, d: _windows(side, patch, (window // patch) ** 2, d),
-            "The window is given in patches already: it holds window² of them.",
+            "`window` counts patches already: a window holds window² of them. You divide it by `patch`, and `//` makes 0 of it.",
         ),
         Misconception(
             "windows counted in pixels",
             lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // window) ** 2 * window**4 * d),
-            "side / window would be right if the window were measured in pixels. It is measured in patches, and side / patch of them lie along one side.",
+            "`window` counts patches. side / patch patches lie along one side, so side / patch / window windows.",
         ),
         Misconception(
             "the windows of one row",
@@ -97,7 +97,7 @@ vit_windows = Check(
             "Return the cost of global attention first, then that of the windows.",
         ),
         Misconception(
-            "the windows among each other", lambda side, patch, window, d: (
+            "windows that attend to each other", lambda side, patch, window, d: (
                 4 * (side // patch) ** 4 * d, 4 * (side // patch // window) ** 4 * d,
             ),
             "No window attends to another one. Within each, window² patches attend to window² patches.",
@@ -123,35 +123,35 @@ global_tokens_cost = Check(
     misconceptions=[
         Misconception(
             "global tokens that nobody reads", lambda n, w, g, d: 4 * d * (n * w + g * (n + g)),
-            "Global works both ways: every ordinary token reads the g global ones too. That is how news travels far.",
+            "Every ordinary token also reads all g global ones: n·g more pairs.",
         ),
         Misconception(
             "global tokens that read nothing", lambda n, w, g, d: 4 * d * n * (w + g),
             "You have counted the ordinary queries. The g global tokens have queries too, and each meets all n + g keys.",
         ),
         Misconception(
-            "global tokens that ignore each other", lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
+            "global tokens that see only ordinary ones", lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
             "A global token attends to everything: the n ordinary tokens and the g global ones, itself among them.",
         ),
         Misconception(
-            "global tokens that see none of the others", lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
+            "global tokens that see no other global one", lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
             "A global token attends to the other global ones as well: g² pairs among them, not g. (With g = 1 it makes no difference.)",
         ),
         Misconception(
-            "windows of odd width alone", lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
-            "w // 2 on either side and the token itself make w + 1 keys if w is even. Here it is exactly w, whatever w is.",
+            "w + 1 keys where w is even", lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
+            "w // 2 on either side and the token itself make w + 1 keys if w is even. A window holds exactly w, odd or even.",
         ),
         Misconception(
             "never more than n keys", lambda n, w, g, d: 4 * d * (n * min(w + g, n) + g * (n + g)),
             "There are n + g tokens in all. Only the window is limited to the n ordinary ones: w ≤ n. The g global ones come on top.",
         ),
         Misconception(
-            "windows alone", lambda n, w, g, d: 4 * d * n * w,
-            "Add what the global tokens read, and what is read of them.",
+            "only the windows", lambda n, w, g, d: 4 * d * n * w,
+            "Add the pairs in which a global token is the query, and those in which it is the key.",
         ),
         Misconception(
             "every token with every token", lambda n, w, g, d: 4 * d * (n + g) ** 2,
-            "That is dense attention. An ordinary token sees w neighbours and g global tokens only.",
+            "That is dense attention. An ordinary token sees only w ordinary tokens and g global ones.",
         ),
         Misconception(
             "global tokens with a window only", lambda n, w, g, d: 4 * d * (n + g) * (w + g),
@@ -163,7 +163,7 @@ global_tokens_cost = Check(
         ),
         Misconception(
             "global tokens taken from the n", lambda n, w, g, d: 4 * d * ((n - g) * (w + g) + g * n),
-            "n counts the ordinary tokens alone. The g global ones come on top: n + g in all.",
+            "n counts only the ordinary tokens. The g global ones come on top: n + g in all.",
         ),
         Misconception(
             "windows cut at the ends", _cut_window,
@@ -171,10 +171,10 @@ global_tokens_cost = Check(
         ),
         Misconception(
             "windows of w // 2 to each side, cut at the ends", lambda n, w, g, d: _cut_window(n, w, g, d, low=w // 2),
-            "Every ordinary token attends to exactly w ordinary ones, also where w is even. At the ends the window is moved inwards, not cut.",
+            "Every ordinary token attends to exactly w ordinary ones, whether w is odd or even. At the ends the window is moved inwards, not cut.",
         ),
         Misconception(
-            "the own token beside the window", lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
+            "the token itself added to the window", lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
             "The token itself is one of the w.",
         ),
         Misconception(
@@ -201,7 +201,7 @@ channel_attention = Check(
     misconceptions=[
         Misconception(
             "the projections left out", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=0),
-            "Both kinds need queries, keys, values and an output projection first. A fair count has them on both sides.",
+            "Both need four projections: queries, keys, values, output. A fair count has them on both sides.",
         ),
         Misconception(
             "projections on one side only",
@@ -218,7 +218,7 @@ channel_attention = Check(
         ),
         Misconception(
             "heads that multiply the cost", lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d * h),
-            "Heads share the width out: each gets d/h features.",
+            "Heads divide the width: each gets d/h features, or d/h channels.",
         ),
         Misconception(
             "the two swapped", lambda n, d, h: _axes(n, d, 4 * n * d * d // h, 4 * n * n * d),
@@ -235,11 +235,11 @@ channel_attention = Check(
         Misconception(
             "n × n projections for the channels",
             lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 8 * n * n * d + 4 * n * d * d // h),
-            "That would fix the number of patches for good. Here queries, keys and values are made as before, by d × d "
-            "weights, and only then is the matrix turned.",
+            "Such weights would fit only one number of patches. Queries, keys and values are made by d × d weights as before, "
+            "and then transposed.",
         ),
         Misconception(
-            "the channels of one head alone", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * (d // h) ** 2),
+            "the channels of one head only", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * (d // h) ** 2),
             "That is one head. There are h of them, each with its own d/h channels.",
         ),
         Misconception(

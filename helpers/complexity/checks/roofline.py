@@ -124,8 +124,7 @@ roofline = Check(
             lambda flops, elements, dtype, peak, bandwidth: (
                 peak, "memory" if flops * bandwidth < peak * elements * dtype.itemsize else "compute",
             ),
-            "The peak is reached only where every byte pays for enough arithmetic. Below the ridge the attainable speed is "
-            "intensity · bandwidth.",
+            "The peak is reached only from the ridge on. Left of it the attainable speed is intensity · bandwidth.",
         ),
         Misconception(
             "bits instead of bytes",
@@ -134,12 +133,12 @@ roofline = Check(
         ),
         Misconception(
             "memory at the ridge itself", memory_at_the_ridge,
-            "At the ridge the memory feeds the units just fast enough, so they don't wait: from there on it is compute.",
+            "At the ridge the memory feeds the units just fast enough, so they don't wait: from there on compute is the limit.",
         ),
         Misconception(
             "a ridge that is rounded down", a_rounded_ridge,
-            "`//` makes a whole number of peak / bandwidth, and what lies between that and the ridge gets the wrong name. Compare without "
-            "rounding.",
+            "`//` rounds peak / bandwidth down, so an intensity between that number and the ridge is called \"compute\" too early. Compare "
+            "without rounding.",
         ),
         Misconception(
             "the limit told by FLOPs per element", limit_by_elements,
@@ -150,7 +149,7 @@ roofline = Check(
             "Above the ridge the memory could feed more than the units can compute: the peak is the limit.",
         ),
         Misconception(
-            "the share of the peak", share_of_the_peak, "Return FLOP/s, not how much of the peak that is.",
+            "the share of the peak", share_of_the_peak, "Return the attainable FLOP/s, not their share of the peak.",
         ),
         Misconception(
             "seconds instead of FLOP/s", seconds,
@@ -163,16 +162,16 @@ roofline = Check(
             raises="ZeroDivisionError",
         ),
         Misconception(
-            "bits, of floating-point dtypes alone",
+            "bits from torch.finfo",
             lambda flops, elements, dtype, peak, bandwidth: _attainable(
                 flops, elements, torch.finfo(dtype).bits, peak, bandwidth
             ),
-            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows only floating-point dtypes. `dtype.itemsize` is in bytes, for all.",
             raises="TypeError",
         ),
         Misconception(
             "only floating-point dtypes", only_floating_dtypes,
-            "`torch.finfo` knows floating-point dtypes alone, and weights may be int8. `dtype.itemsize` works for all.",
+            "`torch.finfo` knows only floating-point dtypes, and weights may be int8. `dtype.itemsize` works for all.",
             raises="TypeError",
         ),
     ],

@@ -25,15 +25,15 @@ score_memory = Check(
     within=EXACT,
     misconceptions=[
         Misconception(
-            "one layer", lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
+            "one layer only", lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
             "The backward pass needs the scores of every layer, so all of them are kept.",
         ),
         Misconception(
-            "one head", lambda b, n, h, layers, dtype: b * layers * n**2 * dtype.itemsize,
+            "one head only", lambda b, n, h, layers, dtype: b * layers * n**2 * dtype.itemsize,
             "Each head has an n × n matrix of its own. Heads share the width, not the scores.",
         ),
         Misconception(
-            "one sequence", lambda b, n, h, layers, dtype: h * layers * n**2 * dtype.itemsize,
+            "one sequence only", lambda b, n, h, layers, dtype: h * layers * n**2 * dtype.itemsize,
             "Every sequence of the batch has its own scores.",
         ),
         Misconception(
@@ -50,25 +50,25 @@ score_memory = Check(
         ),
         Misconception(
             "two matrices for each head", lambda b, n, h, layers, dtype: 2 * b * h * layers * n**2 * dtype.itemsize,
-            "One n × n matrix is asked for. (To keep scores and weights would take two, but the backward pass gets by "
-            "with the weights.)",
+            "One n × n matrix is asked for. (To keep scores and weights would take two, but the backward pass needs "
+            "only the weights.)",
         ),
         Misconception(
             "visible pairs only", lambda b, n, h, layers, dtype: b * h * layers * (n * (n + 1) // 2) * dtype.itemsize,
-            "n(n + 1)/2 pairs are visible under a causal mask. What is kept is the whole n × n matrix, hidden half and all.",
+            "Under a causal mask n(n + 1)/2 pairs are visible. But the whole n × n matrix is kept, the hidden half too.",
         ),
         Misconception(
             "4 bytes whatever the dtype", lambda b, n, h, layers, dtype: 4 * b * h * layers * n**2,
-            "That is float32. Ask the dtype that comes in for its size.",
+            "4 bytes is the size in float32. Take `dtype.itemsize`.",
         ),
         Misconception(
             "only floating-point dtypes", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits // 8,
-            "`torch.finfo` knows floating-point dtypes alone. `dtype.itemsize` works for all.",
+            "`torch.finfo` knows only floating-point dtypes. `dtype.itemsize` works for all.",
             raises="TypeError",
         ),
         Misconception(
-            "bits, of floating-point dtypes alone", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits,
-            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows floating-point dtypes alone. `dtype.itemsize` is in bytes, for all.",
+            "bits from torch.finfo", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits,
+            "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows only floating-point dtypes. `dtype.itemsize` is in bytes, for all.",
             raises="TypeError",
         ),
         Misconception(
@@ -79,11 +79,11 @@ score_memory = Check(
         Misconception(
             "a count that overflows 64 bits",
             lambda b, n, h, layers, dtype: torch.tensor([b, n, n, h, layers, dtype.itemsize]).prod().item(),
-            "A tensor of whole numbers has 64 bits, and beyond 2⁶³ it goes on below zero, or from 0 again, without a word. Python's own integers have no end.",
+            "A tensor of whole numbers has 64 bits: beyond 2⁶³ − 1 it starts again from −2⁶³, without an error. Python's own integers have no limit.",
         ),
         Misconception(
             "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
-            "A token meets the tokens of its own sequence alone: b matrices of n × n, not one of bn × bn.",
+            "A token meets only the tokens of its own sequence: b matrices of n × n, not one of bn × bn.",
         ),
     ],
 )  # fmt: skip
@@ -113,11 +113,11 @@ longest_context = Check(
     misconceptions=[
         Misconception(
             "no root", lambda memory, b, h, layers, dtype: memory // (b * h * layers * dtype.itemsize),
-            "That is n². Twice the memory allows only √2 times the context.",
+            "Your number is n²: take the root. Twice the memory allows only √2 times the context.",
         ),
         Misconception(
             "rounded up", lambda memory, b, h, layers, dtype: math.ceil(_root(memory, b * h * layers * dtype.itemsize)),
-            "A token more than fits does not fit: round down.",
+            "The next whole number is too large: round down.",
         ),
         Misconception(
             "rounded to the nearest", lambda memory, b, h, layers, dtype: round(_root(memory, b * h * layers * dtype.itemsize)),
@@ -128,18 +128,18 @@ longest_context = Check(
             "If not even the scores of one token fit, the answer is 0.",
         ),
         Misconception(
-            "memory that may not be full", lambda memory, b, h, layers, dtype: _fits(memory - 1, b * h * layers * dtype.itemsize),
+            "a full memory counted as too little", lambda memory, b, h, layers, dtype: _fits(memory - 1, b * h * layers * dtype.itemsize),
             "At most `memory` bytes: scores that fill it to the last byte do fit.",
         ),
         Misconception(
             "two roots, each rounded",
             lambda memory, b, h, layers, dtype: math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize),
-            "Divide first, then take the root and round once: rounding both makes the result wrong by several tokens.",
+            "Divide first, then take the root and round once: rounding both can be off by several tokens.",
         ),
         Misconception(
             "two roots of whole numbers, the second without the bytes",
             lambda memory, b, h, layers, dtype: math.isqrt(memory // dtype.itemsize) // math.isqrt(b * h * layers),
-            "Each root is rounded by itself, and b·h·layers is seldom a square. Divide by all of it first, then take one root and round once.",
+            "Each root is rounded by itself, and b·h·layers is seldom a square. Divide the memory by b·h·layers and the bytes first, then take one root.",
         ),
         Misconception(
             "a root in float32",
@@ -150,28 +150,28 @@ longest_context = Check(
         Misconception(
             "a search that stops too early",
             lambda memory, b, h, layers, dtype: min(10**6 - 1, _fits(memory, b * h * layers * dtype.itemsize)),
-            "There is room for more than a million tokens here, and your answer ends there. Let the bound follow the memory, or use a root.",
+            "Here 30,000,001 tokens fit, and your search ends at a million. Let its end grow with the memory, or use a root.",
         ),
         Misconception(
             "only floating-point dtypes",
             lambda memory, b, h, layers, dtype: _fits(memory, b * h * layers * (torch.finfo(dtype).bits // 8)),
-            "`torch.finfo` knows floating-point dtypes alone. `dtype.itemsize` works for all.",
+            "`torch.finfo` knows only floating-point dtypes. `dtype.itemsize` works for all.",
             raises="TypeError",
         ),
         Misconception(
             "4 bytes whatever the dtype", lambda memory, b, h, layers, dtype: _fits(memory, 4 * b * h * layers),
-            "That is float32. Ask the dtype that comes in for its size.",
+            "4 bytes is the size in float32. Take `dtype.itemsize`.",
         ),
         Misconception(
-            "one head", lambda memory, b, h, layers, dtype: _fits(memory, b * layers * dtype.itemsize),
+            "one head only", lambda memory, b, h, layers, dtype: _fits(memory, b * layers * dtype.itemsize),
             "All h heads need room for their scores at the same time.",
         ),
         Misconception(
-            "one layer", lambda memory, b, h, layers, dtype: _fits(memory, b * h * dtype.itemsize),
-            "All layers keep their scores until the backward pass comes by.",
+            "one layer only", lambda memory, b, h, layers, dtype: _fits(memory, b * h * dtype.itemsize),
+            "All layers keep their scores until the backward pass.",
         ),
         Misconception(
-            "one sequence", lambda memory, b, h, layers, dtype: _fits(memory, h * layers * dtype.itemsize),
+            "one sequence only", lambda memory, b, h, layers, dtype: _fits(memory, h * layers * dtype.itemsize),
             "All b sequences have to fit together.",
         ),
         Misconception(
@@ -180,7 +180,7 @@ longest_context = Check(
         ),
         Misconception(
             "not a whole number", lambda memory, b, h, layers, dtype: math.sqrt(memory / (b * h * layers * dtype.itemsize)),
-            "Tokens come whole: round down to an integer.",
+            "A number of tokens is whole: round down.",
         ),
     ],
 )  # fmt: skip

@@ -119,7 +119,7 @@ one_token = Check(
         ),
         Misconception(
             "no scale", lambda q, k, v, i: torch.softmax(k @ q[i], dim=0) @ v,
-            "The scores are divided by √d before the softmax.",
+            "Divide the scores by √d before the softmax.",
         ),
         Misconception(
             "weights that are not normalised", lambda q, k, v, i: torch.exp(k @ q[i] / math.sqrt(q.shape[1])) @ v,
@@ -139,7 +139,7 @@ one_token = Check(
         ),
         Misconception(
             "the last key left out", lambda q, k, v, i: torch.softmax(torch.stack([q[i] @ key / math.sqrt(q.shape[1]) for key in k[:-1]]), dim=0) @ v[:-1],
-            "There are m keys, the last one too: `range(m)` ends at m − 1.",
+            "There are m keys, the last one too. `range(m)` already ends at m − 1: take nothing off.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -242,7 +242,7 @@ attention_all_tokens = Check(
         ),
         Misconception(
             "no scale", lambda q, k, v: torch.softmax(q @ k.mT, dim=-1) @ v,
-            "The scores are divided by √d before the softmax.",
+            "Divide the scores by √d before the softmax.",
         ),
         Misconception(
             "scaled by the number of keys", lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(len(k)), dim=-1) @ v,
@@ -318,7 +318,7 @@ attention_chunk = Check(
         sized(n=24, m=9, d=4, d_v=3, start=2, stop=5, max_elements=120, label="rows 2 to 4 of 24, 9 keys"),
         sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
         sized(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
-        sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="6 rows of 64 alone"),
+        sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="only 6 rows of 64"),
         given("scores of some hundred", _integers(8, 4), _integers(5, 4), _near(0, 5, 3), 3, 6),
         sized(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
         sized(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
@@ -355,7 +355,7 @@ attention_chunk = Check(
         ),
         Misconception(
             "no scale", lambda q, k, v, start, stop: torch.softmax(q[start:stop] @ k.mT, dim=-1) @ v,
-            "The scores are divided by √d before the softmax, in a chunk as in the whole.",
+            "Divide the scores by √d before the softmax, in a chunk as in the whole.",
         ),
         Misconception(
             "exponentials that overflow", lambda q, k, v, start, stop: own_powers(q[start:stop], k, v), POWERS_HINT, _overflowed
@@ -363,7 +363,7 @@ attention_chunk = Check(
         Misconception(
             "scaled by the number of rows",
             lambda q, k, v, start, stop: attention(q[start:stop], k, v, scale=1 / math.sqrt(stop - start)),
-            "The scale is √d, the width of queries and keys. How many rows a chunk has must not change its result.",
+            "The scale is √d; d is the width of queries and keys. How many rows a chunk has must not change its result.",
         ),
         Misconception(
             "scaled by the width of the values",
@@ -553,7 +553,7 @@ joined_chunks = Check(
         ),
         Misconception(
             "the uneven last chunk lost", last_chunk_lost,
-            "n // size rounds down, and the rows of the short last chunk are missing. There are ⌈n / size⌉ chunks.",
+            "`n // size` rounds down, and the rows of the short last chunk are missing. There are ⌈n / size⌉ chunks.",
             raises="ValueError",
         ),
         Misconception(
@@ -568,15 +568,15 @@ joined_chunks = Check(
         Misconception(
             "one row too many in every chunk",
             lambda *call: chunks_that_stop(1, *call),
-            "task(start, stop) leaves row `stop` out, as a slice does. Chunk c ends where chunk c + 1 starts: at (c + 1)·size.",
+            "`task(start, stop)` leaves row `stop` out, as a slice does. Chunk c ends where chunk c + 1 starts: at (c + 1)·size.",
         ),
         Misconception(
             "a row too few in every chunk", lambda *call: chunks_that_stop(-1, *call),
-            "task(start, stop) leaves row `stop` out by itself, as a slice does. Chunk c stops at (c + 1)·size, where chunk c + 1 starts.",
+            "`task(start, stop)` leaves row `stop` out by itself, as a slice does. Chunk c stops at (c + 1)·size, where chunk c + 1 starts.",
         ),
         Misconception(
             "only the first chunk", lambda task, n, size, order: task(0, min(n, size)),
-            "There is a `return` inside the loop, or no loop. All chunks of `order` have to be run and joined.",
+            "Only the first chunk was computed: is a `return` inside the loop? All chunks of `order` have to be run and joined.",
         ),
         Misconception(
             "the number of chunks taken for their size", size_for_count,
@@ -617,11 +617,11 @@ joined_chunks = Check(
         ),
         Misconception(
             "picked by the order instead of its inverse", picked_by_the_order,
-            "results[i] is the chunk that was computed as the i-th, `order[i]`, and not chunk i. Keep each result under its chunk's number.",
+            "`results[i]` is the chunk that was computed as the i-th, `order[i]`, and not chunk i. Keep each result under its chunk's number.",
         ),
         Misconception(
             "a place too many", one_place_too_many,
-            "Where n is a multiple of size there are n/size chunks, and n // size + 1 places leave one empty. There are ⌈n / size⌉, as many as in "
+            "Where n is a multiple of size there are n/size chunks, and `n // size + 1` places leave one empty. There are ⌈n / size⌉, as many as in "
             "`order`.",
             raises="TypeError",
         ),

@@ -117,6 +117,15 @@ def _overflowed(seen: Observation) -> bool:
     return bool(seen.output.isnan().any()) and seen.args[0].abs().max() > 10
 
 
+def tanh_with_a_lost_gradient(x, w_x, w_h, bias) -> Tensor:
+    return _states(x, len(bias), lambda x_t, h: 1 - 2 / (torch.exp(2 * (x_t @ w_x + h @ w_h + bias)) + 1))
+
+
+def _gradient_lost(seen: Observation) -> bool:
+    """The output is finite, and its gradients are not."""
+    return bool(seen.output.isfinite().all()) and any(gradient.isnan().any() for gradient in seen.gradients)
+
+
 USUAL_SPANS = (2, 3, 4, 5, 8, 10, 16, 20, 25, 30, 32, 35, 40, 50, 64, 100, 128)  # of truncated backpropagation
 
 
@@ -149,13 +158,13 @@ rnn_encoder = Check(
         sized(b=3, n=1, d_in=2, d=5, label="one token"),
         sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
         sized(b=2, n=130, d_in=2, d=3, dtype=torch.float64, gradient=True, label="gradients through 130 tokens"),
-        sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, label="large inputs, in float64"),
+        sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, gradient=True, label="large inputs, in float64, with gradients"),
     ],
     misconceptions=[
         Misconception(
             "the state is not carried on", lambda x, w_x, w_h, bias: torch.tanh(x @ w_x + bias),
-            "Every token is encoded as if it were alone. What makes it recurrent is h_{t−1} W_h: the state after the last token goes "
-            "into the next.",
+            "Every token is encoded as if it were alone. What makes it recurrent is the old state times `w_h`: the state after a token goes "
+            "into the next step.",
         ),
         Misconception(
             "states shifted by one", states_shifted,
@@ -164,7 +173,7 @@ rnn_encoder = Check(
         Misconception(
             "the bias dropped",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h)),
-            "The bias is added inside the tanh, at every step.",
+            "Add the bias inside the tanh, at every step.",
         ),
         Misconception(
             "the bias added outside the tanh",
@@ -181,11 +190,11 @@ rnn_encoder = Check(
         ),
         Misconception(
             "a first state of ones", from_ones,
-            "h_0 = 0: the first step sees the token and the bias, and nothing else.",
+            "The state before the first token is 0: the first step sees the token and the bias, and nothing else.",
         ),
         Misconception(
             "the last token left out", lambda x, w_x, w_h, bias: _states(x[:, :-1], len(bias), _step(w_x, w_h, bias)),
-            "There is a state for each of the n tokens, the last one too: `range(n)` ends at n − 1.",
+            "There is a state for each of the n tokens, the last one too. `range(n)` already ends at n − 1: take nothing off.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -194,7 +203,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "both weights transposed", lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x.mT + h @ w_h.mT + bias)),
-            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: x W_x, h W_h.",
+            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: `x_t @ w_x`, `h @ w_h`.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -207,14 +216,14 @@ rnn_encoder = Check(
             "The state that goes into the next step has been through the tanh as well: output and carried state are the same thing.",
         ),
         Misconception(
-            "W_h transposed",
+            "w_h transposed",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h @ w_h.mT + bias)),
-            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: h W_h.",
+            "`nn.RNN` stores its weights as (out, in) and multiplies by the transpose. Here tokens and states are rows: `h @ w_h`.",
         ),
         Misconception(
-            "W_h left out",
+            "w_h left out",
             lambda x, w_x, w_h, bias: _states(x, len(bias), lambda x_t, h: torch.tanh(x_t @ w_x + h + bias)),
-            "The old state goes through a weight of its own before it is added: h_{t−1} W_h.",
+            "The old state goes through a weight of its own before it is added: `h @ w_h`.",
         ),
         Misconception(
             "the old state added outside the tanh",
@@ -227,7 +236,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "the sentence read from its end", read_backwards,
-            "The first token is read first: state t knows tokens 1 to t.",
+            "The first token is read first: a state knows its own token and those before it.",
         ),
         Misconception(
             "the last state only", last_state_only,
@@ -247,11 +256,11 @@ rnn_encoder = Check(
         ),
         Misconception(
             "the first state without its bias", first_state_without_bias,
-            "h_0 = 0 takes away h_0 W_h and nothing else: the bias is in the first step as in all others.",
+            "The zero state takes away `h @ w_h` and nothing else: the bias is in the first step as in all others.",
         ),
         Misconception(
             "a state that goes on into the next sentence", state_from_sentence_to_sentence,
-            "The sentences of a batch are independent: each starts from h_0 = 0. Make a new zero state for each, or walk "
+            "The sentences of a batch are independent: each starts from a zero state. Make a new zero state for each, or walk "
             "through all of them at once.",
         ),
         Misconception(
@@ -267,14 +276,20 @@ rnn_encoder = Check(
         ),
         Misconception(
             "a zero state as wide as a token", state_as_wide_as_a_token,
-            "A token has d_in entries and a state has d, as many as the bias: `x.new_zeros(b, d)`.",
+            "A token has its width, `x.shape[2]`, and a state another one: that of the bias, d. `x.new_zeros(b, d)`.",
             raises="RuntimeError",
         ),
         axes_of_size_1_dropped(recurrence.rnn_encoder),
         Misconception(
             "tanh from exponentials that overflow", tanh_by_powers,
-            "For large z e^(2z) is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
+            "For large z `exp(2 * z)` is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
             _overflowed,
+        ),
+        Misconception(
+            "tanh from exponentials whose gradient overflows", tanh_with_a_lost_gradient,
+            "Where an exponential is infinite, 2/∞ is 0 and the tanh comes out right. But on the way back the gradient is 0·∞, NaN. `torch.tanh` is safe "
+            "both ways.",
+            _gradient_lost,
         ),
         in_single_precision(recurrence.rnn_encoder),
     ],
@@ -325,8 +340,8 @@ combine = Check(
         Misconception(
             "an operator that is not associative",
             lambda first, second: _pair(second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]),
-            "The term b is right, but the factor of the first step got lost. Then the grouping matters: (x∘y)∘z isn't x∘(y∘z). Multiply out "
-            "a2 (a1 h + b1) + b2: what stands before h?",
+            "The term b is right, but the factor of the first step got lost. Then the grouping matters: (x∘y)∘z isn't x∘(y∘z). In "
+            "a2 (a1 h + b1) + b2 both factors stand before h: a1·a2.",
         ),
         Misconception(
             "a tanh inside",
@@ -341,6 +356,11 @@ combine = Check(
         Misconception(
             "b1 multiplied by its own a", lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * first[..., 1] + second[..., 1]),
             "What the first step added passes through the *second* step, and is multiplied by a2: a2 (a1 h + b1) + b2.",
+        ),
+        Misconception(
+            "b1 multiplied by both factors", lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * second[..., 0] * first[..., 1] + second[..., 1]),
+            "b1 is multiplied only by a2, the factor of the step that comes after it. If you write in place: a2 is overwritten by a1·a2 before b is "
+            "computed.",
         ),
         Misconception(
             "both terms multiplied crosswise", lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 0] * second[..., 1] + second[..., 0] * first[..., 1]),
@@ -626,12 +646,12 @@ scan = Check(
             "After 1, 2 and 4 comes 8: the reach doubles. With 16 in its place some elements are never reached.",
         ),
         Misconception(
-            "the last row alone", lambda operator, elements: scan_all(operator, elements)[-1],
+            "only the last row", lambda operator, elements: scan_all(operator, elements)[-1],
             "That is a reduction, everything combined. A scan keeps all n partial results.",
         ),
         Misconception(
             "a reach that grows by one", lambda operator, elements: _rounds(operator, elements, range(1, len(elements))),
-            "After the first round each row covers two elements, after the second up to four: the reach doubles. With 3 in place of 4 rows overlap, and "
+            "After the first round each row covers two elements, after the second up to four: the reach doubles. With 3 in place of 4, rows overlap, and "
             "elements are combined twice.",
         ),
         Misconception(
@@ -686,7 +706,7 @@ scan = Check(
             raises="ValueError",
         ),
         Misconception(
-            "pairs for even numbers of rows alone", pairs_of_even_rows,
+            "pairs, for even numbers of rows only", pairs_of_even_rows,
             "With an odd number of rows the last one has no partner: `elements[0::2]` is one longer than `elements[1::2]`. Set it aside before you "
             "pair the others.",
             raises="ValueError",

@@ -15,9 +15,26 @@ __all__ = ["critical_path", "forward_passes", "layers_in_sequence", "pipeline_st
 
 # ------------------------------------------------------------------------------------------------- the longest chain
 
+LONG = 10_000  # tokens: too many for a call inside a call for each
+
+CALL_IN_A_CALL = "Your function calls itself once for each token, and Python ends that at about a thousand calls. What they add up to is a formula."
+
+
+def a_call_for_each_token(n) -> int:
+    return 1 if n == 1 else a_call_for_each_token(n - 1) + 1
+
+
+def a_call_for_each_token_read(n, layers) -> int:
+    return layers if n == 1 else a_call_for_each_token_read(n - 1, layers) + 1
+
+
+def a_call_for_each_token_written(n, layers) -> int:
+    return layers if n == 1 else a_call_for_each_token_written(n - 1, layers) + layers
+
+
 rnn_steps = Check(
     reference=schedules.rnn_steps,
-    cases=[sized(n=7), sized(n=100), sized(n=1)],
+    cases=[sized(n=7), sized(n=LONG), sized(n=1)],
     within=EXACT,
     misconceptions=[
         Misconception("1 for an RNN", lambda n: 1, "State 2 needs state 1, state 3 needs state 2: no two of them can be computed at once."),
@@ -27,12 +44,13 @@ rnn_steps = Check(
                       "Halving works where the operator is associative. A tanh step is not (section 1.8): it has to be done in order."),
         Misconception("all pairs of tokens", lambda n: n * n,
                       "Each token is read once. n² is what attention computes, and it computes it side by side."),
+        Misconception("a call inside a call for every token", a_call_for_each_token, CALL_IN_A_CALL, raises="RecursionError"),
     ],
 )  # fmt: skip
 
 stacked_rnn_steps = Check(
     reference=schedules.stacked_rnn_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("n·L for the stacked RNN", lambda n, layers: n * layers,
@@ -61,18 +79,23 @@ stacked_rnn_steps = Check(
                       "With fewer tokens than layers the path still goes up through all of the layers: L − 1 times up, whatever n is."),
         Misconception("twice the longer side, less one", lambda n, layers: 2 * max(n, layers) - 1,
                       "That is right only with as many layers as tokens. A path goes n − 1 times to the right and L − 1 times up."),
+        Misconception("the longer side plus L − 1", lambda n, layers: max(n, layers) + layers - 1,
+                      "That is right only with at least as many tokens as layers. A path goes n − 1 times to the right, also where n is the smaller number, and "
+                      "L − 1 times up."),
+        Misconception("a call inside a call for every token", a_call_for_each_token_read, CALL_IN_A_CALL, raises="RecursionError"),
     ],
 )  # fmt: skip
 
 encoder_steps = Check(
     reference=schedules.encoder_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("1 for all layers of a Transformer", lambda n, layers: 1,
                       "Within a layer all tokens run at once. But layer 2 reads the outputs of layer 1, so layers wait for each other."),
         Misconception("tokens one after the other", lambda n, layers: n,
-                      "No token of a layer reads another token of the same layer: all arrows go up. How long is a path of such arrows?"),
+                      "No token of a layer reads another token of the same layer: all arrows go up, so a path is as long as the stack is high. (`n` is the "
+                      "first argument, `layers` the second.)"),
         Misconception("n·L for a Transformer that reads", lambda n, layers: n * layers,
                       "That is the number of cells. All n cells of a layer run in the same step."),
         Misconception("a wavefront in a Transformer", lambda n, layers: n + layers - 1,
@@ -95,7 +118,7 @@ encoder_steps = Check(
 
 decoder_steps = Check(
     reference=schedules.decoder_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=100, layers=2), sized(n=1, layers=6)],
+    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("writing taken for reading", lambda n, layers: layers,
@@ -104,23 +127,24 @@ decoder_steps = Check(
         Misconception("one step for each token written", lambda n, layers: n,
                       "Each token is one pass through the model, and a pass goes up all the layers."),
         Misconception("a wavefront in writing", lambda n, layers: n + layers - 1,
-                      "The next token enters at the bottom, and it is known only when the last one has come out at the top. Nothing can run ahead."),
+                      "The next token enters at the bottom, and it is known only when the one before it has come out at the top. Nothing can run ahead."),
         Misconception("every token written again at every pass", lambda n, layers: layers * n * (n + 1) // 2,
                       "Token t may look at t tokens, but it does so side by side: a pass costs L steps, however many tokens it reads."),
         Misconception("passes and layers added", lambda n, layers: n + layers,
-                      "Each of the n tokens goes up L layers, and none starts before the last has arrived: multiply."),
+                      "Each of the n tokens goes up L layers, and none starts before the one before it has arrived: multiply."),
         Misconception("1 + 2 + … + n", lambda n, layers: n * (n + 1) // 2,
                       "It gives 15 for n = 5, by chance. Each new token takes one pass up through the L layers, however many came before it."),
         Misconception("a pass for the start token", lambda n, layers: (n + 1) * layers,
                       "The start token is given, and no pass writes it. It is the input of the pass that writes token 1: n passes in all."),
         Misconception("five steps for each layer", lambda n, layers: 5 * layers,
-                      "It gives 15 for L = 3, by chance: n was 5 there."),
+                      "It gives 15 for L = 3, by chance: n was 5 there. Each of the n tokens takes L steps."),
         Misconception("three steps for each token", lambda n, layers: 3 * n,
-                      "It gives 15 for n = 5, by chance: L was 3 there."),
+                      "It gives 15 for n = 5, by chance: L was 3 there. Each of the n tokens takes L steps."),
         Misconception("the arrows counted instead of the steps", lambda n, layers: n * layers - 1,
                       "n·L cells in a chain have n·L − 1 arrows between them. Count the cells: each takes a step."),
-        Misconception("the first token for nothing", lambda n, layers: max(n - 1, 1) * layers,
+        Misconception("no pass for the first token", lambda n, layers: max(n - 1, 1) * layers,
                       "The first token that is written takes a pass too: it comes from the start token, through all L layers."),
+        Misconception("a call inside a call for every token", a_call_for_each_token_written, CALL_IN_A_CALL, raises="RecursionError"),
     ],
 )  # fmt: skip
 
@@ -201,9 +225,9 @@ rnn_schedule = Check(
     misconceptions=[
         Misconception("layer after layer", row_after_row,
                       "You let layer 2 wait until layer 1 has read the whole text. It needs only the state of layer 1 at its own token: it can "
-                      "start in step 2. (In a loop, an index t − 1 of −1 is the last token, and not none.)"),
+                      "start in step 2. (In a loop: for the first token t − 1 is −1, and Python takes that for the last token.)"),
         Misconception("token after token", column_after_column,
-                      "You let token 2 wait until token 1 is through all layers. Layer 1 needs only its own last state: it can go on in step 2."),
+                      "You let token 2 wait until token 1 is through all layers. Layer 1 needs only its own state at token 1: it can go on in step 2."),
         Misconception("steps counted from 0", lambda layers, n: wavefront(layers, n) - 1,
                       "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
         Misconception("tokens and layers swapped", lambda layers, n: wavefront(n, layers),
@@ -213,11 +237,11 @@ rnn_schedule = Check(
         Misconception("all tokens of a layer at once", rows_in_order,
                       "That is a Transformer. In an RNN every state reads the state to its left."),
         Misconception("the two numbers multiplied", lambda layers, n: torch.arange(1, layers + 1)[:, None] * torch.arange(1, n + 1),
-                      "A path goes to the right and up, one step at a time: the numbers of its steps add up. The cell at layer 2, token 2 is in step 3."),
+                      "A path goes to the right and up, one step at a time: the numbers of its steps add up. `table[1, 1]` is 3."),
         Misconception("the later of the two", lambda layers, n: torch.maximum(rows_in_order(layers, n), columns_in_order(layers, n)),
                       "A cell comes one step after the later of the two cells that it reads, and these have waited too. Fill the grid by hand: "
-                      "the cell at layer 2, token 2 is in step 3."),
-        Misconception("no two cells in one step, bottom row last", lambda layers, n: row_after_row(layers, n).flip(0),
+                      "`table[1, 1]` is 3."),
+        Misconception("no two cells in one step, the first layer last", lambda layers, n: row_after_row(layers, n).flip(0),
                       "Layer 1 is row 0, and it comes first. And cells that don't read each other can share a step."),
         Misconception("the last layer in row 0", lambda layers, n: wavefront(layers, n).flip(0),
                       "Row 0 of the table is the first layer, although the pictures draw it at the bottom: don't turn the table round."),
@@ -242,7 +266,7 @@ transformer_schedule = Check(
         Misconception("a wavefront in a Transformer", wavefront,
                       "That is the stacked RNN. In a Transformer no cell reads its left neighbour in the same layer, so the row need not wait."),
         Misconception("tokens one after the other", columns_in_order,
-                      "Tokens are what runs side by side here, and layers are what waits."),
+                      "All tokens of a layer run side by side. It is the layers that wait for each other."),
         Misconception("layer after layer, token after token", row_after_row,
                       "The layers are in the right order, but within a layer all tokens share one step."),
         Misconception("steps counted from 0", lambda layers, n: rows_in_order(layers, n) - 1,
@@ -340,6 +364,10 @@ pipeline_steps = Check(
         Misconception("twice the longer side, less one",
                       lambda layers, micro_batches: (2 * max(layers, micro_batches) - 1, 1 - micro_batches / (2 * max(layers, micro_batches) - 1)),
                       "That is right only for M = L. The last micro-batch starts in step M and takes L steps."),
+        Misconception("the longer side plus L − 1",
+                      lambda layers, micro_batches: (max(layers, micro_batches) + layers - 1, 1 - micro_batches / (max(layers, micro_batches) + layers - 1)),
+                      "That is right only with at least as many micro-batches as layers. The last micro-batch starts in step M, however small M is, and takes "
+                      "L steps."),
         Misconception("2L − 1 steps, whatever M is",
                       lambda layers, micro_batches: (2 * layers - 1, (layers - 1) / (2 * layers - 1)),
                       "That is right only for M = L. Each further micro-batch comes out one step later.",
@@ -362,7 +390,7 @@ pipeline_steps = Check(
                       "`//` cuts off the fraction, and what is left of a number below 1 is 0. Divide with `/`."),
         Misconception("a rounded fraction",
                       lambda layers, micro_batches: (micro_batches + layers - 1, round((layers - 1) / (micro_batches + layers - 1), 2)),
-                      "Return the fraction as it comes out, with all its digits. Two places are for reading."),
+                      "Return the fraction as it comes out, with all its digits. The example by hand is rounded for reading."),
     ],
 )  # fmt: skip
 
@@ -378,7 +406,7 @@ forward_passes = Check(
                       "Token 2 is an input of the pass that makes token 3. It has to be known before that pass can start."),
         Misconception("training and writing swapped", lambda: (128, 1),
                       "Where is the whole text known from the start, in training or in writing?"),
-        Misconception("the last token left out", lambda: (1, 127),
+        Misconception("one token without a pass", lambda: (1, 127),
                       "Every one of the 128 new tokens comes out of a pass, the first and the last too."),
         Misconception("a pass for each token before it", lambda: (1, 8256),
                       "A pass runs on all tokens that are known at once. A new token takes one pass, not one for each token before it."),

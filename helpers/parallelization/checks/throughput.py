@@ -64,8 +64,8 @@ matmul_gflops = Check(
             _rounded_down,
         ),
         Misconception(
-            "megas instead of gigas", lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e6,
-            "Giga is 10⁹. 10⁶ is a mega.",
+            "mega instead of giga", lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e6,
+            "Giga is 10⁹: divide by that. 10⁶ is mega.",
         ),
         Misconception(
             "k counted twice", lambda m, k, n, seconds: 2 * m * k * k * n / seconds / 1e9,
@@ -82,8 +82,8 @@ matmul_gflops = Check(
         ),
         Misconception(
             "k − 1 additions", lambda m, k, n, seconds: m * n * (2 * k - 1) / seconds / 1e9,
-            "On paper the first term needs no addition. Machines do multiply-adds, onto a zero at the start, and all published numbers count 2 "
-            "for each.",
+            "On paper the first term needs no addition. Machines do multiply-adds, the first onto a zero, and count 2 operations for "
+            "each.",
         ),
     ],
 )  # fmt: skip
