@@ -14,13 +14,22 @@ split_heads = [
 merge_heads = [sized(b=1, h=5, n=2, d_h=3), sized(b=2, h=3, n=3, d_h=3, dtype=torch.float64)]
 multi_head_loop = [
     loop_case("one head, d = 5", n=3, m=6, d=5, h=1, d_h=5),
-    loop_case("5 heads of width 3, d = 4", b=1, n=6, m=6, d=4, h=5, d_h=3),
+    loop_case("5 heads of width 3, d = 4", b=1, n=6, m=6, d=4, h=5, d_h=3, dtype=torch.float64, gradient=True),
 ]
 MultiHeadAttention = [
     layer_case("one head, d = 6", n=4, d=6, h=1),
     layer_case("one token for each of 3 sequences", b=3, n=1, d=6, h=2),
     layer_case("6 heads, a mask for each sequence, m = 3", b=2, n=5, m=3, d=12, h=6, mask=(2, 5, 3)),
-    layer_case("a batch of one, d = 9, 3 heads of width 3", b=1, n=3, d=9, h=3, mask=(3, 3)),
+    layer_case(
+        "a batch of one, d = 9, 3 heads of width 3",
+        b=1,
+        n=3,
+        d=9,
+        h=3,
+        mask=(3, 3),
+        dtype=torch.float64,
+        gradients=True,
+    ),
 ]
 head_parameters = [sized(d=6, h=6, d_h=1), sized(d=20, h=2, d_h=3)]
 head_flops = [sized(n=1, d=6, h=6, d_h=1), sized(n=33, d=20, h=2, d_h=3)]

@@ -116,7 +116,7 @@ alibi_bias = Check(
         ),
         Misconception(
             "slopes ½, ¼, ⅛, … for any number of heads", halves_for_any_h,
-            "That is right for 8 heads alone. The last slope is 2^(−8) whatever h is, so with fewer heads the steps are larger.",
+            "That is right only for 8 heads. The last slope is 2^(−8) whatever h is, so with fewer heads the steps are larger.",
         ),
         Misconception(
             "one slope for all heads", one_slope_for_all_heads,
@@ -137,8 +137,8 @@ alibi_bias = Check(
             "distances to both sides", distance_both_ways,
             "This model writes from left to right. Keys to the right of the query get −∞, not a distance.",
         ),
-        Misconception("queries and keys swapped", queries_and_keys_swapped, "Rows are queries, columns keys: row 0 sees itself alone, the last row sees all."),
-        Misconception("the own token at distance 1", own_token_at_distance_1, "A token is at distance 0 from itself: the diagonal is 0."),
+        Misconception("queries and keys swapped", queries_and_keys_swapped, "Rows are queries, columns keys: row 0 sees only itself, the last row sees all."),
+        Misconception("a token at distance 1 from itself", own_token_at_distance_1, "A token is at distance 0 from itself: the diagonal is 0."),
         Misconception(
             "the place of the key instead of the distance", place_of_the_key_alone,
             "What counts is how far the key lies behind the query, i − j, not where it stands.",
@@ -165,8 +165,7 @@ alibi_bias = Check(
         ),
         Misconception(
             "float64", lambda n, h: _bias(_slopes(h), _distance(n), _later(n)).double(),
-            "The result is asked for in float32. Python's numbers leave a tensor's dtype as it is; `torch.tensor([…], dtype=torch.float64)` and `.double()` "
-            "don't.",
+            "Python's numbers leave a tensor's dtype as it is; `dtype=torch.float64`, `.double()` and NumPy's arrays don't. `.float()` makes float32.",
             cost=lambda seen: seen.output.dtype == torch.float64,
         ),
         Misconception(
@@ -191,13 +190,13 @@ alibi_bias = Check(
         ),
         Misconception(
             "heads that share one memory", heads_in_one_memory,
-            "`expand` makes no copies: all heads are the same numbers, and a change in place to one of them changes all. Multiply into a new "
-            "tensor.",
+            "`expand` makes no copies: all heads are the same numbers, and a change in place to one of them changes all. So each has got the slopes of all h heads "
+            "as factors. Multiply into a new tensor.",
         ),
         Misconception(
             "slopes that don't know h",
             lambda n, h: _bias([2.0 ** (-8 * k) for k in range(1, h + 1)], _distance(n), _later(n)),
-            "The exponent is −8k/h: all h slopes lie between 1 and 2^(−8).",
+            "Your slopes are 2^(−8k), which is next to nothing for all heads but the first. The exponent is −8k/h: so the last slope is 2^(−8), and all others are larger.",
         ),
         Misconception(
             "factors instead of terms", lambda n, h: _bias(_slopes(h), _distance(n), _later(n)).exp(),

@@ -21,7 +21,7 @@ def heads_dealt_out_in_turn(q, k, v) -> Tensor:
 
 
 def groups_of_h_kv_heads(q, k, v) -> Tensor:
-    index = torch.arange(q.shape[1]) // k.shape[1] % k.shape[1]
+    index = torch.arange(q.shape[1]) // k.shape[1]  # more than there are, where a group is larger than h_kv
     return attention(q, k[:, index], v[:, index])
 
 
@@ -140,6 +140,7 @@ grouped_query_attention = Check(
         Misconception(
             "groups of h_kv heads", groups_of_h_kv_heads,
             "h_kv is the number of groups. The size of a group is h / h_kv, so query head i belongs to group i // (h / h_kv).",
+            raises="IndexError",
         ),
         Misconception(
             "values dealt out in turn", values_dealt_out_in_turn,
@@ -151,7 +152,7 @@ grouped_query_attention = Check(
         ),
         Misconception(
             "the first key/value head for all", lambda q, k, v: attention(q, k[:, :1], v[:, :1]),
-            "That is multi-query attention. Here there are h_kv key/value heads, one for each group of query heads.",
+            "Your query heads all use key/value head 0: that is multi-query attention. Here there are h_kv key/value heads, one for each group of query heads.",
         ),
         Misconception(
             "key/value heads averaged",
@@ -211,7 +212,7 @@ grouped_query_attention = Check(
         ),
         Misconception(
             "a causal mask that nobody asked for", causal,
-            "There is no mask here: every query sees all m keys.",
+            "Nobody asks for a mask here: every query sees all m keys, later ones too.",
         ),
         in_single_precision(grouped_query.grouped_query_attention),
         Misconception(

@@ -1,17 +1,18 @@
 """Checks of multi-head attention: cutting the width into heads, running them, and what they cost."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.compare import Told
-from helpers.engine.driving import Stopped
+from helpers.engine.compare import Told, agree, in_float64
+from helpers.engine.driving import Stopped, call
 from helpers.engine.observe import Observation, observe
 from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
 
@@ -40,6 +41,11 @@ AS_PRECISE = Property(
     "float64 where float64 comes in", _as_precise,
     "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is float32 unless you say `dtype=`.",
 )  # fmt: skip
+
+
+def _nearly(wrong: Callable) -> Callable[[Observation], bool]:
+    """A mark: an output that is, to some digits, what `wrong` makes of the same inputs."""
+    return lambda seen: agree(seen.output, wrong(*tree_map(in_float64, seen.args)), ROUNDING[torch.float32])
 
 
 def cut_off(function) -> Misconception:
@@ -139,7 +145,7 @@ merge_heads = Check(
         ),
         Misconception(
             "heads added up", lambda x: x.sum(dim=1),
-            "The heads are put side by side, so the width is h·d_h again. Adding them would mix what they keep apart.",
+            "Put the heads side by side: then the width is h·d_h again. Adding them mixes what they keep apart.",
         ),
         Misconception(
             "the last two axes not joined", lambda x: x.transpose(1, 2),
@@ -191,9 +197,9 @@ def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float3
 
 
 def one_key_apart(*shape: int) -> Drawn:
-    """A memory near −9, but for its first token: that is near 9."""
+    """A memory near −20, but for its first token: that is near 20."""
     signs = torch.cat([torch.ones(1, 1), -torch.ones(shape[-2] - 1, 1)])
-    return Drawn(lambda generator: 9 * signs + torch.randn(shape, generator=generator))
+    return Drawn(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
 def mask_without_key_0(n: int, m: int) -> Drawn:
@@ -203,7 +209,7 @@ def mask_without_key_0(n: int, m: int) -> Drawn:
 
 
 _AS_THEY_ARE = (
-    torch.eye(8).unflatten(1, (2, 4)).transpose(0, 1)
+    torch.eye(8).double().unflatten(1, (2, 4)).transpose(0, 1)
 )  # (2, 8, 4): each of two heads gets four features as they are
 
 
@@ -293,6 +299,20 @@ def loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, score) -> Tenso
     return torch.cat(heads, dim=-1) @ w_o
 
 
+def loop_with_hidden_scores_of_0(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    return loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, 0.0)
+
+
+def loop_with_exponentials_thrown_away(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])
+        largest = scores.masked_fill(~mask, -torch.inf).amax(dim=-1, keepdim=True)
+        powers = torch.where(mask, torch.exp(scores - largest), 0.0)
+        heads.append(powers / powers.sum(dim=-1, keepdim=True) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
 def loop_that_overwrites_x(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     output, d_h = 0, w_q.shape[-1]
     for i in range(len(w_q)):
@@ -325,11 +345,19 @@ def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
 
 
 TOWER = (
-    "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then look for the "
-    "maximum."
+    "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then take the softmax, or "
+    "the maximum in it."
 )
 MEMORY_CUT_OFF = "The values are right, but no gradient reaches the memory. In a translator the memory is what the encoder made: it could never be trained."
 SCALED_TOO_LATE = "The weights have saturated by then, and now they sum to 1/√d_h instead of 1. Divide the scores, before the softmax."
+HIDDEN_AT_0 = (
+    "A score of 0 is no small score: e⁰ = 1. Hidden keys get −∞. (A product with the mask makes 0; 1e-9 and `finfo.tiny` are close to 0. Very low are −1e9 "
+    "and `finfo.min`.)"
+)
+THROWN_AWAY = (
+    "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the output is right, and the gradient is 0 · ∞ = NaN. "
+    "Hide the scores first, then take exponentials."
+)
 NOT_LOW_ENOUGH = "Visible scores may lie in the hundreds below 0 too, and then a hidden key with −100 wins. Only −∞ is below every score."
 
 
@@ -350,8 +378,9 @@ multi_head_loop = Check(
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("one sequence: gradients, in float64", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64, gradient=True),
         given(
-            "scores near −160, a hidden one near 160", normal(2, 3, 8, mean=9.0), one_key_apart(2, 5, 8), _AS_THEY_ARE, _AS_THEY_ARE,
-            normal(2, 8, 4, scale=0.3), normal(8, 8, scale=0.3), mask_without_key_0(3, 5),
+            "scores near −800, a hidden one near 800: gradients, in float64", normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8),
+            _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3, dtype=torch.float64), normal(8, 8, scale=0.3, dtype=torch.float64),
+            mask_without_key_0(3, 5), gradient=True,
         ),
     ],
     misconceptions=[
@@ -386,14 +415,14 @@ multi_head_loop = Check(
             "the mask inverted", loop_with_the_mask_inverted,
             "True means: may attend. You hide what is allowed. `masked_fill` fills where its mask is True, so it wants the opposite.",
         ),
-        Misconception("the mask not used", loop_without_mask, "Scores of hidden keys become −∞ before the softmax, in every head."),
+        Misconception("the mask not used", loop_without_mask, "Set the scores of hidden keys to −∞ before the softmax, in every head."),
         Misconception(
             "the mask after the softmax", loop_masked_after_the_softmax,
             "Hidden keys have taken their share already, so the rest doesn't sum to 1. Hide them before the softmax.",
         ),
         Misconception(
             "heads added up", loop_with_heads_added,
-            "The heads are put side by side, width h·d_h, so that W_O can treat each of them differently.",
+            "Put the heads side by side, width h·d_h: then W_O can treat each of them differently.",
         ),
         Misconception(
             "the heads' features shuffled together", loop_with_heads_interleaved,
@@ -416,9 +445,8 @@ multi_head_loop = Check(
             "`mask = ~mask` inside the loop turns it at every head: the first is right, the second sees just what is hidden. Invert it once.",
         ),
         Misconception(
-            "hidden scores of almost 0",
-            lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_hidden_scores(x, memory, w_q, w_k, w_v, w_o, mask, 1e-9),
-            "A score of 0 is no small score: e⁰ = 1. Hidden keys get −∞ (1e-9 is a tiny number, −1e9 would be a very low one).",
+            "hidden scores of almost 0", loop_with_hidden_scores_of_0,
+            HIDDEN_AT_0, _nearly(loop_with_hidden_scores_of_0),
         ),
         Misconception(
             "hidden scores of −100",
@@ -468,6 +496,7 @@ multi_head_loop = Check(
             ),
             TOWER,
         ),
+        Misconception("exponentials of hidden scores thrown away afterwards", loop_with_exponentials_thrown_away, THROWN_AWAY),
         in_single_precision(multi_head.multi_head_loop),
     ],
     within=ROUNDING,
@@ -478,13 +507,17 @@ multi_head_loop = Check(
 # ------------------------------------------------------------------------------------------------- all heads at once
 
 
+NAMES = ("w_q", "w_k", "w_v", "w_o")
+WEIGHTS = "gradients of the weights"
+
+
 def _run(
     layer_class, h: int, weights: dict[str, Tensor], x: Tensor, memory: Tensor | None, mask: Tensor | None,
     earlier: Tensor | None = None, gradients: bool = False,
 ) -> Tensor | dict[str, Tensor | str]:  # fmt: skip
     """Build the layer, load the weights, call it with what there is. Before that, with weights half as large, call it once with an
     `earlier` mask (n, n) or memory (b, m, d): nothing of that may stay. With `gradients` these come along, in words where they are
-    missing. (Those of the weights can't be seen from outside.)"""
+    missing, and without a memory also whether the weights get any."""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:
         layer.double()
@@ -498,7 +531,38 @@ def _run(
     seen = observe(layer, (x,), given_too, gradient=True, counts=False)
     if seen.error:
         raise Stopped(seen.error)
-    return {"output": seen.output, **_told_gradients(seen, ["x"] if memory is None else ["x", "memory"])}
+    if memory is not None:
+        return {"output": seen.output} | _told_gradients(seen, ["x", "memory"])
+    trained = _trained(layer_class, layer, x, given_too)
+    return {"output": seen.output} | _told_gradients(seen, ["x"]) | {WEIGHTS: trained}
+
+
+def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Told:
+    """Whether a gradient reaches each of the four layers: it alone wants one, and a hook asks whether the output still does. (The weights
+    live in their student's process, and what is differentiated there is inputs. So no gradient of theirs is computed here.)"""
+    wants = []
+    call(layer.register_forward_hook, lambda _, inputs, output: wants.append(getattr(output, "requires_grad", True)))
+    call(layer.requires_grad_, False)
+    lost = [f"`{name}`" for name in NAMES if not _wants(layer_class, layer, name, x, given_too, wants)]
+    if not lost:
+        return Told("all layers are trained")
+    return Told(f"the values are right, but no gradient reaches {' and '.join(lost)}: training can't move the weights")
+
+
+def _wants(layer_class, layer, name: str, x: Tensor, given_too: dict[str, Tensor], wants: list[bool]) -> bool:
+    """What the hook finds with gradients wanted in one layer only. (None is called where a class has a `__call__` of its own.)"""
+    projection = call(layer.get_submodule, name)
+    call(layer_class.requires_grad_, projection, True)
+    call(partial(layer, **given_too), x)
+    call(layer_class.requires_grad_, projection, False)
+    return wants.pop() if wants else True
+
+
+def _only_the_weights(seen: Observation) -> bool:
+    """A mark: all is right, but for the gradients of the weights."""
+    right = _run(multi_head.MultiHeadAttention, *tree_map(in_float64, seen.args))
+    off = [name for name in right if not agree(seen.output[name], right[name], ROUNDING[torch.float32])]
+    return off == [WEIGHTS]
 
 
 def _told_gradients(seen: Observation, names: list[str]) -> dict[str, Tensor | str]:
@@ -519,9 +583,8 @@ def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
     """Weights and biases under the names of the docstring. The biases are large, so that one that is left out shows."""
 
     def draw(generator: Generator) -> dict[str, Tensor]:
-        names = ("w_q", "w_k", "w_v", "w_o")
-        weights = {f"{name}.weight": torch.randn(d, d, generator=generator) / math.sqrt(d) * 1.5 for name in names}
-        weights |= {f"{name}.bias": torch.randn(d, generator=generator) for name in names}
+        weights = {f"{name}.weight": torch.randn(d, d, generator=generator) / math.sqrt(d) * 1.5 for name in NAMES}
+        weights |= {f"{name}.bias": torch.randn(d, generator=generator) for name in NAMES}
         return {name: weight.to(dtype) for name, weight in weights.items()}
 
     return Drawn(draw)
@@ -537,11 +600,10 @@ def layer_case(
 
 
 def _weights_that_pass_on(d: int) -> Drawn:
-    """Queries and keys are the tokens themselves."""
-    same = {f"{name}.weight": torch.eye(d) for name in ("w_q", "w_k")} | {
-        f"{name}.bias": torch.zeros(d) for name in ("w_q", "w_k")
-    }
-    return Drawn(lambda generator: _weights(d).make(generator) | same)
+    """Queries and keys are the tokens themselves. In float64."""
+    eye, nothing = torch.eye(d).double(), torch.zeros(d).double()
+    same = {"w_q.weight": eye, "w_q.bias": nothing, "w_k.weight": eye, "w_k.bias": nothing}
+    return Drawn(lambda generator: _weights(d, torch.float64).make(generator) | same)
 
 
 class _Layer(nn.Module):
@@ -744,6 +806,14 @@ class LayerWithTheMaximumOfAll(_Layer):
         return powers / powers.sum(dim=-1, keepdim=True)
 
 
+class LayerWithExponentialsThrownAway(_Layer):
+    def weights(self, scores, mask) -> Tensor:
+        visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
+        largest = scores.masked_fill(~visible, -torch.inf).amax(dim=-1, keepdim=True)
+        powers = torch.where(visible, torch.exp(scores - largest), 0.0)
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+
 class LayerWithAFloat32Softmax(_Layer):
     def weights(self, scores, mask) -> Tensor:
         return super().weights(scores.float(), mask).to(scores.dtype)
@@ -806,6 +876,12 @@ class LayerWithDetachedKeysAndValues(_Layer):
 class LayerWithDetachedWeights(_Layer):
     def weights(self, scores, mask) -> Tensor:
         return super().weights(scores, mask).detach()
+
+
+class LayerWithWeightsCutOff(_Layer):
+    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
+        pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
+        return tuple(t @ w.weight.data.T + w.bias.data for t, w in pairs)
 
 
 class LayerWithoutGradients(_Layer):
@@ -897,8 +973,8 @@ MultiHeadAttention = Check(
         layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         given(
-            "scores near −160, a hidden one near 160", 2, _weights_that_pass_on(8), normal(2, 3, 8, mean=9.0), one_key_apart(2, 5, 8),
-            mask_without_key_0(3, 5),
+            "scores near −800, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
+            normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
@@ -911,20 +987,25 @@ MultiHeadAttention = Check(
         Misconception(
             "keys and values kept from an earlier call", LayerThatKeepsKeysAndValues,
             "Keys and values belong to one call: another memory has others, and so have other weights. Make them anew in every call. (A model that writes "
-            "may keep them, and unit 08 says when.)",
+            "may keep them. Unit 08 says when.)",
         ),
         Misconception("the memory cut off from its gradients", LayerWithADetachedMemory, MEMORY_CUT_OFF),
         Misconception(
             "keys and values cut off from the gradient", LayerWithDetachedKeysAndValues,
-            "The values are right, but the gradient comes back through the queries alone. Tokens learn from being looked at, too.",
+            "The values are right, but the gradient comes back only through the queries. Tokens learn from being looked at, too.",
         ),
         Misconception(
             "the attention weights cut off from the gradient", LayerWithDetachedWeights,
-            "The values are right, but the gradient comes back through the values alone: queries and keys could never learn where to look.",
+            "The values are right, but the gradient comes back only through the values: queries and keys could never learn where to look.",
         ),
         Misconception(
             "cut off from the gradient", LayerWithoutGradients,
             "The values are right, but no gradient comes back: with `.detach()`, `.data` or `torch.no_grad()` on the way the layer can't be trained.",
+        ),
+        Misconception(
+            "weights cut off from the gradient", LayerWithWeightsCutOff,
+            "The values are right, but numbers copied out of the layers (with `.data` or `.detach()`, say) are no weights that learn. Call the modules, `self.w_q(x)`.",
+            _only_the_weights,
         ),
         Misconception("the scale after the softmax", LayerScaledTooLate, SCALED_TOO_LATE),
         Misconception(
@@ -1000,8 +1081,7 @@ MultiHeadAttention = Check(
             "True means: may attend. `masked_fill` fills where its mask is True, so it wants the opposite.",
         ),
         Misconception(
-            "scores multiplied by the mask", LayerWithMaskMultiplied,
-            "A hidden key then has the score 0, and e^0 = 1 is not nothing. Its score must be −∞.",
+            "hidden scores of almost 0", LayerWithMaskMultiplied, HIDDEN_AT_0, _nearly(partial(_run, LayerWithMaskMultiplied)),
         ),
         Misconception(
             "the mask added as 0 and 1", LayerWithMaskAdded,
@@ -1011,7 +1091,7 @@ MultiHeadAttention = Check(
             "the mask after the softmax", LayerWithMaskAfterSoftmax,
             "Hidden keys have taken their share already, so the rest doesn't sum to 1. Hide them before the softmax.",
         ),
-        Misconception("the mask not used", LayerWithoutMask, "Scores of hidden keys become −∞ before the softmax, in every head."),
+        Misconception("the mask not used", LayerWithoutMask, "Set the scores of hidden keys to −∞ before the softmax, in every head."),
         Misconception(
             "the projections' biases left out", LayerWithoutBiases,
             "`nn.Linear(d, d)` has a bias. Call the module, `self.w_q(x)`, and it is added.",
@@ -1059,6 +1139,7 @@ MultiHeadAttention = Check(
             "Without a mask every query sees all keys, later ones too. Your layer hides them as soon as there is none.",
         ),
         Misconception("the maximum taken over hidden keys too", LayerWithTheMaximumOfAll, TOWER),
+        Misconception("exponentials of hidden scores thrown away afterwards", LayerWithExponentialsThrownAway, THROWN_AWAY),
         replace(in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax),
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,
@@ -1075,7 +1156,7 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "projections without a bias", LayerWithoutBiasParameters,
-            "Each of the four is an `nn.Linear(d, d)` with its bias, as it is without `bias=False`. The weights that are loaded have one.",
+            "The check loads a weight and a bias for each of the four, and yours have no bias. `nn.Linear(d, d)` has one; leave out `bias=False`.",
             raises="RuntimeError",
         ),
         Misconception("hidden scores of −100", LayerWithHiddenScoresOf100, NOT_LOW_ENOUGH),
@@ -1096,7 +1177,7 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "x added to the output", LayerWithAResidual,
-            "The layer returns what its heads found. The residual connection, x + …, belongs to the block around it (unit 05).",
+            "Return what the heads found, and no more. The residual connection, x + …, belongs to the block around it (unit 05).",
         ),
         Misconception(
             "a mask for cross-attention alone", LayerWithAMaskForMemoryAlone,
@@ -1159,7 +1240,7 @@ head_parameters = Check(
         ),
         Misconception(
             "four biases of d numbers", lambda d, h, d_h: 4 * d * h * d_h + 4 * d,
-            "A bias is as long as the output of its projection: h·d_h for Q, K and V, and d for the last alone.",
+            "A bias is as long as the output of its projection: h·d_h for Q, K and V, and d only for the last.",
         ),
         Misconception(
             "Q, K and V for one head alone", lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
@@ -1233,6 +1314,10 @@ head_flops = Check(
                 3 * n * h * d_h * (2 * d - 1) + h * n * n * (2 * d_h - 1) + h * n * d_h * (2 * n - 1) + n * d * (2 * h * d_h - 1)
             ),
             "To add b numbers takes b − 1 additions, so you are right to the letter. The convention is 2abc: a multiply-add counts as two.",
+        ),
+        Misconception(
+            "half of n rounded down", lambda n, d, h, d_h: 8 * n * h * d_h * (d + n // 2),
+            "`n // 2` loses a half where n is odd. Leave n whole, and double what it is added to.",
         ),
         Misconception(
             "projections to heads of width d", lambda n, d, h, d_h: 8 * n * d * h * d + 4 * n * n * h * d_h,

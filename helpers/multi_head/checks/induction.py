@@ -191,8 +191,8 @@ previous_token_head = Check(
     misconceptions=[
         Misconception(
             "no visible token is asked for", lambda v, n: _position_head(v, n, 1),
-            "All visible tokens get the same share. Position i must ask for i − 1; if it asks for i + 1, the causal mask hides the answer. Are "
-            "w_q and w_k swapped?",
+            "All visible tokens get the same share: position i asks for none of them. It must ask for i − 1. If w_q and w_k are swapped it asks for i + 1, "
+            "and the causal mask hides the answer.",
         ),
         Misconception(
             "every token looks at itself", lambda v, n: _position_head(v, n, 0),
@@ -246,8 +246,8 @@ previous_token_head = Check(
         ),
         Misconception(
             "more written than the token", previous_rolled,
-            "The attention is right, and so is what stands in the empty columns. But the head writes into other columns as well: w_v reads the token alone, the "
-            "first v columns, and w_o writes into the empty ones alone.",
+            "The attention is right, and so is what stands in the empty columns. But the head writes into other columns as well: w_v reads only the "
+            "token, the first v columns, and w_o writes only into the empty ones.",
             _written_besides(_run_previous, induction.previous_token_head),
         ),
     ],
@@ -278,16 +278,15 @@ first_token_head = Check(
         ),
         Misconception(
             "no position stands out", lambda v, n: _first(v, n, 30 * _at(n, 0), torch.ones(n)),
-            "All visible positions get the same share. Either nobody asks: only position 0 has a query, or the queries are read from columns that are still "
-            "empty. Or all keys answer alike. Every position must ask, and position 0 alone answer.",
+            "All visible positions get the same share. Every position must ask, with columns that are not empty, and only position 0 answer.",
         ),
         Misconception(
             "every token looks at itself", lambda v, n: _position_head(v, n, 0)[:2],
-            "All positions want the same thing, so all queries are the same vector.",
+            "Here all positions want the same thing, position 0: make all queries the same vector.",
         ),
         Misconception(
             "the second token", lambda v, n: _first(v, n, 30 * torch.ones(n), _at(n, 1)),
-            "Positions count from 0.",
+            "Positions count from 0: the first token is at position 0.",
         ),
         Misconception(
             "away from the first token", lambda v, n: _first(v, n, -30 * torch.ones(n), _at(n, 0)),
@@ -295,7 +294,7 @@ first_token_head = Check(
         ),
         Misconception(
             "the previous token again", lambda v, n: _position_head(v, n, -1)[:2],
-            "This is the head of part (a). Here every token looks at position 0.",
+            "This is the head of part (a). Here every token must look at position 0.",
         ),
         Misconception(
             "the last position asks for nobody", lambda v, n: _first(v, n, 30 * (torch.arange(n) < n - 1), _at(n, 0)),
@@ -358,7 +357,8 @@ induction_head = Check(
         ),
         Misconception(
             "the token before handed over", lambda v, n: _matching(v, n, read=1),
-            "The attention is right. But your values read the part that names the token before, and that is A again. Hand over the token itself.",
+            "The attention is right. But your values read the columns that name the token before, and at a match that is the token which asks. Hand over the token "
+            "that stands there.",
         ),
         Misconception(
             "written into the empty columns", lambda v, n: _matching(v, n, write=1),
@@ -366,16 +366,16 @@ induction_head = Check(
         ),
         Misconception(
             "a resting place that two positions have", lambda v, n: _matching(v, n, resting=v),
-            "The note \"my previous token is ^\" stands at position 1, and at position 0 as well: in layer 1 it could look at itself alone. So the "
+            "The note \"my previous token is ^\" stands at position 1, and at position 0 as well: in layer 1 it could look only at itself. So the "
             "two share. The position, or the token ^ itself, is at one place only.",
         ),
         Misconception(
             "the notebook's V in place of v", lambda v, n: _matching(v, n, resting=2 * 5),
-            "It rests on position 0 for v = 5 alone. `V` and `N` are the sizes of the notebook's own example. Inside the function they are `v` and `n`, and position 0 "
+            "It rests on position 0 only for v = 5. `V` and `N` are the sizes of the notebook's own example. Inside the function they are `v` and `n`, and position 0 "
             "is row 2·v.",
         ),
         Misconception(
-            "the note of the position after the start", lambda v, n: _matching(v, n, resting=2 * v + 1),
+            "a resting place at position 1", lambda v, n: _matching(v, n, resting=2 * v + 1),
             "Position 1 is no resting place: it may be a match itself. Position 0 is the one that every token sees.",
         ),
         Misconception(
@@ -386,8 +386,8 @@ induction_head = Check(
         ),
         Misconception(
             "more written than the token", lambda v, n: (*_matching(v, n)[:2], torch.eye(2 * v + n), torch.eye(2 * v + n)),
-            "The attention is right, and so is what stands in the first v columns. But the head writes into other columns as well: w_v reads the token alone, "
-            "and w_o writes into the first v columns alone.",
+            "The attention is right, and so is what stands in the first v columns. But the head writes into other columns as well: w_v reads only the "
+            "token, and w_o writes only into the first v columns.",
             _written_besides(_run_induction, induction.induction_head),
         ),
         Misconception(
