@@ -282,7 +282,8 @@ def stream_in_one_tensor(x, layers):
     out = x.new_empty(len(layers) + 1, *x.shape)
     out[0] = x
     for index, layer in enumerate(layers):
-        out[index + 1] = out[index] + layer(out[index])
+        x = x + layer(x)  # not out[index]: no layer reads from a tensor that is written to later
+        out[index + 1] = x
     return out
 
 

@@ -22,7 +22,7 @@
 # **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
 #
 # **For all functions here:** leave the inputs unchanged, and compute in the precision that comes in, or in a higher one (the checks use float64 too). Layers
-# and losses are there to be trained, so their gradients are checked as well: don't overwrite a tensor that an earlier step has read.
+# and losses are there to be trained, so their gradients are checked as well: don't write into a tensor of which an earlier step has read anything.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers

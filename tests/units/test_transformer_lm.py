@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from matplotlib.colors import to_hex
 from torch import nn
 
-from helpers import plots
+from helpers import check, plots
 from helpers.sections import heading
 from helpers.style import EDGE, WEIGHT
 from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training, weights
@@ -118,6 +118,30 @@ def test_weights_come_from_pytorchs_layer_and_go_back():
 def test_residual_stream():
     stream = layers.residual(torch.ones(1, 1), [lambda x: 2 * x, lambda x: 2 * x])
     assert stream.flatten().tolist() == [1, 3, 9]
+
+
+def stream_in_one_tensor(x, layers):
+    out = x.new_empty(len(layers) + 1, *x.shape)
+    out[0] = x
+    for i, layer in enumerate(layers):
+        out[i + 1] = out[i] + layer(out[i])
+    return out
+
+
+def block_in_place(x, attention, feed_forward, norm_1, norm_2, pre_norm):
+    x = x.clone()
+    for layer, norm in ((attention, norm_1), (feed_forward, norm_2)):
+        x += layer(norm(x) if pre_norm else x)
+        x = x if pre_norm else norm(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("one", "answer"), [(check.residual, stream_in_one_tensor), (check.transformer_block, block_in_place)]
+)
+def test_what_a_layer_has_read_is_not_written_to(one, answer):
+    score = one(answer, points=1)
+    assert score < 1 and "for its way back" in score.message
 
 
 # -------------------------------------------------------------------------------------------------------------- model

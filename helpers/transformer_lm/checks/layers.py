@@ -3,9 +3,10 @@
 import torch
 import torch.nn.functional as F
 from torch import Generator
+from torch.utils._pytree import tree_leaves
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.slips import in_single_precision
 
 from .. import layers as reference
@@ -115,7 +116,7 @@ layer_norm = Check(
         ),
         Misconception(
             "normalised over the batch", _over_the_batch,
-            "That is batch normalisation. Here no example depends on the others: the last axis alone.",
+            "That is batch normalisation. Here no example depends on the others: take mean and variance over the last axis only.",
         ),
         Misconception(
             "the mean is not subtracted", lambda x, w, b, eps: w * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps) + b,
@@ -123,7 +124,7 @@ layer_norm = Check(
         ),
         Misconception(
             "RMSNorm", lambda x, w, b, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) + b,
-            "That is RMSNorm, the next exercise. LayerNorm subtracts the mean first.",
+            "The next exercise asks for that. LayerNorm subtracts the mean first.",
         ),
         Misconception(
             "divided by the variance, without the root", lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps) + b,
@@ -155,7 +156,7 @@ layer_norm = Check(
         ),
         Misconception(
             "statistics without gradients", lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True).detach()) / torch.sqrt(x.var(-1, keepdim=True, unbiased=False).detach() + eps) + b,
-            "The values are right, and the gradients are not: mean and variance depend on x too. Leave out `detach` and `no_grad`.",
+            "Mean and variance depend on x too, and gradients go through them. Leave out `detach` and `no_grad`.",
         ),
         Misconception(
             "mean of the squares minus square of the mean", _squares_minus_square,
@@ -216,7 +217,7 @@ rms_norm = Check(
         ),
         Misconception(
             "divided by the length of the row", lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps),
-            "You divide by the norm √(sum of x²), so numbers get smaller as d grows. The mean of x² was asked for.",
+            "You divide by the norm √(sum of x²), so numbers get smaller as d grows. Divide by √(mean of x²).",
         ),
         Misconception(
             "no root", lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True) + eps),
@@ -390,7 +391,7 @@ _swiglu = Check(
         ),
         Misconception(
             "silu on both", lambda x, w_gate, w_up, w_down: (F.silu(x @ w_gate) * F.silu(x @ w_up)) @ w_down,
-            "One of the two stays linear.",
+            "x W_up stays as it is: silu is for x W_gate only.",
         ),
         Misconception(
             "silu around the product", lambda x, w_gate, w_up, w_down: F.silu((x @ w_gate) * (x @ w_up)) @ w_down,
@@ -398,11 +399,11 @@ _swiglu = Check(
         ),
         Misconception(
             "GELU for the gate", lambda x, w_gate, w_up, w_down: (F.gelu(x @ w_gate) * (x @ w_up)) @ w_down,
-            "That is GEGLU, from the same paper. SwiGLU has silu(z) = z · sigmoid(z).",
+            "That is GEGLU (Shazeer, 2020). SwiGLU has silu(z) = z · sigmoid(z).",
         ),
         Misconception(
             "ReLU for the gate", lambda x, w_gate, w_up, w_down: (F.relu(x @ w_gate) * (x @ w_up)) @ w_down,
-            "That is ReGLU, from the same paper. SwiGLU has silu(z) = z · sigmoid(z).",
+            "That is ReGLU (Shazeer, 2020). SwiGLU has silu(z) = z · sigmoid(z).",
         ),
         Misconception(
             "one projection instead of two", lambda x, w_gate, w_up, w_down: F.silu(x @ w_gate) @ w_down,
@@ -411,7 +412,7 @@ _swiglu = Check(
         Misconception(
             "the sigmoid as e^z / (1 + e^z)", lambda x, w_gate, w_up, w_down: (
                 lambda z: (z * z.exp() / (1 + z.exp()) * (x @ w_up)) @ w_down)(x @ w_gate),
-            "For large z that is ∞/∞, and no number. `torch.sigmoid` has no such place.",
+            "For large z that is ∞/∞, and no number. `torch.sigmoid` gives a number for every z.",
         ),
         Misconception(
             "the sigmoid as 1 / (1 + e^(−z))", lambda x, w_gate, w_up, w_down: (
@@ -420,9 +421,15 @@ _swiglu = Check(
             "`torch.sigmoid` and `F.silu` have gradients everywhere.",
         ),
         Misconception(
+            "the sigmoid in two branches of `torch.where`", lambda x, w_gate, w_up, w_down: (
+                lambda z: (z * torch.where(z >= 0, 1 / (1 + (-z).exp()), z.exp() / (1 + z.exp())) * (x @ w_up)) @ w_down)(x @ w_gate),
+            "`torch.where` computes both branches everywhere, and chooses among values only. Gradients go back through the other branch too, and where that "
+            "overflows, 0 · ∞ is no number. `torch.sigmoid` and `F.silu` have gradients everywhere.",
+        ),
+        Misconception(
             "the gate cut at a bound", lambda x, w_gate, w_up, w_down: _cut_gate(x, w_gate, w_up, w_down, 30.0),
             "`clamp` keeps e^z finite, but silu(z) is about z where z is large, and about 0 where it is far below 0: a gate of 2,000 must stay 2,000. "
-            "`torch.sigmoid` is never too large, so nothing need be cut.",
+            "`torch.sigmoid` is never too large, so nothing has to be cut.",
             _gate_cut,
         ),
         Misconception(
@@ -448,8 +455,38 @@ def _layer(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def random_layers(label: str, count: int, *shape: int, dtype=torch.float32) -> Case:
-    drawn = [_layer(shape[-1]) for _ in range(count)]
+def _keeping(layer: Drawn) -> Drawn:
+    """The layer, which keeps all that it reads, as trained ones do for the way back, and how often that had been written to by then.
+    (One that is called from another process reads copies: there it can't be seen.)"""
+
+    def draw(generator: Generator):
+        function, kept = layer.make(generator), []
+
+        def keeping(x):
+            kept.append((x, x._version))
+            return function(x)
+
+        keeping.kept = kept
+        return keeping
+
+    return Drawn(draw)
+
+
+def _left_as_it_was(_, x, *inputs) -> bool:
+    """Whether nothing was written to what a layer keeps. To write to another part of the same tensor counts: autograd refuses that too."""
+    kept = [pair for layer in tree_leaves(inputs) for pair in getattr(layer, "kept", ())]
+    return all(tensor._version == version for tensor, version in kept)
+
+
+NOT_OVERWRITTEN = Property(
+    "what a layer has read isn't overwritten", _left_as_it_was,
+    "A tensor that a layer has read is written to afterwards (by `x += …`, or into another row of it), and for its way back the layer "
+    "needs what it has read: `backward` would stop with an error. Make a new tensor in each step, `x = x + …`; `torch.stack` puts several together.",
+)  # fmt: skip
+
+
+def random_layers(label: str, count: int, *shape: int, dtype=torch.float32, keep: bool = False) -> Case:
+    drawn = [_keeping(_layer(shape[-1])) if keep else _layer(shape[-1]) for _ in range(count)]
     return given(
         label, _offset(*shape, centre=0.5, scale=1.0, dtype=dtype), Drawn(lambda g: [layer.make(g) for layer in drawn])
     )
@@ -477,12 +514,13 @@ residual = Check(
         random_layers("4 layers, d = 5", 4, 2, 5),
         random_layers("3 layers, 2 sequences of 4 tokens, d = 6", 3, 2, 4, 6),
         random_layers("no layer at all", 0, 3, 2),
-        random_layers("2 layers, in float64", 2, 4, 3, dtype=torch.float64),
+        random_layers("2 layers that keep what they read, in float64", 2, 4, 3, dtype=torch.float64, keep=True),
     ],
+    properties=[NOT_OVERWRITTEN],
     misconceptions=[
         Misconception(
             "each layer replaces the stream", lambda x, layers: _stream(x, layers, lambda now, f, first: f(now)),
-            "Your stream is what the last layer said. A residual layer *adds*: x_{l+1} = x_l + layer(x_l).",
+            "Your stream is what the last layer said. A residual layer *adds*: the stream becomes x + layer(x).",
         ),
         Misconception(
             "always added to the first x", lambda x, layers: _stream(x, layers, lambda now, f, first: first + f(now)),
@@ -502,7 +540,7 @@ residual = Check(
         ),
         Misconception(
             "half of each", lambda x, layers: _stream(x, layers, lambda now, f, first: (now + f(now)) / 2),
-            "No mean: the stream passes whole, with the layer's part on top.",
+            "You take the mean of the two. The stream passes whole, and the layer's part is added to it.",
         ),
         Misconception(
             "multiplied instead of added", lambda x, layers: _stream(x, layers, lambda now, f, first: now * f(now)),
@@ -514,7 +552,7 @@ residual = Check(
         ),
         Misconception(
             "without the input", lambda x, layers: _stream(x, layers, lambda now, f, first: now + f(now))[1:],
-            "The first row is x_0, the stream before any layer.",
+            "The first of the L + 1 states is x_0, the stream before any layer.",
         ),
         Misconception(
             "what the layers add, not the stream",
@@ -558,9 +596,10 @@ def _mixing(d: int) -> Drawn:
     return Drawn(draw)
 
 
-def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32) -> Case:
+def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32, keep: bool = False) -> Case:
     d = shape[-1]
-    return given(label, _offset(*shape, centre=1.0, dtype=dtype), _mixing(d), _layer(d), _norm(d), _norm(d), pre_norm)
+    parts = [_mixing(d), _layer(d), _norm(d), _norm(d)]
+    return given(label, _offset(*shape, centre=1.0, dtype=dtype), *(map(_keeping, parts) if keep else parts), pre_norm)
 
 
 def _both(pre, post):
@@ -632,9 +671,10 @@ transformer_block = Check(
         block_inputs("post-norm, 3 tokens, d = 4", 3, 4, pre_norm=False),
         block_inputs("pre-norm, 2 sequences of 5 tokens, d = 6", 2, 5, 6, pre_norm=True),
         block_inputs("post-norm, 2 sequences of 4 tokens, d = 7", 2, 4, 7, pre_norm=False),
-        block_inputs("pre-norm, in float64", 2, 3, 5, pre_norm=True, dtype=torch.float64),
-        block_inputs("post-norm, in float64", 2, 3, 5, pre_norm=False, dtype=torch.float64),
+        block_inputs("pre-norm, parts that keep what they read, in float64", 2, 3, 5, pre_norm=True, dtype=torch.float64, keep=True),
+        block_inputs("post-norm, parts that keep what they read, in float64", 2, 3, 5, pre_norm=False, dtype=torch.float64, keep=True),
     ],
+    properties=[NOT_OVERWRITTEN],
     within={torch.float32: (1e-3, 1e-4)},
     misconceptions=[
         Misconception(
@@ -706,7 +746,7 @@ transformer_block = Check(
             "One norm for each layer: before it or after the addition, not both.",
         ),
         *(
-            Misconception(f"{name}, in {form}-norm alone", _only(form == "pre", wrong), hint)
+            Misconception(f"{name}, in {form}-norm only", _only(form == "pre", wrong), hint)
             for name, wrong, hint in (
                 ("the first input added again", _around_the_first_input,
                  "The second residual connection starts from the stream *after* attention, not from the block's input. The other form does it right."),
@@ -715,7 +755,7 @@ transformer_block = Check(
                 ("one residual around the whole block", _one_residual, "Both layers have a residual connection of their own, as in the other form."),
                 ("the two norms swapped", lambda x, f, g, a, b, pre: _right(x, f, g, b, a, pre), "norm_1 belongs to attention, norm_2 to the feed-forward network."),
                 ("one norm used twice", lambda x, f, g, a, b, pre: _right(x, f, g, a, a, pre), "norm_2 is for the feed-forward network, as in the other form."),
-                ("no second norm", lambda x, f, g, a, b, pre: _right(x, f, g, a, lambda t: t, pre), "Each layer has a norm: norm_2 is missing in one of the two forms."),
+                ("no second norm", lambda x, f, g, a, b, pre: _right(x, f, g, a, lambda t: t, pre), "Each layer has a norm of its own: norm_2 is for the feed-forward network, as in the other form."),
                 ("no second residual", _no_second_residual, "The feed-forward network's output is added to what it read, as in the other form."),
             )
             for form in ("pre", "post")

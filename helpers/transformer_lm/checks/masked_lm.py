@@ -67,7 +67,7 @@ masked_lm_objective = Check(
     misconceptions=[
         Misconception(
             "every token is a target", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~r, -100)),
-            "Most tokens stand in the input as they are: to predict them is copying. Only those that were picked are asked for; the rest is −100.",
+            "A token that wasn't picked stands in the input as it is: to predict it is copying. Only picked ones are asked for; the rest is −100.",
         ),
         Misconception(
             "the tokens that were *not* picked are targets", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(_asked(r, c) | ~r, -100)),
@@ -83,7 +83,7 @@ masked_lm_objective = Check(
         ),
         Misconception(
             "all picked tokens are masked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=_asked(r, c)),
-            "Of the picked tokens 80 % become the mask token, 10 % another token, 10 % stay. At work there is no mask token, and the model should not learn to wait for one.",
+            "Of the picked tokens 80 % become the mask token, 10 % another token, 10 % stay. When the model is used there is no mask token, and it should not learn to wait for one.",
         ),
         Misconception(
             "masked and replaced swapped", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=r & (c < 0.12), hidden=r & (c >= 0.12) & (c < 0.135)),
@@ -98,7 +98,7 @@ masked_lm_objective = Check(
             "With 0.135 ≤ chance < 0.15 the input stays as it is.",
         ),
         Misconception(
-            "15 % masked, whatever was picked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c < 0.15), replaced=r & (c < 0.15), asked=r & (c < 0.15), targets=t.masked_fill(~(r & (c < 0.135)), -100)),
+            "masked up to 0.15, asked for up to 0.135", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c < 0.15), replaced=r & (c < 0.15), asked=r & (c < 0.15), targets=t.masked_fill(~(r & (c < 0.135)), -100)),
             "Masked are those with chance < 0.12. Picked, and so asked for, are those with chance < 0.15.",
         ),
         Misconception(
@@ -111,7 +111,7 @@ masked_lm_objective = Check(
         ),
         Misconception(
             "targets taken from the changed input", _targets_from_inputs,
-            "The target is the token that stood there *before*. Yours asks for the mask token.",
+            "The target is the token that stood there *before*. Yours asks for what took its place: the mask token, or `other`.",
         ),
         Misconception(
             "unpicked targets marked with 0", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~_asked(r, c), 0)),
@@ -119,11 +119,11 @@ masked_lm_objective = Check(
         ),
         Misconception(
             "edges of the intervals counted wrongly", lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15), replaced=r & (c <= 0.135), hidden=r & (c <= 0.12)),
-            "All comparisons are <: a chance of exactly 0.15 is not picked.",
+            "All comparisons are <. At exactly 0.12 a token becomes `other`, at exactly 0.135 it stays, and at exactly 0.15 it isn't picked.",
         ),
         Misconception(
             "a chance of exactly 0.12 masked", lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c <= 0.12)),
-            "Masked is < 0.12. At exactly 0.12 the token becomes `other`.",
+            "A token is masked where its chance is below 0.12. At exactly 0.12 it becomes `other`.",
         ),
         Misconception(
             "a chance of exactly 0.135 replaced", lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=r & (c <= 0.135)),
@@ -131,7 +131,7 @@ masked_lm_objective = Check(
         ),
         Misconception(
             "a chance of exactly 0.15 picked", lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15)),
-            "Picked is < 0.15: exactly 0.15 is not.",
+            "A token is picked where its chance is below 0.15: at exactly 0.15 it isn't.",
         ),
         Misconception(
             "chances rounded to float32", lambda t, r, c, o, m: _objective(t, r, c.float(), o, m),

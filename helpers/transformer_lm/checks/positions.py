@@ -144,7 +144,7 @@ sinusoidal_positions = Check(
         ),
         Misconception(
             "exponent i/d instead of 2i/d", _one_pair_too_fast,
-            "Pair i has the frequency base^(−2i/d). With i/d the slowest clock stops half-way, at 1/√base.",
+            "Pair i has the frequency base^(−2i/d). With i/d the slowest one comes near 1/√base, not near 1/base.",
         ),
         Misconception(
             "exponent 4i/d instead of 2i/d", lambda n, d, base: _interleaved(_angles(n, d, base, 2 * torch.arange(0, d, 2) / d)),
@@ -249,7 +249,7 @@ shift_is_rotation = Check(
             "Your M turns a column, M p. A position is a row here, and PE(t) stands on the left: p M. Transpose it. (Yours shifts by −k.)",
         ),
         Misconception(
-            "the block of (cos, sin) pairs with both signs plus", lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, s, c]),
+            "both sines with a plus", lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, s, c]),
             "One of the two sines has a minus: cos(a + b) = cos a cos b − sin a sin b. Without it nothing is turned, and lengths change.",
         ),
         Misconception(
@@ -366,6 +366,10 @@ def _positions_of_the_first_sequence(x, positions, base):
     return _turned(x, positions.flatten()[: x.shape[-2]], base)
 
 
+def _batch_axes_melted(x, positions, base):
+    return _turned(x, positions.reshape(-1, positions.shape[-1]) if positions.dim() > 1 else positions, base)
+
+
 def _a_list_or_one_for_each_row(x, positions, base):
     if positions.dim() > 1:
         torch.einsum("bn,d->bnd", positions.double(), torch.ones(x.shape[-1] // 2).double())
@@ -383,6 +387,14 @@ def _coarse_angles(x, positions, base):
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
     return torch.stack(turned, dim=-1).flatten(-2)
+
+
+def _turned_by_rounded_angles(seen) -> bool:
+    """In bfloat16: pairs that keep their lengths, and are turned by angles that aren't the right ones. Which depends on the step that was rounded."""
+    x, positions, base = seen.args
+    got, right = seen.output.float().unflatten(-1, (-1, 2)), _turned(x.float(), positions, base).unflatten(-1, (-1, 2))
+    same_lengths = torch.allclose(got.norm(dim=-1), right.norm(dim=-1), rtol=0.05, atol=0.05)
+    return x.dtype == torch.bfloat16 and same_lengths and not torch.allclose(got, right, rtol=0.05, atol=0.05)
 
 
 def turned_rows(
@@ -407,7 +419,7 @@ rotary_embedding = Check(
         turned_rows("positions 7, 8, 9: after a prompt", (2, 3), [7, 8, 9], 8),
         turned_rows("positions in any order", (3,), [4, 0, 11, 2], 10),
         turned_rows("positions of their own for each row", (2,), [[0, 1, 2], [5, 6, 9]], 4),
-        turned_rows("one list of positions for all heads of a sequence", (2, 4), [[[0, 1, 2]], [[5, 6, 9]]], 6),
+        turned_rows("one list of positions for all heads of a sequence", (3, 3), [[[0, 1, 2]], [[5, 6, 9]], [[2, 7, 4]]], 6),
         turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
         turned_rows("positions 1001, 1002, 1003, in bfloat16", (2,), [1001, 1002, 1003], 6, dtype=torch.bfloat16),
         turned_rows("positions 40,001, 40,002, 40,003: a whole book, in bfloat16", (2,), [40_001, 40_002, 40_003], 6, dtype=torch.bfloat16),
@@ -452,7 +464,7 @@ rotary_embedding = Check(
         ),
         Misconception(
             "nothing is turned", lambda x, positions, base: x,
-            "Your output is your input. Then the model sees no order at all.",
+            "Your output is your input. Then a score doesn't depend on how far apart two tokens stand.",
         ),
         Misconception(
             "one frequency for all pairs", lambda x, positions, base: _turned(x, positions, base, torch.zeros(x.shape[-1] // 2)),
@@ -489,17 +501,23 @@ rotary_embedding = Check(
         ),
         Misconception(
             "positions taken for a single list", _one_list_of_positions,
-            "`torch.outer` takes two vectors. Positions may have batch axes, (…, n): multiply `positions[..., None]` and the frequencies.",
+            "`torch.outer` takes two vectors. Positions may have batch axes, (…, n): multiply `positions[..., None]` by the frequencies.",
             raises="RuntimeError",
         ),
         Misconception(
             "the first sequence's positions for all", _positions_of_the_first_sequence,
-            "Each sequence may have positions of its own, (…, n). Flattened, and cut at n, they are those of the first: multiply `positions[..., None]` and the frequencies.",
+            "Each sequence may have positions of its own, (…, n). Flattened, and cut at n, they are those of the first: multiply `positions[..., None]` by the frequencies.",
         ),
         Misconception(
             "positions with one batch axis at most", _a_list_or_one_for_each_row,
             "Positions may have as many batch axes as x, and an axis of size 1 where x has more: (b, 1, n) beside (b, h, n, d). `positions[..., None]` times the "
             "frequencies serves them all.",
+            raises="RuntimeError",
+        ),
+        Misconception(
+            "the batch axes of the positions melted into one", _batch_axes_melted,
+            "`reshape(-1, n, 1)` makes one axis of all batch axes. Positions (b, 1, n) are one list for each sequence: beside x (b, h, n, d) they now stand "
+            "where the heads are. `positions[..., None]` leaves the batch axes as they are.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -510,6 +528,7 @@ rotary_embedding = Check(
         Misconception(
             "angles in the dtype of x", _coarse_angles,
             "In bfloat16 position 1001 is 1000, and its angle is off by a whole radian. Compute angles in float32, and bring the turned rows to the dtype of x.",
+            _turned_by_rounded_angles,
         ),
         Misconception(
             "always float32", lambda x, positions, base: _turned(x, positions, base).float(),

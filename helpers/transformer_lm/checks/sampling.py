@@ -194,12 +194,12 @@ _next = Check(
         random_logits("top_p = 1: nothing is cut", 3, 5, top_p=1.0),
         random_logits("temperature 0, with top_k and top_p", 2, 7, temperature=0.0, top_k=4, top_p=0.9),
         random_logits("temperature 0.01", 3, 4, temperature=0.01),
-        random_logits("two batch axes, all three", 2, 3, 8, temperature=2.0, top_k=6, top_p=0.7),
+        random_logits("temperature 2, top_k = 6, top_p = 0.7; two batch axes", 2, 3, 8, temperature=2.0, top_k=6, top_p=0.7),
         given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
         given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
         given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
         given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
-        random_logits("all three, b = 2, v = 9", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
+        random_logits("temperature 1.5, top_k = 5, top_p = 0.83", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
     ],
     within=(1e-4, 1e-6),
     properties=[Property(FLOATS, lambda output, *_: output.is_floating_point(), "The numbers are right, but they come as whole numbers: probabilities are floats.")],
@@ -243,7 +243,7 @@ _next = Check(
             "A small temperature makes large logits, and e^400 is infinite. `torch.softmax` takes the largest away first.",
         ),
         Misconception(
-            "the logit behind the k-th looked up", _behind_the_kth,
+            "compared with the logit after the k-th", _behind_the_kth,
             "`logits > sorted[k]` is right as long as there is an entry k. With k = v there is none: compare with the k-th, `>= sorted[k − 1]`.",
             raises="IndexError",
         ),
@@ -265,12 +265,12 @@ _next = Check(
             "Sorted upwards, the first k are the *worst*. Sort with descending=True.",
         ),
         Misconception(
-            "top_k not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False, p_normal=False),
+            "not made to sum to 1 after any cut", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False, p_normal=False),
             "What is left after a cut must sum to 1 again.",
         ),
         Misconception(
             "not made to sum to 1 between top-k and top-p", lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False),
-            "What top-k leaves must sum to 1 again, whether top-p follows or not: top_p is a part of *that*.",
+            "What top-k leaves must sum to 1 again, whether top-p follows or not: top_p is a share of what is left then.",
         ),
         Misconception(
             "top_p not made to sum to 1", lambda logits, t, k, p: _probabilities(logits, t, k, p, p_normal=False),
@@ -291,7 +291,7 @@ _next = Check(
         ),
         Misconception(
             "top-p without sorting", _unsorted,
-            "The sum runs over the tokens from likely to unlikely, not in the order of the vocabulary.",
+            "Sort first: the sum must run from the likeliest token to the least likely, not in the order of the vocabulary.",
         ),
         Misconception(
             "the sorted order left as it is", _order_kept,
@@ -310,7 +310,7 @@ _next = Check(
         ),
         Misconception(
             "top-p measured before top-k", lambda logits, t, k, p: _probabilities(logits, t, k, p, full_mass=True),
-            "After top-k the probabilities are made to sum to 1, and top_p is a part of *that*.",
+            "Make the probabilities sum to 1 after top-k already: top_p is a share of what is left then.",
         ),
         Misconception(
             "cuts before the temperature", lambda logits, t, k, p: _probabilities(logits, t, k, p, cut_first=True),
@@ -441,7 +441,7 @@ _write = Check(
         ),
         Misconception(
             "the logits of the first position", lambda *inputs: _loop(*inputs, logits=lambda out: out[:, 0]),
-            "Row i of the logits speaks of token i + 1. What comes next is said by the last row.",
+            "Row i of the logits speaks of token i + 1. The last row says what comes next.",
         ),
         Misconception(
             "the mean of all positions", lambda *inputs: _loop(*inputs, logits=lambda out: out.mean(1)),
@@ -453,7 +453,7 @@ _write = Check(
         ),
         Misconception(
             "`choose` is handed log-probabilities", lambda *inputs: _loop(*inputs, logits=lambda out: out[:, -1].log_softmax(-1)),
-            "`choose` takes logits, as the model gives them, without a softmax and its logarithm.",
+            "`choose` takes logits, as the model gives them: before any softmax or logarithm.",
         ),
         Misconception(
             "the likeliest token instead of `choose`", lambda *inputs: _loop(*inputs, pick=lambda last: last.argmax(-1)),

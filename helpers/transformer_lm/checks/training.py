@@ -161,7 +161,7 @@ next_token_loss = Check(
         ),
         Misconception(
             "the logarithm of a softmax", lambda logits, tokens, lengths: -logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].log().mean(),
-            "Where the scores lie far apart a probability is rounded to 0, and its logarithm is −∞. `log_softmax` (or `F.cross_entropy`) never makes the probability.",
+            "Where the scores lie far apart a probability is rounded to 0, and its logarithm is −∞. `log_softmax` (or `F.cross_entropy`) computes the logarithm without the probability.",
         ),
         Misconception(
             "token 0 taken for padding", _zero_as_padding,
@@ -173,7 +173,7 @@ next_token_loss = Check(
             "Padding is told by `lengths` alone. Token 0 may be a word like any other, and padding may hold any number.",
         ),
         Misconception(
-            "the length of the batch for all texts", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths.max().expand_as(lengths))].mean(),
+            "the longest length for all texts", lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths.max().expand_as(lengths))].mean(),
             "Each text has a length of its own: compare positions with `lengths[:, None]`.",
         ),
         in_single_precision(reference.next_token_loss),
@@ -267,7 +267,7 @@ learning_rate = Check(
         Misconception(
             "the decay computed in the warm-up too", lambda step, steps, warm_up, peak, floor: (
                 _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, floor)) + 0 * (1 / (steps - warm_up))),
-            "p is needed after the warm-up alone. Where all steps are warm-up, S − W is 0: compute it after the `if`.",
+            "p is needed only after the warm-up. Where all steps are warm-up, S − W is 0: compute it after the `if`.",
             raises="ZeroDivisionError",
         ),
         Misconception(
@@ -428,9 +428,9 @@ train = Check(
     cases=[
         lessons("6 steps, and 3 batches more than rates", 6, 0.0, 100.0, spare=3),
         lessons("12 steps, strong weight decay", 12, 3.0, 100.0),
-        lessons("15 steps, short gradients, batches in a list", 15, 0.1, 0.2, listed=True),
-        lessons("5 steps that are watched", 5, 0.1, 1.0, watched=True),
-        lessons("60 steps from a fixed start: loss below 0.25", 60, 0.01, 1.0),
+        lessons("15 steps, gradients of length 0.2 at most, batches in a list", 15, 0.1, 0.2, listed=True),
+        lessons("5 steps, with `watch`", 5, 0.1, 1.0, watched=True),
+        lessons("60 steps from a fixed start: their losses", 60, 0.01, 1.0),
     ],
     properties=[Property("60 steps reach a loss below 0.25", _reached, "After 60 steps the mean of the last four losses should be below 0.25 nats."),
                 Property("losses are plain numbers", _numbers, "The losses are right, but they come as tensors: numbers are asked for.")],
@@ -458,7 +458,7 @@ train = Check(
         ),
         Misconception(
             "the gain of the norm decays", lambda *inputs: _loop(*inputs, groups=_norms_decay),
-            "Of the vectors the biases alone are spared. The gain of a LayerNorm is a vector too, and decay would pull it to 0. Its name promises nothing "
+            "Of the vectors you spare only the biases. The gain of a LayerNorm is a vector too, and decay would pull it to 0. Its name promises nothing "
             "(in this model it is `1.weight`): ask `parameter.dim()`.",
         ),
         Misconception(
@@ -471,7 +471,7 @@ train = Check(
         ),
         Misconception(
             "other betas", lambda *inputs: _loop(*inputs, betas=None),
-            "PyTorch's default is (0.9, 0.999). The text asks for (0.9, 0.95), as language models use it.",
+            "PyTorch's default is (0.9, 0.999). The text asks for (0.9, 0.95), which most language models use.",
         ),
         Misconception(
             "no clipping", lambda *inputs: _loop(*inputs, clipping=None),
@@ -492,10 +492,10 @@ train = Check(
         ),
         *(
             Misconception(
-                f"the rate of {alone} alone is set, the others' stays {words}", _holding(other, step),
+                f"only the rate of {alone} is set, that of {others} stays {words}", _holding(other, step),
                 "The parameters are in two groups. Set the rate of both: `for group in optimiser.param_groups: group[\"lr\"] = rate`.",
             )
-            for alone, other in (("matrices", 1), ("vectors", 0))
+            for alone, others, other in (("matrices", "vectors", 1), ("vectors", "matrices", 0))
             for words, step in (("AdamW's own, 0.001", None), ("the first one", 0))
         ),
         Misconception(
@@ -520,7 +520,7 @@ train = Check(
         ),
         Misconception(
             "a mean of the texts' means", lambda *inputs: _loop(*inputs, loss_of=_mean_of_the_texts_means),
-            "That gives a token in a short text more weight. The mean is one over all targets of the batch that are not −100.",
+            "That gives a token in a short text more weight. Take one mean, over all targets of the batch that are not −100.",
         ),
         Misconception(
             "−100 replaced by token 0", lambda *inputs: _loop(*inputs, loss_of=lambda logits, targets: F.cross_entropy(logits, targets.clamp(min=0))),
@@ -532,12 +532,12 @@ train = Check(
         ),
         Misconception(
             "a weight decay of 0.1, whatever is asked for", lambda batches, rates, weight_decay, *more: _loop(batches, rates, 0.1, *more),
-            "0.1 is the default alone. Use the argument `weight_decay`.",
+            "0.1 is only the default. Use the argument `weight_decay`.",
         ),
         Misconception(
             "the rate set after the step, AdamW's own for the first", lambda batches, rates, *more: _loop(
                 batches, rates, *more, rate=lambda step: rates[step - 1] if step else 1e-3),
-            "Set the rate *before* `step`. Yours is taken by the step after, and the first one has AdamW's default, 0.001.",
+            "Set the rate *before* `step`. In yours a rate serves the step after its own, and the first step has AdamW's default, 0.001.",
         ),
         Misconception(
             "gradients cleared before the step", lambda *inputs: _loop(*inputs, late_zero=True),
@@ -545,7 +545,7 @@ train = Check(
         ),
         Misconception(
             "`watch` is never called", _watched(lambda step, loss: None),
-            "Where `watch` is given, it wants to be told of every step: `watch(step, loss)`. The curve below is drawn by it.",
+            "Where `watch` is given, it wants to be told of every step: `watch(step, loss)`. The curves of the notebook are drawn with it.",
         ),
         Misconception(
             "`watch` is told steps from 1", _watched(lambda step, loss: (step + 1, loss)), "The steps are numbered 0, 1, 2, …, as rates and losses are.",
@@ -561,7 +561,7 @@ train = Check(
         ),
         Misconception(
             "all batches taken first", _all_taken,
-            "You take every batch that there is. Below they never end, and neither would your loop. Take one for each rate: `zip(rates, batches)`.",
+            "You take every batch that there is. Where they never end, nor does your loop. Take one for each rate: `zip(rates, batches)`.",
         ),
         Misconception(
             "a list asked for its `next`", _asked_for_the_next,

@@ -186,6 +186,21 @@ class TiedHeadWithABias(UntiedHeadWithABias):
         self.output.weight = self.embedding.weight
 
 
+class TwoParametersOfOneMemory(UntiedHead):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.output.weight.data = self.embedding.weight.data
+
+
+class HeadKeptFromTheStart(_LM):
+    def __init__(self, vocabulary, d, h, layers, rotate):
+        super().__init__(vocabulary, d, h, layers, rotate)
+        self.table = self.embedding.weight.T
+
+    def head(self, x):
+        return self.norm(x) @ self.table
+
+
 class HeadOutOfTraining(_LM):
     def head(self, x):
         return self.norm(x) @ self.embedding.weight.data.T
@@ -450,6 +465,17 @@ _model = Check(
             "The head's matrix is the embedding's, but `nn.Linear` has a bias too, unless you say `bias=False`: one more trained number for each word.",
         ),
         Misconception(
+            "two parameters of one memory", TwoParametersOfOneMemory,
+            "`head.weight.data = embedding.weight.data` makes two parameters that share their numbers: they are counted twice, each has a gradient of its own, "
+            "and `model.double()` parts them. Share the parameter itself, `head.weight = embedding.weight`, or take x @ embedding.weight.T.",
+        ),
+        Misconception(
+            "a transposed table kept from `__init__`", HeadKeptFromTheStart,
+            "A tensor that `__init__` keeps is no parameter: `model.double()`, or a move to another device, gives the embedding new numbers, and yours stays what it was. "
+            "Take `self.embedding.weight.T` in `forward`.",
+            raises="RuntimeError",
+        ),
+        Misconception(
             "a head that doesn't train the table", HeadOutOfTraining,
             "The logits are right, but `.data`, `detach` or `no_grad` keeps gradients from the table where it is the head. It is trained from both sides: "
             "x @ embedding.weight.T, and nothing in between.",
@@ -461,7 +487,7 @@ _model = Check(
         ),
         Misconception(
             "a forward pass without gradients", OutOfTraining,
-            "The logits are right, but under `no_grad` nothing can be trained. It belongs where a model writes, not into the model.",
+            "The logits are right, but under `no_grad` nothing can be trained. Use it around a model that writes, not inside the model.",
         ),
         Misconception(
             "no norm at the end", WithoutFinalNorm,
@@ -484,7 +510,7 @@ _model = Check(
         Misconception("the head scaled too", ScaledHead, "Only the input is multiplied by √d. The head uses the table as it is."),
         Misconception(
             "the head divided by √d", HeadDividedByRootD,
-            "The head uses the table as it is. A division by √d belongs into attention's scores, and the input is multiplied by √d.",
+            "The head uses the table as it is. Scores are divided, in attention, and the input is multiplied by √d.",
         ),
         Misconception(
             "probabilities instead of logits", Probabilities,
@@ -538,10 +564,10 @@ _model = Check(
         ),
         Misconception(
             "`rotate` is not used", TurnedByItself,
-            "The argument `rotate` turns queries and keys: hand it on to each block's attention. Yours calls `rotary_embedding` by its name, whatever it is given.",
+            "The argument `rotate` turns queries and keys: hand it on to each block's attention. Yours calls `rotary_embedding` itself, whatever `rotate` is.",
         ),
         Misconception(
-            "scaled by the root of the vocabulary", ScaledByRootOfTheVocabulary,
+            "scaled by the root of the vocabulary's size", ScaledByRootOfTheVocabulary,
             "`embedding.weight` is (vocabulary, d). The factor is the root of its *width*, √d.",
         ),
         Misconception(
@@ -646,6 +672,10 @@ _parameters = Check(
             "A learned position is a row of d numbers, one for each of `context` places.",
         ),
         Misconception(
+            "learned positions only where there are biases", lambda v, d, layers, context, bias: _size(v, d, layers, context if bias else 0, bias),
+            "`context` and `bias` have nothing to do with each other: a model without biases may have learned positions too, context · d numbers.",
+        ),
+        Misconception(
             "one layer only", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, all_layers=False),
             "Every layer has weights of its own.",
         ),
@@ -663,9 +693,9 @@ DecoderLM = CheckGroup("DecoderLM", _model, _parameters)
 TRAINED = "aceg"
 SLIPS = {  # letter → what is believed of it, and why that is not so
     "a": ("the embedding is not trained",
-          "The table starts with random rows. Words come to mean something by training (and it is the head too)."),
+          "The table starts with random rows, and only training gives them a meaning. (The same table is the head.)"),
     "b": ("rotary angles are trained",
-          "The angles t θ_i come from a formula. Nothing in them is learned. (GPT-2's position table is; this model has none.)"),
+          "Rotary angles come from a formula, in which nothing is learned. (GPT-2 learns a table of positions. This model has none.)"),
     "c": ("the projections are not trained", "W_Q, W_K, W_V and W_O are what an attention layer learns."),
     "d": ("attention weights are trained",
           "Attention weights are computed anew for every text, from queries and keys. What is trained are the matrices that make these."),
