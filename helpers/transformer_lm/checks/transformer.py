@@ -11,6 +11,7 @@ from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.compare import Told
 from helpers.engine.driving import Stopped, StudentError, call, choice
+from helpers.engine.observe import observe
 
 from .. import transformer as reference
 from ..positions import rotary_embedding
@@ -27,7 +28,7 @@ def drive_lm(
     cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
 ) -> tuple[Tensor, int, str, Told]:
     """The logits of a model with these weights, how many numbers it would train, where its embedding begins, and whether both its uses
-    train it."""
+    train it, and gradients come back through a block."""
     model = call(cls, *sizes, lambda x, positions: rotary_embedding(x, STRIDE * positions))
     wide = weights["embedding.weight"].dtype == torch.float64
     if wide:
@@ -40,13 +41,21 @@ def drive_lm(
     call(model.eval)
     logits = call(model, tokens)
     trained = sum(parameter.numel() for parameter in list(call(model.parameters)) if parameter.requires_grad)
-    return logits, trained, _begins(names), _trained_sides(cls, model, tokens)
+    stopped = _way_back(model, sizes[1]) if wide else None
+    return logits, trained, _begins(names), stopped or _trained_sides(cls, model, tokens)
 
 
 def _begins(weights: dict[str, Tensor]) -> str:
     """Whether a new model's table has a row that is no word's: `padding_idx` starts it at 0, and keeps it from being trained."""
     empty = [row for row, numbers in enumerate(weights["embedding.weight"]) if not numbers.any()]
     return f"row {empty[0]} of a new embedding is all zeros" if empty else "every row of a new embedding is a word's"
+
+
+def _way_back(model, d: int) -> Told | None:
+    """What stops the way back through the first block, if anything does. (A block that is called in another way isn't asked.)"""
+    x = torch.linspace(-1, 1, 3 * d, dtype=torch.float64).view(1, 3, d)
+    error = observe(call(model.get_submodule, "blocks.0"), (x,), gradient=True).backward_error
+    return Told(f"the way back through a block stops with an error. {error.kind}: {error.message}") if error else None
 
 
 def _trained_sides(cls, model, tokens: Tensor) -> Told:
@@ -361,6 +370,17 @@ class PostNormBlocks(_LM):
     block = _PostNorm
 
 
+class _InPlace(_Block):
+    def forward(self, x):
+        x += self.attention(self.norm_1(x))
+        x += self.mlp(self.norm_2(x))
+        return x
+
+
+class BlocksThatOverwriteTheStream(_LM):
+    block = _InPlace
+
+
 class _WithoutResiduals(_Block):
     def forward(self, x):
         return self.mlp(self.norm_2(self.attention(self.norm_1(x))))
@@ -544,6 +564,11 @@ _model = Check(
         Misconception(
             "post-norm blocks", PostNormBlocks,
             "The norms of this model stand inside the branches: x + attention(norm_1(x)), then x + mlp(norm_2(x)).",
+        ),
+        Misconception(
+            "the stream overwritten in the block", BlocksThatOverwriteTheStream,
+            "The logits are right, but `x += …` writes over numbers that a norm has read, and needs for its way back: training would stop with an error. "
+            "`x = x + …` makes a new tensor.",
         ),
         Misconception(
             "blocks without residuals", BlocksWithoutResiduals,
