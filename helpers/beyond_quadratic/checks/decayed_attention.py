@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, in_float64, tolerance
-from helpers.engine.observe import Observation
+from helpers.engine.observe import MATRIX_PRODUCTS, Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import decayed_attention as reference
@@ -623,6 +623,26 @@ def _token_by_token(seen: Observation) -> bool:
     return seen.args[4] >= 20 and sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
+def mask_row_by_row(q, k, v, gamma, c) -> Tensor:
+    """Each row of the mask is the row above it, faded, and a 1."""
+
+    def mask(g):
+        row, rows = torch.zeros_like(g), []
+        for t, one in enumerate(torch.eye(g.shape[-1], dtype=g.dtype)):
+            row = row * g[..., t : t + 1] + one
+            rows.append(row)
+        return torch.stack(rows, dim=-2)
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def _chunks_with_a_loop(seen: Observation) -> bool:
+    """A mark: too many operations, but only the matrix products of chunks."""
+    q, *_, c = seen.args
+    chunks, products = -(-q.shape[-2] // c), sum(seen.operations[name] for name in MATRIX_PRODUCTS)
+    return sum(seen.operations.values()) > MOST_PER_CHUNK * chunks and 3 * chunks <= products < q.shape[-2]
+
+
 def backwards_in_chunks(q, k, v, gamma, c) -> Tensor:
     return reference.recurrent_decayed_attention(*(x.flip(-2) for x in (q, k, v)), gamma.flip(-1)).flip(-2)
 
@@ -640,7 +660,7 @@ chunked_decayed_attention = Check(
         decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
         decaying("n = 10, c = 4, γ of 1, and some that wipe the state, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
         decaying("c = 1: a chunk a token", 6, 3, 2, 1),
-        long_decaying_chunks(608, 4, 3, 25), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
+        long_decaying_chunks(608, 4, 3, 50), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
         forgotten_before(630, 3, 4, 30),
         decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,
                  limits={"gradient": True}),
@@ -650,6 +670,12 @@ chunked_decayed_attention = Check(
             "causal by masking a full n × n matrix", lambda q, k, v, g, c: _mixed(q, k, v, _left(g)),
             "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
             cost=square_made,
+        ),
+        Misconception(
+            "a loop over the tokens for the mask", mask_row_by_row,
+            "The products are those of chunks, but around them is a loop over the tokens. A column minus a row of the summed logarithms gives the factors of all "
+            "pairs at once.",
+            cost=_chunks_with_a_loop,
         ),
         Misconception(
             "a loop over tokens instead of chunks", token_after_token,

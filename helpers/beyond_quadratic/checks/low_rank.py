@@ -85,6 +85,14 @@ def projected_and_restored(q, k, v, e, f) -> Tensor:
     return attention(q, e.mT @ (e @ k), f.mT @ (f @ v))
 
 
+def batch_mixed_by_a_reshape(q, k, v, e, f) -> Tensor:
+    """Right for a single sequence."""
+    keys, values = (
+        (matrix @ x.reshape(x.shape[-2], -1)).reshape(*x.shape[:-2], len(e), x.shape[-1]) for matrix, x in ((e, k), (f, v))
+    )
+    return attention(q, keys, values)
+
+
 def _long(n: int, m: int, d: int, d_v: int, r: int) -> Case:
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
     return sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
@@ -195,6 +203,11 @@ low_rank_attention = Check(
         Misconception(
             "one maximum for all rows",
             lambda q, k, v, e, f: one_maximum(q @ (e @ k).mT / math.sqrt(q.shape[-1])) @ (f @ v), MAXIMUM_HINT,
+        ),
+        Misconception(
+            "sequences of a batch mixed by a reshape", batch_mixed_by_a_reshape,
+            "`reshape(m, -1)` moves nothing: it cuts the numbers into other rows, and mixes tokens of different sequences. `e @ k` multiplies every sequence of the "
+            "batch by itself.",
         ),
         Misconception("exponentials out of range", summary_of_powers, POWERS_HINT, _summary_overflowed),
         in_single_precision(low_rank.low_rank_attention),

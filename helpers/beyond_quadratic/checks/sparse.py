@@ -114,6 +114,32 @@ def _slots(q, k, keys) -> Tensor:
     return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
 
 
+def _expanded(x, keys) -> Tensor:
+    """x[..., keys, :], gathered from a view (…, n, m, d): on the way back that shape is filled with numbers."""
+    n, slots = keys.shape
+    view = x.unsqueeze(-3).expand(*x.shape[:-2], n, *x.shape[-2:])
+    return view.gather(-2, keys[..., None].expand(*x.shape[:-2], n, slots, x.shape[-1]))
+
+
+def gathered_from_a_view(q, k, v, keys, valid) -> Tensor:
+    scores = (_expanded(k, keys) @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    return (weights[..., None, :] @ _expanded(v, keys)).squeeze(-2)
+
+
+def square_on_the_way_back(seen: Observation) -> bool:
+    """Whether the backward pass, and it alone, made a tensor with all keys for every query."""
+    q, k = seen.args[:2]
+    return seen.largest < q.shape[-2] * k.numel() <= seen.backward_largest
+
+
+def second_axis_indexed(q, k, v, keys, valid) -> Tensor:
+    """Right with exactly one batch axis."""
+    scores = (k[:, keys] * q[..., None, :]).sum(-1) / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    return (weights[..., None] * v[:, keys]).sum(-2)
+
+
 def _mix(weights, v, keys) -> Tensor:
     return (weights[..., None, :] @ v[..., keys, :]).squeeze(-2)
 
@@ -161,6 +187,14 @@ VALUES_HINT = "A score is a sum of d products, so it is divided by √d. The wid
 TABLE_HINT = (
     "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
     "them. The places of the few keys can be written down directly."
+)
+EXPANDED_HINT = (
+    "Expanded, the keys are a view of shape (…, n, m, d), and that costs nothing. But in the backward pass `gather` makes a tensor of this shape. Index with the "
+    "table, `k[..., table, :]`."
+)
+SECOND_AXIS_HINT = (
+    "`k[:, table]` indexes the second axis. That is the axis of the tokens only with exactly one batch axis: without a batch it is that of the features, and with "
+    "two it is a batch axis. `k[..., table, :]` always indexes the tokens."
 )
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
 ROWS_HINT = "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
@@ -308,11 +342,16 @@ local_attention = Check(
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
-        sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="n = 7, w = 2: gradients, in float64"),
+        sized(batch=(2,), n=30, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=30 * 12 * 4 * 2,
+              label="n = 30, w = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w: attention(q, k, v, mask=_gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "keys gathered from an expanded view", lambda q, k, v, w: gathered_from_a_view(q, k, v, *_window(q.shape[-2], w)),
+            EXPANDED_HINT, cost=square_on_the_way_back,
         ),
         Misconception(
             "a table of all pairs beside the scores", band_through_a_mask, TABLE_HINT, cost=square_made,
@@ -435,6 +474,10 @@ local_attention = Check(
             "the softmax's axis counted from the front", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), axis=1), AXIS_HINT,
         ),
         Misconception("one maximum for all rows", band_with_one_maximum, MAXIMUM_HINT),
+        Misconception(
+            "indexed with exactly one batch axis in mind", lambda q, k, v, w: second_axis_indexed(q, k, v, *_window(q.shape[-2], w)),
+            SECOND_AXIS_HINT, raises="IndexError",
+        ),
         Misconception("exponentials out of range", band_of_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
@@ -583,6 +626,12 @@ def globals_through_a_mask(q, k, v, w, g) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, *slots)], dim=-2)
 
 
+def _joined_with(rest: Callable, q, k, v, w, g) -> Tensor:
+    """The rows of the global tokens, right, and the others as `rest` of (q, k, v, keys, valid) makes them."""
+    others = rest(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g))
+    return torch.cat([attention(q[..., :g, :], k, v), others], dim=-2)
+
+
 def globals_hidden_softly(q, k, v, w, g) -> Tensor:
     rest = _gathered(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g), hidden=-100.0)
     return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
@@ -647,18 +696,23 @@ global_local = Check(
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
         sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2"),
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: a window alone"),
-        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global"),
+        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
         given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
         far_global(9, 3, 2, 2),
-        sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, label="n = 8, w = 1, g = 2: gradients, in float64"),
+        sized(batch=(2,), n=30, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=30 * 14 * 4 * 2,
+              label="n = 30, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
             cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "keys gathered from an expanded view", lambda q, k, v, w, g: _joined_with(gathered_from_a_view, q, k, v, w, g),
+            EXPANDED_HINT, cost=square_on_the_way_back,
         ),
         Misconception(
             "a table of all pairs beside the scores", globals_through_a_mask, TABLE_HINT, cost=square_made,
@@ -780,6 +834,10 @@ global_local = Check(
             HALF_A_MAXIMUM_HINT,
         ),
         Misconception("one maximum for all rows", globals_with_one_maximum, MAXIMUM_HINT),
+        Misconception(
+            "indexed with exactly one batch axis in mind", lambda q, k, v, w, g: _joined_with(second_axis_indexed, q, k, v, w, g),
+            SECOND_AXIS_HINT, raises="IndexError RuntimeError",
+        ),
         Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
@@ -1136,8 +1194,8 @@ gathered_attention = Check(
         listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot a query"),
         given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
-        given("n = 5, m = 6, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3),
-              gradient=True),
+        given("n = 20, m = 40, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((20, 4), (40, 4), (40, 3))),
+              *_table(20, 40, 3), gradient=True, max_backward_elements=2 * 20 * 3 * 4),
     ],
     misconceptions=[
         Misconception(
@@ -1145,6 +1203,7 @@ gathered_attention = Check(
             "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
             cost=scores_of_all_pairs,
         ),
+        Misconception("keys gathered from an expanded view", gathered_from_a_view, EXPANDED_HINT, cost=square_on_the_way_back),
         Misconception(
             "a table of all pairs beside the scores", table_through_a_mask, TABLE_HINT, cost=square_made,
         ),
@@ -1232,9 +1291,9 @@ gathered_attention = Check(
             "exponentials out of range", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
         ),
         Misconception(
-            "a loop over exactly one batch axis", table_for_one_batch_axis,
-            "`k[b]` takes the first axis for the batch. `*batch` means none, one or several axes: without a batch it is a single key, and with two it is a "
-            "batch still. `k[..., keys, :]` gathers for any number of them.",
+            "indexed with exactly one batch axis in mind", table_for_one_batch_axis,
+            "`k[:, keys]`, or `k[b]` in a loop, is right for exactly one batch axis. Without a batch the second axis is that of the features, and with two it is still "
+            "a batch axis. `k[..., keys, :]` works for all.",
             raises="IndexError",
         ),
         in_single_precision(sparse.gathered_attention),
