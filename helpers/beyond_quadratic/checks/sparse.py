@@ -872,6 +872,31 @@ def _ceil_sqrt(n: int) -> int:
     return math.isqrt(n - 1) + 1
 
 
+def _bad_list(output, n: int) -> str:
+    """The first list that is none, in words."""
+    rows = _lists(output)
+    if len(rows) != n:
+        return f"The number of lists is {len(rows)}, and n is {n}."
+    for i, row in enumerate(rows):
+        for j in row:
+            if row.count(j) > 1 or not 0 <= j < n:
+                return f"List {i} holds {j}{' twice' if 0 <= j < n else ''}."
+    return ""
+
+
+def _longest(output, n: int) -> str:
+    """The token that reads most keys, in words."""
+    most = _most_keys(output)
+    i = next(i for i, row in enumerate(output) if len(row) == most)
+    return f"Token {i} reads {most} keys; {3 * _ceil_sqrt(n)} are allowed."
+
+
+def _without_itself(output, n: int) -> str:
+    """A token that doesn't read itself, in words."""
+    i, row = next((i, row) for i, row in enumerate(output) if i not in _lists(output)[i])
+    return f"Here i = {i}: token {i} reads {_listed(row)}."
+
+
 def _far_apart(output, n: int) -> str:
     """Two tokens that two layers don't connect, in words."""
     i, j = (~_reach(output, n)).nonzero()[0].tolist()
@@ -989,11 +1014,11 @@ strided_keys = Check(
            sized("n = 1: one token", n=1), sized("n = 2", n=2), sized("n = 90", n=90)],
     compare=False,
     properties=[
-        Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1."),
-        Property("every token reads itself", lambda rows, n: all(i in _lists(rows)[i] for i in range(n)), "Token i must be in list i."),
+        Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1.", _bad_list),
+        Property("every token reads itself", lambda rows, n: all(i in _lists(rows)[i] for i in range(n)), "Token i must be in list i.", _without_itself),
         Property(
             "no token reads more than 3⌈√n⌉ keys", lambda rows, n: _most_keys(rows) <= 3 * _ceil_sqrt(n),
-            "Some token reads more than 3⌈√n⌉ keys.",
+            "Some token reads more than 3⌈√n⌉ keys.", _longest,
         ),
         Property(
             "two layers connect every pair", lambda rows, n: bool(_reach(rows, n).all()),
