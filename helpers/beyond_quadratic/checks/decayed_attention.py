@@ -191,8 +191,7 @@ def _in_both(to_form: Callable[[Callable], Callable], chunks: bool = False) -> l
                 "the decay forgotten", lambda q, k, v, g: _mixed(q, k, v, _all(g)),
                 "Your state never fades. Multiply the old state by γₜ before token t is added.",
                 "Nothing fades in yours. Put the factors in all four places: the scores inside a chunk, what its tokens read of the old state, the old "
-                "state when the chunk is "
-                "over, and the keys that are added to it.",
+                "state when the chunk is over, and the keys that are added to it.",
             ),
             (
                 "the new token decayed with the state", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., None, :]),
@@ -680,9 +679,8 @@ chunked_decayed_attention = Check(
         ),
         Misconception(
             "a loop over the tokens for the mask", mask_row_by_row,
-            "The products are those of chunks, but around them is a loop over the tokens. A column minus a row of the summed logarithms gives the factors "
-            "of all "
-            "pairs at once.",
+            "The products are those of chunks, but around them is a loop over the tokens. A column minus a row of the summed logarithms gives the "
+            "factors of all pairs at once.",
             cost=_chunks_with_a_loop,
         ),
         Misconception(

@@ -674,9 +674,8 @@ chunked_linear_attention = Check(
         ),
         Misconception(
             "rows that fill up the last chunk divided too", filled_rows_divided,
-            "The rows of zeros that fill up the last chunk are 0/0 = NaN. You cut them off after the division, and the backward pass brings NaN back from "
-            "them. Cut "
-            "numerator and normaliser to n rows first, then divide.",
+            "The rows of zeros that fill up the last chunk are 0/0 = NaN. You cut them off after the division, and the backward pass brings NaN back "
+            "from them. Cut numerator and normaliser to n rows first, then divide.",
         ),
         Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
         Misconception(

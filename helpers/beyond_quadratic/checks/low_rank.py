@@ -208,8 +208,7 @@ low_rank_attention = Check(
         Misconception(
             "sequences of a batch mixed by a reshape", batch_mixed_by_a_reshape,
             "`reshape(m, -1)` moves nothing: it cuts the numbers into other rows, and mixes tokens of different sequences. `e @ k` multiplies every "
-            "sequence of the "
-            "batch by itself.",
+            "sequence of the batch by itself.",
         ),
         Misconception("exponentials out of range", summary_of_powers, LARGE_HINT, _summary_overflowed),
         in_single_precision(low_rank.low_rank_attention),

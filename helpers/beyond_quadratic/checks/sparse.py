@@ -168,9 +168,8 @@ def one_maximum(scores, valid=True) -> Tensor:
 
 
 LARGE_HINT = (
-    "The exponential of a large score is ∞ and that of a very negative one is 0 (in float32 from about 89 and −104 on); ∞/∞ and 0/0 are NaN. Subtract the "
-    "largest "
-    "score of each row first, as `torch.softmax` does."
+    "The exponential of a large score is ∞ and that of a very negative one is 0 (in float32 from about 89 and −104 on); ∞/∞ and 0/0 are NaN. Subtract "
+    "the largest score of each row first, as `torch.softmax` does."
 )
 POWERS_HINT = f"{LARGE_HINT} Scores that aren't allowed have to be −∞ before that."
 MAXIMUM_HINT = (
@@ -195,14 +194,12 @@ TABLE_HINT = (
     "directly."
 )
 EXPANDED_HINT = (
-    "Expanded, the keys are a view of shape (…, n, m, d), and that costs nothing. But in the backward pass `gather` makes a tensor of this shape. Index "
-    "with the "
-    "table, `k[..., table, :]`."
+    "Expanded, the keys are a view of shape (…, n, m, d), and that costs nothing. But in the backward pass `gather` makes a tensor of this shape. "
+    "Index with the table, `k[..., table, :]`."
 )
 SECOND_AXIS_HINT = (
-    "`k[:, table]` indexes the second axis. That is the axis of the tokens only with exactly one batch axis: without a batch it is that of the features, "
-    "and with "
-    "two it is a batch axis. `k[..., table, :]` always indexes the tokens."
+    "`k[:, table]` indexes the second axis. That is the axis of the tokens only with exactly one batch axis: without a batch it is that of the "
+    "features, and with two it is a batch axis. `k[..., table, :]` always indexes the tokens."
 )
 SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score only those."
 ROWS_HINT = "You never store an n × n matrix, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
@@ -1103,9 +1100,8 @@ strided_keys = Check(
         ),
         Misconception(
             "blocks that meet through their first tokens", blocks_with_leaders,
-            "That takes three layers: from a token to the first one of its block, then to the first one of the other block, then to the other token. If "
-            "every token "
-            "read all of these first tokens, two layers would do.",
+            "That takes three layers: from a token to the first one of its block, then to the first one of the other block, then to the other token. "
+            "If every token read all of these first tokens, two layers would do.",
         ),
         Misconception(
             "hubs with half a window", hubs_with_half_a_window,
@@ -1329,9 +1325,8 @@ gathered_attention = Check(
         ),
         Misconception(
             "indexed with exactly one batch axis in mind", table_for_one_batch_axis,
-            "`k[:, keys]`, or `k[b]` in a loop, is right for exactly one batch axis. Without a batch the second axis is that of the features, and with two "
-            "it is still "
-            "a batch axis. `k[..., keys, :]` works for all.",
+            "`k[:, keys]`, or `k[b]` in a loop, is right for exactly one batch axis. Without a batch the second axis is that of the features, and with "
+            "two it is still a batch axis. `k[..., keys, :]` works for all.",
             raises="IndexError",
         ),
         in_single_precision(sparse.gathered_attention),
