@@ -347,8 +347,8 @@ local_attention = Check(
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
-        sized(batch=(2,), n=30, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=30 * 12 * 4 * 2,
-              label="n = 30, w = 2: gradients, in float64"),
+        sized(batch=(2,), n=20, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 12 * 4 * 2,
+              label="n = 20, w = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -705,8 +705,8 @@ global_local = Check(
         given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
         far_global(9, 3, 2, 2),
-        sized(batch=(2,), n=30, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=30 * 14 * 4 * 2,
-              label="n = 30, w = 1, g = 2: gradients, in float64"),
+        sized(batch=(2,), n=20, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 14 * 4 * 2,
+              label="n = 20, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
