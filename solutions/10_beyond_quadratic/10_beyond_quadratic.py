@@ -60,7 +60,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work, never
 # compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
 #
-# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs. The check counts both on long sequences with a small $w$, and nowhere else.
+# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs, in the backward pass either. The check counts both where $w$ is much smaller than $n$, and nowhere else.
 # $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
@@ -422,7 +422,7 @@ plots.brackets(n=10, d=3)
 #
 # **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
 # the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts PyTorch's
-# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All chunks at once is fine. Where you
+# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All chunks at once is fine. (Cut off the rows that fill up the last chunk *before* you divide: their 0/0 spoils the gradients.) Where you
 # use running sums, shift them and don't take a chunk's own sum off again: a large number that was added and taken off has cost the small ones their digits. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}

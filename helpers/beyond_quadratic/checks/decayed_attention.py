@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, in_float64, tolerance
-from helpers.engine.observe import Observation
+from helpers.engine.observe import MATRIX_PRODUCTS, Observation
 from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import decayed_attention as reference
@@ -56,7 +56,7 @@ def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
         return torch.where(remembers, 0.6 + 0.4 * torch.rand(n, generator=generator), 1e-15)
 
     q, k, v = (normal(n, width) for width in (d, d, d_v))
-    return given(f"n = {n}, c = {c}, γ of 10^−15 up to the last chunk", q, k, v, Drawn(draw), c)
+    return given(f"n = {n}, c = {c}, γ of 10⁻¹⁵ up to the last chunk", q, k, v, Drawn(draw), c)
 
 
 def long_decaying(n: int, d: int, d_v: int, low: float = 0.6) -> Case:
@@ -85,9 +85,9 @@ def in_another_dtype(answer: Callable) -> Misconception:
     """The right numbers, left in float64."""
     return Misconception(
         "the result in another dtype", lambda *args: answer(*tree_map(in_float64, args)),
-        "A layer hands on what it is given. `torch.zeros(…)` makes float32 where nobody says otherwise, so make it in the inputs' dtype: "
-        "`v.new_zeros(…)`. If you compute in float64 on purpose, turn the result back: `.to(v.dtype)`.",
-        lambda seen: seen.output.dtype != seen.args[0].dtype,
+        "Your output is float64, but the inputs are float32. If you compute in float64 on purpose, convert the result: `.to(v.dtype)`. Tensors that you "
+        "make yourself get the inputs' dtype with `v.new_zeros(…)`.",
+        lambda seen: seen.output.dtype == torch.float64 != seen.args[0].dtype,
     )  # fmt: skip
 
 
@@ -139,8 +139,8 @@ def one_state_for_the_batch(q, k, v, gamma) -> Tensor:
 
 
 AXES_HINT = (
-    "`gamma[..., t]` has the batch axes alone, and the state has two more behind them. Without these the factor lies along the wrong axes: that is an "
-    "error, or where sizes happen to fit a wrong number. `gamma[..., t, None, None]` has them."
+    "`gamma[..., t]` has only the batch axes; the state has two more after them, and your factor needs both. Else it lies along the wrong axes: PyTorch "
+    "stops with an error, or, where the sizes happen to fit, multiplies by the wrong factors. Write `gamma[..., t, None, None]`."
 )
 
 
@@ -181,94 +181,102 @@ def by_rows(q, k, v, gamma) -> Tensor:
     return torch.cat(rows, dim=-2)
 
 
-def _in_both(to_form: Callable[[Callable], Callable]) -> list[Misconception]:
-    """Slips that can be made in either form. to_form: makes of a function of (q, k, v, γ) one of the form's own arguments."""
+def _in_both(to_form: Callable[[Callable], Callable], chunks: bool = False) -> list[Misconception]:
+    """Slips that can be made in either form. to_form: makes of a function of (q, k, v, γ) one of the form's own arguments. Where
+    there are two hints the second one is for chunks."""
     return [
-        Misconception(name, to_form(function), hint)
-        for name, function, hint in (
+        Misconception(name, to_form(function), hints[-1] if chunks else hints[0])
+        for name, function, *hints in (
             (
                 "the decay forgotten", lambda q, k, v, g: _mixed(q, k, v, _all(g)),
-                "Your state only grows. Multiply the old state by γ_t before token t is added.",
+                "Your state never fades. Multiply the old state by γₜ before token t is added.",
+                "Nothing fades in yours. Put the factors in all four places: the scores inside a chunk, what its tokens read of the old state, the old "
+                "state when the chunk is over, and the keys that are added to it.",
             ),
             (
                 "the new token decayed with the state", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., None, :]),
-                "γ_t makes what is *old* fade. Token t has only just come: it is added whole, after the decay.",
+                "γₜ lets the *old* state fade. You multiply the new token by its own factor as well. Add that token in full.",
             ),
             (
                 "the decay of the token before", lambda q, k, v, g: _mixed(q, k, v, _left(g.roll(1, -1))),
-                "The state before token t fades by γ_t, the new token's own factor, not by that of the token before it.",
+                "When token t comes, the state fades by γₜ, the factor of token t itself. You use that of the token before it.",
             ),
             (
                 "decayed twice at every step", lambda q, k, v, g: _mixed(q, k, v, _left(g * g)),
-                "From one token to the next the state fades once, by γ_t. Yours fades by γ_t².",
+                "From one token to the next the state fades once, by γₜ. Yours fades by γₜ².",
             ),
             (
-                "the token's own decay on what it adds alone", lambda q, k, v, g: _mixed(q, k, v, _all(g) * g[..., None, :]),
-                "γ_t belongs to the state, γ_t S + kᵀv. On the other summand it is a gate for what comes in, and nothing is ever forgotten.",
+                "γ on the new token instead of the state", lambda q, k, v, g: _mixed(q, k, v, _all(g) * g[..., None, :]),
+                "γₜ belongs to the old state: γₜ S + kᵀ v. You multiply the new token by it, so nothing is ever forgotten.",
             ),
             (
                 "a moving average", lambda q, k, v, g: _mixed(q, k, v, _left(g) * (1 - g[..., None, :])),
-                "The new token is not multiplied by 1 − γ_t: the state is a sum that fades, not an average.",
+                "You multiply the new token by 1 − γₜ. The state is a sum that fades, not an average: add kᵀ v in full.",
             ),
             (
                 "1 − γ instead of γ", lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
-                "γ_t is what is left, not what is lost: γ_t = 1 forgets nothing.",
+                "γₜ is what is left, not what is lost: γₜ = 1 forgets nothing.",
             ),
             (
                 "the first token's decay for all", lambda q, k, v, g: _mixed(q, k, v, _left(g[..., :1].expand_as(g))),
-                "Every token has a factor of its own. Your powers of one γ are RetNet's special case.",
+                "Every token has its own factor. You use that of the first token for all of them.",
             ),
             (
-                "powers of the reader's own decay", lambda q, k, v, g: _mixed(q, k, v, g[..., :, None] ** _steps(g) * _all(g)),
-                "γ_t^(t−s) is right only if all decays are equal. On the way from s to t the state fades by γ_{s+1}, γ_{s+2}, …, γ_t in turn.",
+                "powers of the reading token's factor", lambda q, k, v, g: _mixed(q, k, v, g[..., :, None] ** _steps(g) * _all(g)),
+                "You let token s fade by powers of γₜ. That is right only if all factors are equal. It fades by the product of the factors of tokens s + "
+                "1, …, t.",
             ),
             (
-                "powers of the writer's own decay", lambda q, k, v, g: _mixed(q, k, v, g[..., None, :] ** _steps(g) * _all(g)),
-                "A token doesn't bring the decay by which it will be forgotten. The tokens after it do: γ_{s+1} … γ_t.",
+                "powers of the read token's factor", lambda q, k, v, g: _mixed(q, k, v, g[..., None, :] ** _steps(g) * _all(g)),
+                "You let token s fade by powers of its own factor γₛ. It fades by the factors of the tokens after it, s + 1, …, t.",
             ),
             (
                 "the output decayed too", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., :, None]),
-                "Reading changes nothing: out_t = q_t S_t, with no factor in front.",
+                "You multiply the output by γₜ. It is qₜSₜ, without a factor.",
             ),
             (
                 "the state read before the token is added", lambda q, k, v, g: _mixed(q, k, v, _earlier(_left(g))),
-                "Token t reads itself too: decay, add, then read.",
+                "You read the state as it was before token t. First let it fade, then add token t, then read.",
+                "In yours token t reads what token t − 1 should read. Token t reads itself too, and all that is older has faded by γₜ as well.",
             ),
             (
                 "the token itself left out", lambda q, k, v, g: _mixed(q, k, v, _left(g).tril(-1)),
-                "Token t reads itself too, with weight 1: the diagonal of the mask is 1.",
+                "You read the state after it has faded and before token t is added. Token t reads itself too: add first, then read.",
+                "Token t reads itself too, and has not faded: the diagonal of the mask of decays is 1.",
             ),
             (
                 "γ taken for a logarithm", lambda q, k, v, g: _mixed(q, k, v, _left(g.exp())),
-                "γ_t is the factor itself, between 0 and 1. e^γ would make the state grow.",
+                "γₜ is the factor itself, between 0 and 1. You multiply by e to the power γₜ, which is more than 1, so the state grows.",
             ),
             (
                 "a second sigmoid on the decay", lambda q, k, v, g: _mixed(q, k, v, _left(g.sigmoid())),
-                "γ_t is between 0 and 1 already: the gate's sigmoid has been applied before it gets here.",
+                "γₜ is between 0 and 1 already: the gate's sigmoid has been applied before it gets here.",
             ),
             (
                 "not causal", lambda q, k, v, g: _mixed(q, k, v, _left(g) + _left(g).mT.triu(1)),
-                "The decay counts distance in both directions in yours. Token t reads tokens 0 … t, and nothing that comes later.",
+                "In yours a token reads later tokens too. Token t reads only tokens 0 … t.",
             ),
             (
                 "divided by a normaliser", lambda q, k, v, g: normalised(q, k, v, _left(g)),
-                "There is no normaliser here: q and k have no feature map, so q · z may be 0 or negative. (The layer normalises its output instead.)",
+                "You divide by the sum of the weights. Without a feature map weights may be negative, and their sum near 0. There is no normaliser here: "
+                "the output is qₜSₜ.",
             ),
             (
                 "a normaliser that decays beside a state that doesn't", lambda q, k, v, g: normalised(q, k, v, _left(g), _all(g)),
-                "The decay belongs to the state S. Your state only grows, and what fades is a normaliser, which is not needed here.",
+                "The factor belongs to the state. Yours never fades, and you divide by a normaliser that does. Leave the normaliser out, and let the state "
+                "fade.",
             ),
             (
                 "a feature map on queries and keys", lambda q, k, v, g: _mixed(_phi(q), _phi(k), v, _left(g)),
-                "φ made weights positive, for a normaliser to divide by. Here is neither: q and k are taken as they are.",
+                "There is no φ here: q and k are taken as they are. (It was there to make weights positive for the normaliser, and there is none either.)",
             ),
             (
                 "feature map and normaliser as before", lambda q, k, v, g: normalised(_phi(q), _phi(k), v, _left(g)),
-                "That is linear attention of the section before, with decay. Here q and k are taken as they are, and nothing is divided.",
+                "That is the linear attention of 10.5 with decay. Here q and k are taken as they are, and the output isn't divided.",
             ),
             (
                 "divided by √d", lambda q, k, v, g: _mixed(q, k, v, _left(g)) / q.shape[-1] ** 0.5,
-                "There is no softmax that could saturate, and the formula has no scale.",
+                "You divide by √d. That is for the softmax, and there is none here: leave it out.",
             ),
         )
     ]  # fmt: skip
@@ -319,7 +327,7 @@ recurrent_decayed_attention = Check(
         decaying("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
         decaying("γ = 1: nothing is forgotten", 6, 5, 2, low=1.0, dtype=torch.float64),
         decaying("n = 40, γ near 0", 40, 3, 4, low=1e-6, high=1e-3),
-        decaying("γ of 1, and some that wipe the state", 9, 4, 3, gamma=resets),
+        decaying("γ = 1, here and there near 0", 9, 4, 3, gamma=resets),
         long_decaying(300, 4, 3), long_decaying(260, 3, 6),
         decaying("one token", 1, 3, 2),
         decaying("n = 6, a batch axis: gradients, in float64", 6, 4, 3, batch=(2,), dtype=torch.float64, limits={"gradient": True}),
@@ -327,22 +335,22 @@ recurrent_decayed_attention = Check(
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, g: _mixed(q, k, v, _left(g)),
-            "The values are right, and n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            "You make a weight for each of the n × n pairs. Go through the tokens with a d × d_v state instead.",
             cost=square_made,
         ),
         Misconception(
             "the past summed up again at every token", past_anew,
-            "The state of token t is that of token t − 1, faded, and one term more. Keep it: then a token costs the same wherever it stands.",
+            "You sum up the whole past again for every token. Keep the state: let it fade, and add one term. Then every token costs the same.",
             cost=_sums_anew,
         ),
         Misconception(
             "every query against every key, piece by piece", by_rows,
-            "No n × n matrix stands in memory, but every query still meets every key. All that the past has to say is in the state.",
+            "You never make an n × n matrix, but every query still meets every key. The state holds all that is needed of the past: read the state.",
             cost=all_pairs_scored,
         ),
         Misconception(
             "the state overwritten instead of added to", lambda q, k, v, g: (q * k).sum(-1, keepdim=True) * v,
-            "Your state holds the last token alone. The old state fades, and stays in the sum.",
+            "Your state holds only the newest token. Let the old state fade and add the new token to it.",
         ),
         Misconception(
             "the sequence read backwards",
@@ -351,7 +359,7 @@ recurrent_decayed_attention = Check(
         ),
         Misconception(
             "one state for the whole batch", one_state_for_the_batch,
-            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+            "Each sequence needs its own state: it has the batch axes too, (…, d, d_v).",
         ),
         Misconception(
             "a state of d × d", state_of_d_by_d,
@@ -360,8 +368,8 @@ recurrent_decayed_attention = Check(
         ),
         Misconception(
             "divided by a product that underflows", quotients_in_the_recurrence,
-            "The product of all factors so far soon is smaller than the smallest number that there is: divided by it a token is infinite or NaN, and "
-            "multiplying afterwards doesn't bring it back. Let the state fade step by step.",
+            "The product of all factors so far is soon 0 for a computer. Dividing by it gives ∞ or NaN, and multiplying afterwards doesn't bring the number "
+            "back. Let the state fade step by step.",
             _product_underflowed,
         ),
         Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
@@ -493,13 +501,6 @@ def whole_chunks_joined(q, k, v, gamma, c) -> Tensor:
     return torch.cat([right[..., chunk * c : (chunk + 1) * c, :] for chunk in range(q.shape[-2] // c)], dim=-2)
 
 
-def fixed_triangle(q, k, v, gamma, c) -> Tensor:
-    triangle = torch.ones(c, c, dtype=q.dtype).tril()
-    for q_c, k_c in zip(q.split(c, -2), k.split(c, -2)):
-        (q_c @ k_c.mT) * triangle
-    return _mixed(q, k, v, _left(gamma))
-
-
 def _faded(fading: Tensor, state: Tensor, new: Tensor) -> Tensor:
     return fading * state + new
 
@@ -511,6 +512,11 @@ def _chunked(q, k, v, gamma, c, mask: Callable[[Tensor], Tensor] = _left, carrie
         outputs.append((q_c @ k_c.mT * inside) @ v_c + left * (q_c @ state))
         state = carried(left[..., -1:, :], state, (inside[..., -1, :, None] * k_c).mT @ v_c)
     return torch.cat(outputs, dim=-2)
+
+
+def fixed_triangle(q, k, v, gamma, c) -> Tensor:
+    triangle = torch.ones(c, c, dtype=q.dtype).tril()
+    return _chunked(q, k, v, gamma, c, mask=lambda g: _left(g) * triangle)
 
 
 def summed_over_the_text(q, k, v, gamma, c) -> Tensor:
@@ -623,6 +629,26 @@ def _token_by_token(seen: Observation) -> bool:
     return seen.args[4] >= 20 and sum(seen.operations.values()) >= 5 * seen.args[0].shape[-2]
 
 
+def mask_row_by_row(q, k, v, gamma, c) -> Tensor:
+    """Each row of the mask is the row above it, faded, and a 1."""
+
+    def mask(g):
+        row, rows = torch.zeros_like(g), []
+        for t, one in enumerate(torch.eye(g.shape[-1], dtype=g.dtype)):
+            row = row * g[..., t : t + 1] + one
+            rows.append(row)
+        return torch.stack(rows, dim=-2)
+
+    return _chunked(q, k, v, gamma, c, mask)
+
+
+def _chunks_with_a_loop(seen: Observation) -> bool:
+    """A mark: too many operations, but only the matrix products of chunks."""
+    q, *_, c = seen.args
+    chunks, products = -(-q.shape[-2] // c), sum(seen.operations[name] for name in MATRIX_PRODUCTS)
+    return sum(seen.operations.values()) > MOST_PER_CHUNK * chunks and 3 * chunks <= products < q.shape[-2]
+
+
 def backwards_in_chunks(q, k, v, gamma, c) -> Tensor:
     return reference.recurrent_decayed_attention(*(x.flip(-2) for x in (q, k, v)), gamma.flip(-1)).flip(-2)
 
@@ -638,9 +664,9 @@ chunked_decayed_attention = Check(
         decaying("n = 7, c = 2, γ = 1: nothing is forgotten", 7, 5, 2, 2, low=1.0, dtype=torch.float64),
         decaying("a chunk longer than the sequence", 5, 3, 4, 9),
         decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
-        decaying("n = 10, c = 4, γ of 1, and some that wipe the state, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
-        decaying("c = 1: a chunk a token", 6, 3, 2, 1),
-        long_decaying_chunks(608, 4, 3, 25), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
+        decaying("n = 10, c = 4, γ = 1, here and there near 0, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
+        decaying("c = 1: one token in each chunk", 6, 3, 2, 1),
+        long_decaying_chunks(608, 4, 3, 50), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
         forgotten_before(630, 3, 4, 30),
         decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,
                  limits={"gradient": True}),
@@ -648,63 +674,70 @@ chunked_decayed_attention = Check(
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, g, c: _mixed(q, k, v, _left(g)),
-            "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
+            "Make squares of c × c only, one for each chunk. What comes before the chunk is in the state.",
             cost=square_made,
         ),
         Misconception(
+            "a loop over the tokens for the mask", mask_row_by_row,
+            "The products are those of chunks, but around them is a loop over the tokens. A column minus a row of the summed logarithms gives the "
+            "factors of all pairs at once.",
+            cost=_chunks_with_a_loop,
+        ),
+        Misconception(
             "a loop over tokens instead of chunks", token_after_token,
-            "A step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products, and so is its mask.",
+            "You take one step for each token, as in (a). Compute all tokens of a chunk at once, with matrix products, and its mask too.",
             cost=_token_by_token,
         ),
         Misconception(
             "the past summed up again at every chunk", past_anew_at_every_chunk,
-            "The state before a chunk is the state before the last one, faded, and that chunk's own sum. Keep it, and add: you sum up all "
-            "earlier tokens again for every chunk, and that grows as n²/c.",
+            "You sum up all earlier tokens again for every chunk, and that grows as n²/c. Keep the state from chunk to chunk: let it fade, and add the "
+            "chunk's own sum.",
             cost=_chunks_anew,
         ),
         Misconception(
             "no decay inside a chunk", _slip("inside"),
-            "Inside a chunk the scores get a mask of decays, γ_{s+1} … γ_t, and not only a triangle of ones.",
+            "Inside a chunk yours has only a triangle of ones. Multiply the score of the pair (t, s) by the factors of tokens s + 1, …, t.",
         ),
         Misconception(
-            "the new token decayed inside its chunk", _slip("inside, own"),
-            "Inside the chunk token s has faded by γ_{s+1} … γ_t when token t reads it. Its own factor γ_s is not among them.",
+            "a token's own factor counted inside its chunk", _slip("inside, own"),
+            "Inside the chunk token s fades by the factors of tokens s + 1, …, t. You count its own factor, too.",
         ),
         Misconception(
             "the state read as if it didn't fade inside the chunk", _slip("read"),
-            "The t-th token of the chunk finds less of the old state than the first one: multiply what it reads by the chunk's factors up to its own.",
+            "Your tokens read the old state in full. Multiply what each token reads by the product of the chunk's factors up to its own.",
         ),
         Misconception(
             "the reader's own decay left out", _slip("read, short"),
-            "The state fades by γ_t before token t reads it. The first token of a chunk already finds γ times the state, not all of it.",
+            "The state fades by γₜ before token t reads it. You multiply only by the factors before token t; its own belongs to them.",
         ),
         Misconception(
             "the chunk's first decay left out for its readers", _slip("read, first"),
-            "The old state fades by the first factor of the chunk too, before anybody reads it: token t finds γ_0 ⋯ γ_t of it. You count from γ_1.",
+            "The old state fades by the chunk's first factor too: its token t reads γ₀ ⋯ γₜ of it. You begin with γ₁.",
         ),
         Misconception(
             "one factor for all readers of a chunk", _slip("read, whole"),
-            "The whole chunk's decay has passed only for its last token. Each token reads with the product of the factors up to its own.",
+            "You multiply what every token reads by the product of all the chunk's factors. That is right only for its last token. Each token takes the "
+            "factors up to its own.",
         ),
         Misconception(
             "the chunk's decay twice", _slip("read, twice"),
-            "Your state has faded by the whole chunk before its tokens read it, and fades again at each of them. Read first, then let the state fade.",
+            "You let the state fade by the whole chunk, then read it and multiply by the factors again. Read first, then let the state fade.",
         ),
         Misconception(
             "keys added to the state as if they were all new", _slip("keep"),
-            "When the chunk ends its first token is c − 1 steps old. Each key fades by the factors after it before it goes into the state.",
+            "You add the chunk's keys without decay. When the chunk ends, its first token is c − 1 steps old: multiply each key by the factors after it.",
         ),
         Misconception(
             "keys decayed from the chunk's beginning", _slip("keep, turned"),
-            "A key fades by the tokens *after* it, up to the chunk's end: the last key not at all. Yours fade by those before.",
+            "A key fades by the factors of the tokens *after* it, so the last key doesn't fade. You multiply by the factors up to its own.",
         ),
         Misconception(
             "a key's own decay counted", _slip("keep, own"),
-            "Token s fades by γ_{s+1}, γ_{s+2}, … up to the chunk's end. Its own factor made the state before it fade.",
+            "Token s fades by the factors after it, up to the chunk's end. You count its own factor, too; that one is for the state before it.",
         ),
         Misconception(
             "one factor for all keys of a chunk", _slip("keep, whole"),
-            "The whole chunk's decay belongs to the old state. A key fades only by the tokens after it.",
+            "You multiply all keys by the product of the whole chunk. That is for the old state. Each key fades only by the factors after it.",
         ),
         Misconception(
             "the old state handed on without its decay", _slip("carry"),
@@ -712,23 +745,26 @@ chunked_decayed_attention = Check(
         ),
         Misconception(
             "one step of decay for a whole chunk", _slip("carry, last"),
-            "From one chunk to the next c tokens go by: the state fades by the product of all c factors, not by the last one alone.",
+            "From one chunk to the next c tokens go by: the state fades by the product of all c factors, not only by the last one.",
         ),
         Misconception(
             "the first decay of a chunk for all its tokens", first_of_a_chunk,
-            "Every token has a factor of its own, inside a chunk as well.",
+            "You use the chunk's first factor for all its tokens. Every token has its own.",
         ),
-        Misconception("the mean decay of a chunk", mean_of_a_chunk, "A product of different factors is no power of their mean. Use each token's own."),
+        Misconception(
+            "the mean decay of a chunk", mean_of_a_chunk,
+            "You use the mean of the chunk's factors. The product of different factors is not a power of their mean: use each token's own factor.",
+        ),
         Misconception(
             "the state lost at the chunk's boundary", _only("boundary"),
-            "Your chunks know nothing of each other. Carry the state from chunk to chunk.",
+            "Each of your chunks starts with an empty state. Carry the state from chunk to chunk.",
         ),
         Misconception(
             "the chunk itself left out", _only("past"),
-            "The state holds the earlier chunks. The tokens of the chunk itself are missing: add the c × c scores with their mask.",
+            "Your tokens read only the earlier chunks. Add what they read in their own chunk: the c × c scores with their mask.",
         ),
         Misconception(
-            "a state that holds the last chunk alone", _only("two"),
+            "a state that holds only the last chunk", _only("two"),
             "The state is a fading sum over *all* earlier chunks. Yours is replaced at each boundary.",
         ),
         Misconception(
@@ -737,31 +773,37 @@ chunked_decayed_attention = Check(
         ),
         Misconception(
             "the chunk counted twice", counted_twice,
-            "You add the chunk to the state before you read it, and its triangle besides. Read the state of the earlier chunks, then update it.",
+            "You add the chunk to the state before you read the state, and then add the chunk's own scores as well. Read the state of the earlier chunks "
+            "first, then update it.",
         ),
         Misconception(
-            "the last short chunk lost", short_chunk_lost, "n need not be a multiple of c. `split(c)` gives a shorter last chunk by itself."
+            "the last short chunk left at 0", short_chunk_lost, "n need not be a multiple of c. The rows of the last, shorter chunk are 0 in your output. "
+            "`split(c)` gives that chunk too."
         ),
         Misconception(
             "the last short chunk dropped", short_chunk_dropped,
-            "n need not be a multiple of c, and n // c rounds down: the tokens of the short last chunk get no output. `split(c)` gives it too.",
+            "n need not be a multiple of c, and `n // c` rounds down: the tokens of the last, shorter chunk get no output, so the last rows are missing. "
+            "`split(c)` gives that chunk too.",
         ),
         Misconception(
-            "chunks counted by rounding down", whole_chunks_joined,
-            "n // c rounds down: the tokens of a last, shorter chunk get no output, and where c is larger than n there is no chunk at all.",
+            "chunks counted by rounding down, even to none", whole_chunks_joined,
+            "`n // c` rounds down: the last rows are missing where the last chunk is shorter, and where c is larger than n there is no chunk at all.",
             raises="ValueError",
         ),
         Misconception(
             "a triangle of fixed size", fixed_triangle,
-            "The last chunk may be shorter than c, and its mask with it. Make the mask from the chunk's own decays.",
+            "Your triangle is c × c, but the last chunk may be shorter. Make the mask from the chunk's own factors: then it has the chunk's size.",
             raises="RuntimeError",
         ),
         Misconception(
             "later tokens cut off after the exponential", cut_off_too_late,
-            "The logarithms' difference is large and positive for later tokens, and its exponential infinite. `tril` hides that on the way "
-            "forward; in the backward pass it is 0 · ∞ = NaN. Set those differences to −∞ first, then take the exponential.",
+            "For later tokens the difference of the logarithms is large, and its exponential is infinite. `tril` makes it 0 in the forward pass, but the "
+            "backward pass computes 0 · ∞ = NaN. Set these differences to −∞ before the exponential.",
         ),
-        Misconception("the sequence read backwards", backwards_in_chunks, "Your first state is that of the last chunk. Tokens read the past."),
+        Misconception(
+            "the sequence read backwards", backwards_in_chunks,
+            "Your state starts at the last token, so each token reads itself and the future. It must read the past.",
+        ),
         Misconception(
             "a state of d × d", lambda q, k, v, gamma, c: state_of_d_by_d(q, k, v, gamma),
             "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
@@ -769,29 +811,30 @@ chunked_decayed_attention = Check(
         ),
         Misconception(
             "quotients of products that underflow", quotients_of_products,
-            "The product of 130 factors of 0.001 is smaller than the smallest number that there is, and 0/0 is NaN. Add logarithms, subtract, "
-            "and take the exponential of the difference; or multiply only the factors between s and t.",
+            "The product of many small factors is 0 for a computer, and 0/0 is NaN. Add logarithms, subtract the sums, and take the exponential of the "
+            "difference.",
             _nan_in(row=-1, not_in=0),
         ),
         Misconception(
             "factors kept away from 0", lambda q, k, v, gamma, c: _mixed(q, k, v, _left(lifted(gamma, 1e-3)[0])),
-            "A factor may be very near 0, and means it: forget. No γ_t is 0, so its logarithm needs no smallest value and nothing added.",
+            "You raise small factors: with `clamp`, or by adding a number. A factor near 0 is meant, it wipes the state. No γₜ is exactly 0, so its "
+            "logarithm is safe.",
             _factors_lifted,
         ),
         Misconception(
             "infinity times 0", infinity_times_zero,
-            "For later tokens the difference of the logarithms is large and positive, and its exponential infinite. ∞ · 0 is NaN: a triangle of "
-            "zeros doesn't cut it off. Set those differences to −∞ first, then take the exponential.",
+            "For later tokens the difference of the logarithms is large, and its exponential is infinite. Multiplied by 0 it is NaN. Set these differences "
+            "to −∞ before the exponential.",
             _nan_in(row=0, not_in=-1),
         ),
         Misconception(
             "the logarithms summed over the whole text", summed_over_the_text,
-            "A sum over a long text is a large number, and float32 has no digits left for its decimals: the difference of two such sums is off. Begin each "
-            "chunk's sum at 0.",
+            "Your sums of logarithms run over the whole sequence and get large. float32 then loses their last digits, and differences of two sums are "
+            "inexact. Begin each chunk's sum at 0.",
         ),
         Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
         changed_in_place(chunk_state_changed_in_place),
-        *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma)),
+        *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma), chunks=True),
         in_another_dtype(reference.chunked_decayed_attention),
         in_single_precision(reference.chunked_decayed_attention),
         written_for_one_batch_axis(reference.chunked_decayed_attention),

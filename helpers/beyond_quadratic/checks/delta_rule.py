@@ -165,8 +165,8 @@ def state_of_d_by_d(q, k, v, beta) -> Tensor:
 
 
 LOOK_UP_HINT = (
-    "The values are right. But the difference is no mere error signal: the output depends on the old state, and on the key, through it. `detach()` (or "
-    "`no_grad`, `.data`) cuts that way off. Leave it out."
+    "The output depends on the old state and on the key through the looked-up value, so gradients must flow there, too. `detach()` (or `no_grad`, `.data`) "
+    "stops them. Leave it out."
 )
 
 delta_rule = Check(
@@ -176,10 +176,10 @@ delta_rule = Check(
         written("n = 5, d = 4, d_v = 3", 5, 4, 3),
         written("two batch axes, in float64", 7, 3, 5, batch=(2, 3), dtype=torch.float64),
         written("long keys", 6, 5, 2, scale=4.0),
-        written("keys of length 10^−7, in float64", 7, 4, 3, scale=5e-8, dtype=torch.float64),
+        written("keys of length 10⁻⁷, in float64", 7, 4, 3, scale=5e-8, dtype=torch.float64),
         written("three keys, written four times each", 12, 4, 3, keys=few_keys(12, 4, 3)),
-        written("the same, β = 1, d_v = d", 10, 4, 4, keys=few_keys(10, 4, 2), low=1.0),
-        written("β near 0, and 0", 8, 3, 4, low=0.0, high=1e-3, dtype=torch.float64),
+        written("two keys, written five times each, β = 1, d_v = d", 10, 4, 4, keys=few_keys(10, 4, 2), low=1.0),
+        written("β near 0, in float64", 8, 3, 4, low=0.0, high=1e-3, dtype=torch.float64),
         long_written(300, 4, 3), long_written(260, 3, 6),
         written("one token", 1, 3, 2),
         written("gradients, in float64", 6, 3, 4, dtype=torch.float64, gradient=True),
@@ -187,54 +187,53 @@ delta_rule = Check(
     misconceptions=[
         Misconception(
             "added instead of corrected", by_step(lambda state, k, v, b: state + b * _outer(k, v)),
-            "That is linear attention again: what stood under the key stays, and the new value lies on top. Write only the difference, "
-            "v_t − k_t S_{t−1}.",
+            "That is linear attention again: the old value under this key stays, and the new one is added to it. Write βₜ times the difference vₜ − kₜSₜ₋₁.",
         ),
         Misconception(
             "β forgotten", by_step(lambda state, k, v, b: _delta(state, k, v, 1)),
-            "β_t says how much of the correction is written. Yours writes all of it, as if β were 1.",
+            "βₜ says how much of the correction is written. Yours writes all of it, as if β were 1.",
         ),
         Misconception(
             "keys not normalised", by_keys(lambda k: k),
             "With a key of length 2 the state returns 4 times what was written, and correcting overshoots. Divide each key by its length first.",
         ),
         Misconception(
-            "β on the new value alone", by_step(lambda state, k, v, b: state + _outer(k, b * v - k @ state)),
-            "β_t is on the whole correction. Yours erases all that stood under the key and writes only a part of the new value.",
+            "β only on the new value", by_step(lambda state, k, v, b: state + _outer(k, b * v - k @ state)),
+            "βₜ multiplies the whole correction, vₜ − kₜSₜ₋₁. Yours erases the old value completely and writes only a part of the new one.",
         ),
         Misconception(
-            "β on the old value alone", by_step(lambda state, k, v, b: state + _outer(k, v - b * (k @ state))),
-            "β_t is on the whole correction. Yours writes the new value in full and erases only a part of the old one.",
+            "β only on the old value", by_step(lambda state, k, v, b: state + _outer(k, v - b * (k @ state))),
+            "βₜ multiplies the whole correction, vₜ − kₜSₜ₋₁. Yours writes the new value in full and erases only a part of the old one.",
         ),
         Misconception(
             "β applied twice", by_step(lambda state, k, v, b: state + b * _outer(b * k, v - k @ state)),
-            "β_t stands in the formula once. On the keys as well as on the correction it counts as β².",
+            "βₜ is in the formula once. Yours counts as βₜ², for example if it is on the key and on the correction.",
         ),
         Misconception(
             "1 − β instead of β", by_step(lambda state, k, v, b: _delta(state, k, v, 1 - b)),
-            "β_t is the part that is written: with β = 1 the new value replaces the old one.",
+            "βₜ is the part that is written: with β = 1 the new value replaces the old one.",
         ),
         Misconception(
             "the state read before the token is written",
             lambda q, k, v, beta: walk(q, _unit(k), v, beta, _delta, before=True),
-            "Token t reads what it has just written: first S_t, then q_t S_t.",
+            "You read the old state. Write token t first, then read.",
         ),
         Misconception(
             "the old value looked up with the query", recalled_by_the_query,
-            "What is corrected is what stands under the *key*: k_t S_{t−1}. The query reads when the writing is done.",
+            "You look the old value up with the query. Look it up with the *key*, kₜSₜ₋₁; the query reads after the writing.",
         ),
         Misconception(
             "the old value added once more", by_step(lambda state, k, v, b: state + b * _outer(k, v + k @ state)),
-            "The sign: the old value has to go, v_t − k_t S_{t−1}. Yours writes it a second time.",
+            "You add the old value. Subtract it: vₜ − kₜSₜ₋₁.",
         ),
         Misconception(
             "the sign of the correction turned", by_step(lambda state, k, v, b: state - b * _outer(k, v - k @ state)),
-            "v_t − k_t S_{t−1} points from what is stored to what should be. Add it.",
+            "You subtract the correction. Add it: vₜ − kₜSₜ₋₁ leads from the stored value to the new one.",
         ),
         Misconception(
-            "everything faded, not only what stands under the key", by_step(lambda state, k, v, b: (1 - b) * state + b * _outer(k, v)),
-            "(1 − β_t) S fades all keys. The delta rule erases only what stands under *this* key: β_t kᵀ(k S), and all that is at a right "
-            "angle to the key stays.",
+            "everything faded, not only what is stored under the key", by_step(lambda state, k, v, b: (1 - b) * state + b * _outer(k, v)),
+            "You multiply the whole state by 1 − βₜ, so the values of all keys fade. The delta rule erases only what is stored under *this* key, βₜ kᵀ(k "
+            "S); all that is at a right angle to the key stays.",
         ),
         Misconception(
             "the state overwritten by the correction", by_step(lambda state, k, v, b: b * _outer(k, v - k @ state)),
@@ -242,92 +241,95 @@ delta_rule = Check(
         ),
         Misconception(
             "queries normalised as well", lambda q, k, v, beta: walk(_unit(q), _unit(k), v, beta, _delta),
-            "Only keys are divided by their length here. The query is taken as it is.",
+            "You divide the queries by their length, too. Only the keys get length 1.",
         ),
         Misconception(
             "queries normalised instead of keys", lambda q, k, v, beta: walk(_unit(q), k, v, beta, _delta),
-            "The length that matters is the key's: it is in the state twice, once when writing and once when looking up.",
+            "Divide the keys by their length, not the queries. A key is used twice, to look up and to write, so its length counts squared.",
         ),
         Misconception(
             "values normalised", lambda q, k, v, beta: walk(q, _unit(k), _unit(v), beta, _delta),
-            "The values are what is stored: they keep their length. The keys lose theirs.",
+            "You divide the values by their length. Only the keys get length 1.",
         ),
         Misconception(
             "a small number added to the length", by_keys(_longer(1e-6)[0]),
-            "No key is zero here, so the length needs no help, and with it the keys are a little too short: the check works in float64 too, and "
-            "sees it. (`F.normalize` takes the larger of length and 10⁻¹² instead, and that is right.)",
+            "No key is zero here. With a number added, the length is too large and the keys come out too short: by far, if they are only 10⁻⁷ long. Divide "
+            "by the length itself. (`F.normalize` is right: it takes the larger of the length and 10⁻¹².)",
             _number_added,
         ),
         Misconception(
             "a smallest length for keys", by_keys(lambda k: k / k.norm(dim=-1, keepdim=True).clamp_min(1e-3)),
-            "A short key has length 1 afterwards, as any other. No key is zero here, so the length needs no smallest value. (`F.normalize` has 10⁻¹², and that is right.)",
+            "Your smallest length is larger than the length of some keys (they are about 10⁻⁷ long), so these don't get length 1. No key is zero, so no "
+            "smallest length is needed; that of `F.normalize`, 10⁻¹², is small enough.",
         ),
         Misconception(
             "keys divided by the square of their length", by_keys(lambda k: k / (k * k).sum(-1, keepdim=True)),
-            "The length is the root of the sum of squares: `k.norm(dim=-1, keepdim=True)`.",
+            "You divide by the sum of squares. The length is its root: `k.norm(dim=-1, keepdim=True)`.",
         ),
         Misconception(
-            "keys divided by the sum of their entries", by_keys(lambda k: k / k.abs().sum(-1, keepdim=True)),
-            "That makes the absolute entries sum to 1. The length is the root of the sum of squares.",
+            "keys divided by the sum of their absolute entries", by_keys(lambda k: k / k.abs().sum(-1, keepdim=True)),
+            "Then the absolute entries sum to 1. The length is the root of the sum of squares: `k.norm(dim=-1, keepdim=True)`.",
         ),
         Misconception(
             "keys divided by √d", by_keys(lambda k: k / k.shape[-1] ** 0.5),
-            "Dividing by √d makes keys of *typical* length 1. Each key has to be of length 1 exactly: divide by its own norm.",
+            "Divided by √d, keys have a length of about 1. Each key must have length 1 exactly: divide it by its own norm.",
         ),
         Misconception(
             "keys normalised over the tokens", by_keys(lambda k: k / k.norm(dim=-2, keepdim=True)),
-            "The norm is taken over the d entries of one key, the last axis, and not over the n tokens. (It would look into the future, too.)",
+            "You take the norm over the n tokens. Take it over the d entries of each key, `dim=-1`. (Over the tokens it also looks into the future.)",
         ),
-        Misconception("the norm's axis counted from the front", by_keys(lambda k: F.normalize(k, dim=1)), f"{AXIS_HINT} (`F.normalize` takes axis 1 where nobody says otherwise.)"),
+        Misconception(
+            "the norm's axis counted from the front", by_keys(lambda k: F.normalize(k, dim=1)), f"{AXIS_HINT} (`F.normalize` takes `dim=1` if you give none.)"
+        ),
         Misconception(
             "one norm for all keys", by_keys(lambda k: k / k.norm(dim=(-2, -1), keepdim=True)),
             "Every key is divided by a length of its own: `norm(dim=-1, keepdim=True)`.",
         ),
         Misconception(
             "a softmax on the keys", by_keys(lambda k: k.softmax(-1)),
-            "A softmax makes entries that sum to 1. Here the sum of their squares is to be 1.",
+            "A softmax makes the entries sum to 1. Here their squares must sum to 1: divide by the norm.",
         ),
         Misconception(
             "the feature map of linear attention on the keys", by_keys(lambda k: _unit(F.elu(k) + 1)),
-            "There is no feature map in this exercise, and no normaliser: only the length of the keys.",
+            "There is no feature map here. Only divide the keys by their length.",
         ),
         Misconception(
             "feature maps on queries and keys", lambda q, k, v, beta: walk(F.elu(q) + 1, _unit(F.elu(k) + 1), v, beta, _delta),
-            "There is no feature map in this exercise, and no normaliser: only the length of the keys.",
+            "There is no feature map here. Only divide the keys by their length.",
         ),
         Misconception(
             "normalised for looking up, not for writing", lambda q, k, v, beta: walk(
                 q, k, v, beta, lambda state, k, v, b: state + b * _outer(k, v - _unit(k) @ state)),
-            "One and the same key of length 1 looks up the old value and writes the correction.",
+            "You write with the key as it came. Divide it by its length once, and use that key both to look up and to write.",
         ),
         Misconception(
             "normalised for writing, not for looking up", lambda q, k, v, beta: walk(
                 q, k, v, beta, lambda state, k, v, b: state + b * _outer(_unit(k), v - k @ state)),
-            "One and the same key of length 1 looks up the old value and writes the correction.",
+            "You look up with the key as it came. Divide it by its length once, and use that key both to look up and to write.",
         ),
         Misconception(
             "one β for all tokens", lambda q, k, v, beta: walk(q, _unit(k), v, beta[..., :1].expand_as(beta), _delta),
-            "Every token has a β of its own: β_t is `beta[..., t]`.",
+            "Every token has a β of its own: βₜ is `beta[..., t]`.",
         ),
         Misconception(
             "a second sigmoid on β", lambda q, k, v, beta: walk(q, _unit(k), v, beta.sigmoid(), _delta),
-            "β comes in as it is used, between 0 and 1: the gate's sigmoid has been applied before it gets here.",
+            "β is between 0 and 1 already: the gate's sigmoid was applied before. Use it as it is.",
         ),
         Misconception(
             "divided by a normaliser", normalised_output,
-            "There is no normaliser here: q · Σ k may be 0 or negative. out_t is q_t S_t and nothing else.",
+            "You divide by q · Σ k, which may be 0 or negative. There is no normaliser here: the output is qₜSₜ.",
         ),
         Misconception(
             "divided by √d", lambda q, k, v, beta: walk(q / q.shape[-1] ** 0.5, _unit(k), v, beta, _delta),
-            "There is no softmax that could saturate, and the formula has no scale.",
+            "You divide by √d. That is for the softmax, and there is none here: leave it out.",
         ),
         Misconception(
             "the corrections returned", corrections_as_outputs,
-            "You return v_t − k_t S_{t−1}, what was written. The output is what the query reads: q_t S_t.",
+            "You return vₜ − kₜSₜ₋₁, what was written. The output is what the query reads: qₜSₜ.",
         ),
         Misconception(
             "read with the key", lambda q, k, v, beta: walk(_unit(k), _unit(k), v, beta, _delta),
-            "The key writes, the query reads: out_t = q_t S_t.",
+            "You read with the key. The key writes, the query reads: the output is qₜSₜ.",
         ),
         Misconception(
             "the sequence read backwards", lambda q, k, v, beta: reference(*(x.flip(-2) for x in (q, k, v)), beta.flip(-1)).flip(-2),
@@ -335,16 +337,17 @@ delta_rule = Check(
         ),
         Misconception(
             "one state for the whole batch", one_state_for_the_batch,
-            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+            "Each sequence needs its own state: it has the batch axes too, (…, d, d_v).",
         ),
         Misconception(
             "a triangle of n × n", all_at_once,
-            "That is right, and it costs n² numbers. A state of d × d_v that walks along the tokens does the same; or chunks of a few tokens.",
+            "You make a tensor with a number for each of the n × n pairs. Keep a d × d_v state and update it token by token, or in chunks of up to 16 "
+            "tokens.",
             cost=square_made,
         ),
         Misconception(
             "a state of d × d", state_of_d_by_d,
-            "The state holds a value of d_v numbers under each of d directions: it has the shape (…, d, d_v), and d_v need not be d.",
+            "The state is a sum of kᵀ times a value: it has the shape (…, d, d_v), and d_v need not be d.",
             raises="RuntimeError",
         ),
         changed_in_place(state_changed_in_place),

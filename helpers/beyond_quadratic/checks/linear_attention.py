@@ -1,4 +1,4 @@
-"""Checks of linear attention in its three forms. The work is counted: quadratic attention sold as linear is found."""
+"""Checks of linear attention in its three forms. The work is counted: the n × m matrix made first is found."""
 
 import math
 from collections.abc import Callable
@@ -74,14 +74,11 @@ def _number_added(normaliser) -> Callable:
 
 
 EPSILON_HINT = (
-    "With entries like these no feature is rounded to 0, so neither is the normaliser, and it needs no help. Where all features are small, the number that you add is larger "
-    "than the normaliser itself, and the weights sum to much less than 1."
+    "φ is above 0 for all inputs used here, so the normaliser is never 0, and nothing has to be added. For inputs near −10 all features are tiny: there "
+    "your number is no longer small beside the normaliser, and the weights sum to less than 1."
 )
-SMALLEST_HINT = (
-    "With entries like these no feature is rounded to 0, so neither is the normaliser. Where all features are small it lies below your smallest value, and the weights sum "
-    "to less than 1."
-)
-SCALE_HINT = "The 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
+SMALLEST_HINT = "The normaliser is never 0 here. For inputs near −10 it is below your limit, which takes its place, and the weights sum to less than 1."
+SCALE_HINT = "A factor of 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
 
 
 def _scaled(q) -> Tensor:
@@ -150,19 +147,19 @@ _all_at_once = Check(
     misconceptions=[
         Misconception(
             "an n × m matrix for the normaliser", square_for_the_normaliser,
-            "The brackets above the fraction bar are right. Below it all n · m weights are made, only to be summed up, row by row. The sum of row i is "
-            "φ(q_i) · Σ φ(k): sum the keys first.",
+            "Your numerator is right. For the denominator you make all n · m weights and then sum the rows. Sum the keys first: row i has the sum φ(qᵢ) · Σ "
+            "φ(k).",
             cost=_square_for_the_normaliser_alone,
         ),
         Misconception(
-            "quadratic attention sold as linear", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
-            "Python multiplies from left to right, so q @ k.mT @ v makes the n × m matrix first. Put the brackets round the keys and "
-            "values: q (kᵀ v).",
+            "the n × m matrix made first", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
+            "Python multiplies from left to right, so `q @ k.mT @ v` makes the n × m matrix first. Put the brackets round the keys and values: φ(q) (φ(k)ᵀ "
+            "v).",
             cost=square_made,
         ),
         Misconception(
             "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
-            "No n × m matrix stands in memory, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
+            "You never store an n × m matrix, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
             cost=all_pairs_scored,
         ),
         Misconception(
@@ -175,7 +172,7 @@ _all_at_once = Check(
         ),
         Misconception(
             "one normaliser for all queries", one_normaliser,
-            "Each query's weights sum to 1 by themselves: one normaliser for every row, φ(q_i) · Σ φ(k).",
+            "The weights of each query must sum to 1: every row has its own normaliser, φ(qᵢ) · Σ φ(k).",
         ),
         Misconception(
             "no feature map on the keys", lambda q, k, v: _ratio(_phi(q), k, v),
@@ -187,7 +184,7 @@ _all_at_once = Check(
         ),
         Misconception(
             "no feature map at all", lambda q, k, v: _ratio(q, k, v),
-            "The brackets may be moved, but plain dot products can be negative, and dividing by their sum gives no weights. Use φ.",
+            "Plain dot products can be negative and their sum can be near 0, so the weights can be negative or huge. Use φ.",
         ),
         Misconception(
             "the feature map on the values too", lambda q, k, v: _ratio(_phi(q), _phi(k), _phi(v)),
@@ -213,11 +210,10 @@ _all_at_once = Check(
             "the queries divided by √d before the feature map", lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
         ),
         Misconception("a small number added to the normaliser", with_a_small_number, EPSILON_HINT, _number_added(_parts)),
-        Misconception("a smallest value for the normaliser", with_a_smallest_normaliser, SMALLEST_HINT),
+        Misconception("a lower limit for the normaliser", with_a_smallest_normaliser, SMALLEST_HINT),
         Misconception(
             "the normaliser's axis counted from the front", normaliser_axis_from_the_front,
-            "The normaliser is one number a row, (…, n, 1): its new axis is the last. `unsqueeze(1)` is that only where no batch stands in front; "
-            "`unsqueeze(-1)` always is.",
+            "The normaliser is one number for each row, (…, n, 1). `unsqueeze(1)` puts the new axis last only without a batch, `unsqueeze(-1)` always.",
             raises="RuntimeError",
         ),
         in_single_precision(reference.linear_attention),
@@ -331,10 +327,7 @@ def square_state(q, k, v) -> Tensor:
     return _read(_phi(q), state + k[..., :1, :].mT @ v[..., :1, :], k)
 
 
-CUT_OFF_HINT = (
-    "The values are right. But what was written to the state is trained through those that read it later, and `detach()` (or `no_grad`, `.data`) cuts that "
-    "way off. Leave it out."
-)
+CUT_OFF_HINT = "Keys and values get gradients from the later tokens that read the state. `detach()` (or `no_grad`, `.data`) stops them. Leave it out."
 SQUARE_HINT = (
     "The state sums up φ(k)ᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d."
 )
@@ -377,23 +370,24 @@ recurrent_linear_attention = Check(
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
-            "The point is lost: n² weights were made. Walk along the tokens with a d × d_v state instead.",
+            "That makes n² weights. Go through the tokens one by one and keep a state of d × d_v instead.",
             cost=square_made,
         ),
         Misconception(
             "the past summed up again at every token", past_anew,
-            "The state of token t is the state of token t − 1 and one term more. Keep it, and add: then a token costs the same wherever it stands.",
+            "The state of token t is the state of token t − 1 and one term more. Keep it, and add: then every token costs the same.",
             cost=_sums_anew,
         ),
         Misconception(
             "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
-            "Every query still meets every key. All that the past has to say is in the state: a sum that grows by one term a token.",
+            "You never store an n × n matrix, but each query still meets the keys one by one. The state already holds their sum; each token adds one term "
+            "to it.",
             cost=all_pairs_scored,
         ),
         Misconception(
             "the normaliser of all tokens", normaliser_of_all_tokens,
-            "Your normaliser is the sum over *all* keys, the later ones too. Both sums run up to token t: the state and the normaliser. (A list "
-            "that holds one tensor n times, changed in place, holds its last value n times.)",
+            "Your normaliser is the sum over *all* keys, the later ones too. Both sums, the state and the normaliser, must end at token t. (If you append z "
+            "to a list and then write `z += …`, all entries of the list change.)",
         ),
         Misconception(
             "not causal: a full sum for every token", lambda q, k, v: _ratio(_phi(q), _phi(k), v),
@@ -401,11 +395,11 @@ recurrent_linear_attention = Check(
         ),
         Misconception(
             "state updated after reading", updated_after_reading,
-            "Token t reads itself too. Add φ(k_t)ᵀ v_t to the state first and read it then. (The first token has 0/0 in your way.)",
+            "Token t reads itself too. Add φ(kₜ)ᵀ vₜ to the state first and read it then. (In yours the first token has nothing to read: 0/0 = NaN.)",
         ),
         Misconception(
             "the normaliser forgotten", recurrent_without_normaliser,
-            "The weights φ(q_t)·φ(k_s) don't sum to 1. Carry Σ φ(k_s) along beside the state and divide by φ(q_t) · Σ φ(k_s).",
+            "The weights φ(qₜ)·φ(kₛ) don't sum to 1. Carry Σ φ(kₛ) along beside the state and divide by φ(qₜ) · Σ φ(kₛ).",
         ),
         Misconception(
             "a normaliser of one token", normaliser_of_one_token,
@@ -413,11 +407,11 @@ recurrent_linear_attention = Check(
         ),
         Misconception(
             "divided by the number of tokens so far", divided_by_time,
-            "The sum of the weights is φ(q_t) · Σ φ(k_s), not t + 1: the weights aren't 1 each.",
+            "The sum of the weights is φ(qₜ) · Σ φ(kₛ), not t + 1: the weights aren't 1 each.",
         ),
         Misconception(
             "state overwritten instead of added to", state_overwritten,
-            "Your state holds the last token alone, so every token reads only itself. The state is a running *sum*.",
+            "Your state holds only the newest token, so every token reads only itself. The state is a running *sum*.",
         ),
         Misconception(
             "the sequence read backwards", state_backwards,
@@ -425,7 +419,7 @@ recurrent_linear_attention = Check(
         ),
         Misconception(
             "one state for the whole batch", one_state_for_the_batch,
-            "Each sequence in the batch has a past of its own: the state has the batch axes too, (…, d, d_v).",
+            "Each sequence needs its own state: it has the batch axes too, (…, d, d_v).",
         ),
         Misconception(
             "no feature map on the keys", recurrent_raw_keys,
@@ -443,7 +437,7 @@ recurrent_linear_attention = Check(
             "the queries divided by √d before the feature map", lambda q, k, v: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
         ),
         Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
-        Misconception("a smallest value for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
+        Misconception("a lower limit for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
         Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
         changed_in_place(state_changed_in_place),
         Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
@@ -491,11 +485,20 @@ def whole_chunks_joined(q, k, v, c) -> Tensor:
     return torch.cat([right[..., chunk * c : (chunk + 1) * c, :] for chunk in range(q.shape[-2] // c)], dim=-2)
 
 
+def _in_chunks(q, k, v, c, mask: Callable = torch.tril, carried: Callable = torch.add) -> Tensor:
+    """mask: what cuts the scores of a chunk to a triangle. carried: (a sum, the chunk's own) → the sum that the next chunk reads."""
+    q, k, outputs = _phi(q), _phi(k), []
+    state, total = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), torch.zeros_like(k[..., :1, :])
+    for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):
+        inside = mask(q_c @ k_c.mT)
+        outputs.append((q_c @ state + inside @ v_c) / (q_c @ total.mT + inside.sum(-1, keepdim=True)))
+        state, total = carried(state, k_c.mT @ v_c), carried(total, k_c.sum(-2, keepdim=True))
+    return torch.cat(outputs, dim=-2)
+
+
 def fixed_triangle(q, k, v, c) -> Tensor:
-    right, triangle = _masked(_phi(q), _phi(k), v), torch.ones(c, c, dtype=q.dtype).tril()
-    for q_c, k_c in zip(q.split(c, -2), k.split(c, -2)):
-        (q_c @ k_c.mT) * triangle
-    return right
+    triangle = torch.ones(c, c, dtype=q.dtype).tril()
+    return _in_chunks(q, k, v, c, mask=lambda scores: scores * triangle)
 
 
 def sums_rolled_round(q, k, v, c) -> Tensor:
@@ -505,24 +508,36 @@ def sums_rolled_round(q, k, v, c) -> Tensor:
     return weights @ v / weights.sum(-1, keepdim=True)
 
 
-def own_sum_taken_off(q, k, v, c) -> Tensor:
-    n = q.shape[-2]
-    q, k, v = (F.pad(x, (0, 0, 0, -n % c)).unflatten(-2, (-1, c)) for x in (_phi(q), _phi(k), v))
+def _padded(q, k, v, c, before: Callable) -> tuple[Tensor, Tensor]:
+    """Above and below the fraction bar, all chunks at once, (…, chunks, c, ·). before: of the chunks' sums those of what stands before each."""
+    q, k, v = (F.pad(x, (0, 0, 0, -x.shape[-2] % c)).unflatten(-2, (-1, c)) for x in (_phi(q), _phi(k), v))
     inside, own, total = (q @ k.mT).tril(), k.mT @ v, k.sum(-2, keepdim=True)
-    above = inside @ v + q @ (own.cumsum(-3) - own)
-    below = inside.sum(-1, keepdim=True) + q @ (total.cumsum(-3) - total).mT
-    return above.flatten(-3, -2)[..., :n, :] / below.flatten(-3, -2)[..., :n, :]
+    return inside @ v + q @ before(own), inside.sum(-1, keepdim=True) + q @ before(total).mT
+
+
+def _cut(x, n: int) -> Tensor:
+    """The first n rows, without what was filled up."""
+    return x.flatten(-3, -2)[..., :n, :]
+
+
+def own_sum_taken_off(q, k, v, c) -> Tensor:
+    above, below = _padded(q, k, v, c, lambda own: own.cumsum(-3) - own)
+    return _cut(above, q.shape[-2]) / _cut(below, q.shape[-2])
+
+
+def filled_rows_divided(q, k, v, c) -> Tensor:
+    """Right values; but rows that fill up the last chunk are 0/0 before they are cut off, and so are gradients."""
+
+    def before(own):
+        return torch.cat([torch.zeros_like(own[..., :1, :, :]), own.cumsum(-3)[..., :-1, :, :]], dim=-3)
+
+    above, below = _padded(q, k, v, c, before)
+    return _cut(above / below, q.shape[-2])
 
 
 def chunk_state_cut_off(q, k, v, c) -> Tensor:
     """No gradient goes through the sums."""
-    q, k, outputs = _phi(q), _phi(k), []
-    state, total = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), torch.zeros_like(k[..., :1, :])
-    for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):
-        inside = (q_c @ k_c.mT).tril()
-        outputs.append((q_c @ state + inside @ v_c) / (q_c @ total.mT + inside.sum(-1, keepdim=True)))
-        state, total = (state + k_c.mT @ v_c).detach(), (total + k_c.sum(-2, keepdim=True)).detach()
-    return torch.cat(outputs, dim=-2)
+    return _in_chunks(q, k, v, c, carried=lambda old, new: (old + new).detach())
 
 
 def chunk_state_changed_in_place(q, k, v, c) -> Tensor:
@@ -593,48 +608,49 @@ chunked_linear_attention = Check(
     cases=[
         sized(n=8, d=4, d_v=3, c=4),
         sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
-        # of whole chunks: tokens that fill up a last one would have 0/0, which only shows on the way back
-        sized(batch=(2,), n=6, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 6, c = 3: gradients, in float64"),
+        # rows that fill up the last chunk have 0/0 if they are divided, which only shows on the way back
+        sized(batch=(2,), n=7, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 7, c = 3: gradients, in float64"),
         sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
         sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
         # most sizes of a chunk come in both dtypes: a triangle that was kept from another call has that one's
         long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
-        sized(n=5, d=3, d_v=2, c=1, label="c = 1: a chunk a token"), far_below_zero(7, 7, 3, 5, 2),
+        sized(n=5, d=3, d_v=2, c=1, label="c = 1: one token in each chunk"), far_below_zero(7, 7, 3, 5, 2),
         large_after_small(13, 3, 4, 5),
     ],
     misconceptions=[
         Misconception(
             "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
-            "The square is c × c, inside a chunk. What lies before the chunk comes from the state.",
+            "Compute scores only inside each chunk, c × c. Earlier chunks come in through the state.",
             cost=square_made,
         ),
         Misconception(
             "a loop over tokens instead of chunks", token_after_token,
-            "A step a token is the slow form again. Inside a chunk all tokens are computed at once, as matrix products.",
+            "One step for each token is the slow recurrent form again. Take one step for each chunk, with matrix products inside it.",
             cost=_token_by_token,
         ),
         Misconception(
             "the state lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),
-            "Your chunks know nothing of each other. Carry the state and the normaliser from chunk to chunk.",
+            "Each of your chunks starts from an empty state. Carry the state and the normaliser from chunk to chunk.",
         ),
         Misconception(
             "not causal inside a chunk", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside"),
-            "Inside its own chunk a token may read only the tokens up to itself: the c × c scores need a triangle.",
+            "Inside its own chunk a token may read only the tokens up to itself: mask the c × c scores with `tril`.",
         ),
         Misconception(
             "the chunk itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "past"),
-            "The state holds the earlier chunks. The tokens of the chunk itself are missing: add the triangle of c × c scores.",
+            "Your tokens read only the earlier chunks. Add the causal attention inside the chunk. (In yours the first chunk has nothing to read: 0/0 = NaN.)",
         ),
         Misconception(
             "the token itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "strict"),
-            "A token reads itself too. `tril()` keeps the diagonal, `tril(-1)` doesn't.",
+            "A token reads itself too. `tril()` keeps the diagonal, `tril(-1)` doesn't. (In yours the first token has nothing to read: 0/0 = NaN.)",
         ),
         Misconception(
             "the chunk counted twice", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside", twice=True),
-            "You add the chunk to the state before you read it, and its triangle besides. Read the state of the earlier chunks, then update it.",
+            "You add the chunk to the state before you read the state, and then add the chunk's own scores as well. Read the state of the earlier chunks "
+            "first, then update it.",
         ),
         Misconception(
-            "a state that holds the last chunk alone", lambda q, k, v, c: _chunked_as(q, k, v, c, "last"),
+            "a state that holds only the last chunk", lambda q, k, v, c: _chunked_as(q, k, v, c, "last"),
             "The state is a running sum over *all* earlier chunks. Yours is replaced at each boundary.",
         ),
         Misconception(
@@ -643,17 +659,23 @@ chunked_linear_attention = Check(
         ),
         Misconception(
             "the chunk missing in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="past"),
-            "The weights inside the chunk have to be in the normaliser as well: add the row sums of the triangle.",
+            "The weights inside the chunk have to be in the normaliser as well: add the row sums of the triangle. (In the first chunk your normaliser is 0, "
+            "so the output is ±∞.)",
         ),
         Misconception(
             "the whole chunk in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="inside"),
-            "Your numerator is causal, and the normaliser isn't: in it a token finds all keys of its chunk, later ones too. Read the sum of the keys before "
+            "Your numerator is causal, and the normaliser isn't: it holds all keys of the chunk, later ones too. Read the sum of the keys before "
             "you add the chunk to it, and add the row sums of the triangle.",
         ),
         Misconception(
             "the chunk's own sum taken off again", own_sum_taken_off,
-            "A running sum that holds a large number has lost the last digits of the small ones before it, and taking the large one off again doesn't bring "
-            "them back. Shift the running sums by one chunk, with zeros in front.",
+            "A sum that has held a large number has lost the last digits of the small ones, and subtracting the large one doesn't bring them back: your "
+            "values differ in the last digits only. Shift the running sums by one chunk, with zeros in front.",
+        ),
+        Misconception(
+            "rows that fill up the last chunk divided too", filled_rows_divided,
+            "The rows of zeros that fill up the last chunk are 0/0 = NaN. You cut them off after the division, and the backward pass brings NaN back "
+            "from them. Cut numerator and normaliser to n rows first, then divide.",
         ),
         Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
         Misconception(
@@ -661,8 +683,8 @@ chunked_linear_attention = Check(
             "Divide by the sum of all weights of a row: those that went through the state and those inside the chunk.",
         ),
         Misconception(
-            "the last short chunk lost", last_chunk_lost,
-            "n need not be a multiple of c. `split(c)` gives a shorter last chunk by itself.",
+            "the last short chunk left at 0", last_chunk_lost,
+            "n need not be a multiple of c. In yours the rows of the last, shorter chunk stay 0. `split(c)` gives that chunk too.",
         ),
         Misconception(
             "not causal at all", lambda q, k, v, c: _ratio(_phi(q), _phi(k), v),
@@ -670,31 +692,32 @@ chunked_linear_attention = Check(
         ),
         Misconception(
             "the past summed up again at every chunk", past_anew_at_every_chunk,
-            "The state before a chunk is the state before the last one and that chunk's own sum. Keep it, and add: you sum up all earlier tokens "
-            "again for every chunk, and that grows as n²/c.",
+            "You sum up all earlier tokens again for every chunk, and that grows as n²/c. Keep the state from chunk to chunk, and add the chunk's own sum "
+            "to it.",
             cost=_chunks_anew,
         ),
         Misconception(
             "the last short chunk dropped", lambda q, k, v, c: _masked(_phi(q), _phi(k), v)[..., : max(q.shape[-2] // c, 1) * c, :],
-            "n need not be a multiple of c, and n // c rounds down: the tokens of the short last chunk get no output. `split(c)` gives it too.",
+            "n need not be a multiple of c, and `n // c` rounds down: the tokens of the last, shorter chunk get no output, so the last rows are missing. "
+            "`split(c)` gives that chunk too.",
         ),
         Misconception(
-            "chunks counted by rounding down", whole_chunks_joined,
-            "n // c rounds down: the tokens of a last, shorter chunk get no output, and where c is larger than n there is no chunk at all.",
+            "chunks counted by rounding down, even to none", whole_chunks_joined,
+            "`n // c` rounds down: the last rows are missing where the last chunk is shorter, and where c is larger than n there is no chunk at all.",
             raises="ValueError",
         ),
         Misconception(
             "a triangle of fixed size", fixed_triangle,
-            "The last chunk may be shorter than c, and its triangle with it. `torch.tril` of the scores themselves always fits.",
+            "The last chunk can be shorter than c. Then its triangle must be smaller too: `torch.tril` of the scores themselves always fits.",
             raises="RuntimeError",
         ),
         Misconception(
-            "state and triangle normalised one by one, then added", lambda q, k, v, c: _two_fractions(q, k, v, c, 1),
-            "Two fractions with a denominator each make weights that sum to 2. Add what stands above, add what stands below, then divide once.",
+            "state and triangle normalised separately, then added", lambda q, k, v, c: _two_fractions(q, k, v, c, 1),
+            "Each fraction has weights that sum to 1, so together they sum to 2. Add the two numerators, add the two denominators, then divide once.",
         ),
         Misconception(
-            "state and triangle normalised one by one, then averaged", lambda q, k, v, c: _two_fractions(q, k, v, c, 2),
-            "The past and the chunk don't weigh the same. Add what stands above, add what stands below, then divide once.",
+            "state and triangle normalised separately, then averaged", lambda q, k, v, c: _two_fractions(q, k, v, c, 2),
+            "The past and the chunk don't weigh the same. Add the two numerators, add the two denominators, then divide once.",
         ),
         Misconception(
             "divided by √d before the feature map",
@@ -708,7 +731,7 @@ chunked_linear_attention = Check(
             _number_added(_causal_parts),
         ),
         Misconception(
-            "the sums of all chunks before the first", sums_rolled_round,
+            "the sum of all chunks in front of the first", sums_rolled_round,
             "Before the first chunk there is nothing, so its state and its normaliser begin at 0. `roll` brings the last running sum round to the front: "
             "the first tokens read the whole text. Put zeros there.",
         ),

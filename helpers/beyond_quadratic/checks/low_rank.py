@@ -14,8 +14,8 @@ from helpers.engine.slips import attention, in_single_precision, written_for_one
 from .. import low_rank
 from .sparse import (
     AXIS_HINT,
+    LARGE_HINT,
     MAXIMUM_HINT,
-    POWERS_HINT,
     VALUES_HINT,
     all_pairs_scored,
     integers,
@@ -85,6 +85,15 @@ def projected_and_restored(q, k, v, e, f) -> Tensor:
     return attention(q, e.mT @ (e @ k), f.mT @ (f @ v))
 
 
+def batch_mixed_by_a_reshape(q, k, v, e, f) -> Tensor:
+    """Right for a single sequence."""
+    keys, values = (
+        (matrix @ x.reshape(x.shape[-2], -1)).reshape(*x.shape[:-2], len(e), x.shape[-1])
+        for matrix, x in ((e, k), (f, v))
+    )
+    return attention(q, keys, values)
+
+
 def _long(n: int, m: int, d: int, d_v: int, r: int) -> Case:
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
     return sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
@@ -101,7 +110,7 @@ low_rank_attention = Check(
         sized(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),
         _long(300, 350, 4, 3, 6), _long(250, 280, 3, 5, 4),
         sized(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
-        given("scores of some hundred", integers(5, 4), integers(7, 4), normal(7, 3), integers(3, 7, most=6), normal(3, 7)),
+        given("scores of several hundred", integers(5, 4), integers(7, 4), normal(7, 3), integers(3, 7, most=6), normal(3, 7)),
         sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, gradient=True, label="m = 6, r = 2: gradients, in float64"),
     ],
     misconceptions=[
@@ -117,7 +126,7 @@ low_rank_attention = Check(
         ),
         Misconception(
             "a hidden n × m matrix", both_projected_late,
-            "E k and F v have r rows each: make these two first. Whatever meets the queries or the weights after that has r columns, not m.",
+            "Compute E k and F v first; each has r rows. Then the scores and the weights are n × r, not n × m.",
             cost=square_made,
         ),
         Misconception(
@@ -132,7 +141,7 @@ low_rank_attention = Check(
         ),
         Misconception(
             "one projection for both", lambda q, k, v, e, f: attention(q, e @ k, e @ v),
-            "Keys are projected with E and values with F. (The paper also tries sharing them, but here both are given.)",
+            "Keys are projected with E and values with F. (The paper also tries one matrix for both, but here you get two.)",
         ),
         Misconception(
             "E and F swapped", lambda q, k, v, e, f: attention(q, f @ k, e @ v),
@@ -140,7 +149,7 @@ low_rank_attention = Check(
         ),
         Misconception(
             "the keys projected but not the values", lambda q, k, v, e, f: attention(q, e @ k, v),
-            "Now there are r keys and m values, and each weight needs its value. Project both.",
+            "Now there are r weights but m values, and these fit only where r = m. Project both.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -150,12 +159,12 @@ low_rank_attention = Check(
         ),
         Misconception(
             "weights projected instead of keys", weights_projected,
-            "The softmax over all m keys has been paid for already, and E mixes weights that should stay a distribution. Project first, then "
+            "You have already computed a softmax over all m keys, so nothing is saved, and after E the weights no longer sum to 1. Project first, then "
             "score, then softmax.",
         ),
         Misconception(
             "a mean over stretches instead of the projection", pooled,
-            "Pooling is one projection of many, with fixed weights. Use the E and F that are given: they are learned.",
+            "The mean of each stretch of keys is a projection too, but a fixed one. Use E and F, which are learned.",
         ),
         Misconception(
             "projected down and up again", projected_and_restored,
@@ -176,11 +185,11 @@ low_rank_attention = Check(
         Misconception(
             "the rows of E and F made to sum to 1",
             lambda q, k, v, e, f: attention(q, e / e.sum(-1, keepdim=True) @ k, f / f.sum(-1, keepdim=True) @ v),
-            "E and F are learned, and used as they are. Means are one choice of them; their rows need not sum to anything.",
+            "Use E and F as they are. Their rows need not sum to 1.",
         ),
         Misconception(
             "the rows of E made to sum to 1", lambda q, k, v, e, f: attention(q, e / e.sum(-1, keepdim=True) @ k, f @ v),
-            "E is learned, and used as it is. Means are one choice of it; its rows need not sum to anything.",
+            "Use E as it is. Its rows need not sum to 1.",
         ),
         Misconception(
             "a softmax on E and F", lambda q, k, v, e, f: attention(q, e.softmax(-1) @ k, f.softmax(-1) @ v),
@@ -196,7 +205,12 @@ low_rank_attention = Check(
             "one maximum for all rows",
             lambda q, k, v, e, f: one_maximum(q @ (e @ k).mT / math.sqrt(q.shape[-1])) @ (f @ v), MAXIMUM_HINT,
         ),
-        Misconception("exponentials out of range", summary_of_powers, POWERS_HINT, _summary_overflowed),
+        Misconception(
+            "sequences of a batch mixed by a reshape", batch_mixed_by_a_reshape,
+            "`reshape(m, -1)` moves nothing: it cuts the numbers into other rows, and mixes tokens of different sequences. `e @ k` multiplies every "
+            "sequence of the batch by itself.",
+        ),
+        Misconception("exponentials out of range", summary_of_powers, LARGE_HINT, _summary_overflowed),
         in_single_precision(low_rank.low_rank_attention),
         written_for_one_batch_axis(low_rank.low_rank_attention),
         written_without_a_batch(low_rank.low_rank_attention),

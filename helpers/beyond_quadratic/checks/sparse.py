@@ -81,7 +81,12 @@ def far_global(n: int, d_v: int, w: int, g: int, size: float = 20.0) -> Case:
         return torch.where(torch.arange(n)[:, None] < g, size, torch.randn(n, 4, generator=generator) / 2)
 
     return given(
-        f"n = {n}, g = {g}: global keys far above the window, or far below", signs, Drawn(keys), normal(n, d_v), w, g
+        f"n = {n}, g = {g}: scores of the global keys far above or below those of the window",
+        signs,
+        Drawn(keys),
+        normal(n, d_v),
+        w,
+        g,
     )
 
 
@@ -96,7 +101,7 @@ def changed_in_place(answer: Callable) -> Misconception:
         return bool(changed and not seen.modified)
 
     return Misconception(
-        "changed in place, though the way back needs it", answer, IN_PLACE_HINT, shown, raises="RuntimeError"
+        "changed in place, though the backward pass needs it", answer, IN_PLACE_HINT, shown, raises="RuntimeError"
     )
 
 
@@ -112,6 +117,32 @@ def _gathered(q, k, v, keys, valid, hidden: float = -math.inf, axis: int = -1) -
 
 def _slots(q, k, keys) -> Tensor:
     return (k[..., keys, :] @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+
+
+def _expanded(x, keys) -> Tensor:
+    """x[..., keys, :], gathered from a view (…, n, m, d): on the way back that shape is filled with numbers."""
+    n, slots = keys.shape
+    view = x.unsqueeze(-3).expand(*x.shape[:-2], n, *x.shape[-2:])
+    return view.gather(-2, keys[..., None].expand(*x.shape[:-2], n, slots, x.shape[-1]))
+
+
+def gathered_from_a_view(q, k, v, keys, valid) -> Tensor:
+    scores = (_expanded(k, keys) @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    return (weights[..., None, :] @ _expanded(v, keys)).squeeze(-2)
+
+
+def square_on_the_way_back(seen: Observation) -> bool:
+    """Whether the backward pass, and it alone, made a tensor with all keys for every query."""
+    q, k = seen.args[:2]
+    return seen.largest < q.shape[-2] * k.numel() <= seen.backward_largest
+
+
+def second_axis_indexed(q, k, v, keys, valid) -> Tensor:
+    """Right with exactly one batch axis."""
+    scores = (k[:, keys] * q[..., None, :]).sum(-1) / math.sqrt(q.shape[-1])
+    weights = scores.masked_fill(~valid, -math.inf).softmax(-1)
+    return (weights[..., None] * v[:, keys]).sum(-2)
 
 
 def _mix(weights, v, keys) -> Tensor:
@@ -136,34 +167,42 @@ def one_maximum(scores, valid=True) -> Tensor:
     return _powers(scores - scores.max(), True)
 
 
-POWERS_HINT = (
-    "e^89 is more than float32 can hold and e^−104 is 0 there: ∞/∞ and 0/0 are NaN. From each score the largest one of its own row has to be "
-    "subtracted first, the largest of those that count. `torch.softmax` does that, if all that doesn't count is at −∞ before."
+LARGE_HINT = (
+    "The exponential of a large score is ∞ and that of a very negative one is 0 (in float32 from about 89 and −104 on); ∞/∞ and 0/0 are NaN. Subtract "
+    "the largest score of each row first, as `torch.softmax` does."
 )
+POWERS_HINT = f"{LARGE_HINT} Scores that aren't allowed have to be −∞ before that."
 MAXIMUM_HINT = (
-    "In a row whose scores all lie far below that maximum every exponential is 0, and 0/0 is NaN. Each row needs the maximum of its own: "
-    "`amax(dim=-1, keepdim=True)`."
+    "In a row whose scores all lie far below that maximum every exponential is 0, and 0/0 is NaN. Subtract each row's own maximum: `amax(dim=-1, "
+    "keepdim=True)`."
 )
 HALF_A_MAXIMUM_HINT = (
-    "Global keys and window share one softmax, so they share one maximum. Where the other part scores a hundred more than the one that you looked at, its "
-    "exponential is infinite, and ∞/∞ is NaN. Take the largest score of both parts."
+    "Global keys and window share one softmax, so they share one maximum. If the other part has a score higher by a hundred, its exponential is infinite, "
+    "and ∞/∞ is NaN. Take the largest score of both parts."
 )
-AXIS_HINT = "Axis 1 is the last one only where no batch stands in front; with a batch it is another. Count it from the end: `dim=-1`."
+AXIS_HINT = (
+    "`dim=1` is the last axis only without a batch. With a batch it is another axis. Count from the end: `dim=-1`."
+)
 IN_PLACE_HINT = (
     "Autograd had kept a tensor for the backward pass, and `+=`, `*=`, `[…] =` or a method with `_` at its end changed it afterwards. Make a new one "
     "instead, as in `state = state + …`."
 )
-SOFT_HINT = (
-    "Scores may be large, below 0 too. If all the real ones lie below the number that you put into a slot that doesn't count, the softmax "
-    "gives that slot all the weight. Only −∞ is below every score."
-)
+SOFT_HINT = "Scores may be far below 0. If all allowed scores are below the number in an empty slot, that slot gets all the weight. Only −∞ is below every score."
 VALUES_HINT = "A score is a sum of d products, so it is divided by √d. The width of the values plays no role."
 TABLE_HINT = (
-    "The scores are few, but a table of all pairs stands in memory besides. A mask of n² truth values is n² too: at n = 100,000 it has 10¹⁰ of "
-    "them. The places of the few keys can be written down directly."
+    "You make few scores, but also a table of all pairs. A mask costs n² too: at n = 100,000 it has 10¹⁰ entries. Compute the indices of the few keys "
+    "directly."
 )
-SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score those alone."
-ROWS_HINT = "No n × n matrix stands in memory, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
+EXPANDED_HINT = (
+    "Expanded, the keys are a view of shape (…, n, m, d), and that costs nothing. But in the backward pass `gather` makes a tensor of this shape. "
+    "Index with the table, `k[..., table, :]`."
+)
+SECOND_AXIS_HINT = (
+    "`k[:, table]` indexes the second axis. That is the axis of the tokens only with exactly one batch axis: without a batch it is that of the "
+    "features, and with two it is a batch axis. `k[..., table, :]` always indexes the tokens."
+)
+SECRET_HINT = "You compute all n² scores and throw most of them away. Gather the few keys that a query may read first, and score only those."
+ROWS_HINT = "You never store an n × n matrix, but each query still scores all n keys, so the work is O(n²). Slice the keys before the product."
 
 # ------------------------------------------------------------------------------------------------------------ a band
 
@@ -306,13 +345,18 @@ local_attention = Check(
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
         sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3"),
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
-        given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
+        given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
-        sized(batch=(2,), n=7, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="n = 7, w = 2: gradients, in float64"),
+        sized(batch=(2,), n=20, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 12 * 4 * 2,
+              label="n = 20, w = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w: attention(q, k, v, mask=_gap(q.shape[-2]).abs() <= w), SECRET_HINT, cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "keys gathered from an expanded view", lambda q, k, v, w: gathered_from_a_view(q, k, v, *_window(q.shape[-2], w)),
+            EXPANDED_HINT, cost=square_on_the_way_back,
         ),
         Misconception(
             "a table of all pairs beside the scores", band_through_a_mask, TABLE_HINT, cost=square_made,
@@ -337,8 +381,8 @@ local_attention = Check(
             "The window has two sides: w tokens before and w tokens after. Yours begins at the token itself.",
         ),
         Misconception(
-            "w tokens in all", lambda q, k, v, w: _banded(q, k, v, w // 2, w // 2),
-            "w counts the neighbours on *each* side. Together with the token itself that makes 2w + 1.",
+            "w neighbours on both sides together", lambda q, k, v, w: _banded(q, k, v, w // 2, w // 2),
+            "w is the number of neighbours on *each* side. You take w on both sides together. With the token itself the window has 2w + 1 tokens.",
         ),
         Misconception(
             "the last slot of the window missing", lambda q, k, v, w: _banded(q, k, v, w, w - 1),
@@ -364,16 +408,16 @@ local_attention = Check(
         ),
         Misconception(
             "a wide window cut to half the text", lambda q, k, v, w: _banded(q, k, v, min(w, q.shape[-2] // 2), min(w, q.shape[-2] // 2)),
-            "A window may be cut where it is wider than the text, but from the first token to the last it is n − 1 steps, not n/2.",
+            "A window that is wider than the text may be cut, but to n − 1 on each side, not to n/2: so far is the last token from the first.",
         ),
         Misconception(
             "padding that takes part in the softmax", padding_in_the_softmax,
-            "A key of zeros has score 0, and e^0 = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
+            "A key of zeros has score 0, and e⁰ = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
         ),
         Misconception(
             "padding taken out of the weights after the softmax", padding_taken_out_again,
-            "The softmax has subtracted the largest score of the row, padding included. Where the real scores lie far below it their weights are "
-            "0 already, and what is left to divide is 0/0. Slots beyond the ends need a score of −∞ before the softmax.",
+            "The softmax has subtracted the largest score of the row, padding included. If the scores of the real keys are far below that one, their "
+            "weights are all 0, and dividing by their sum is 0/0 = NaN. Slots beyond the ends need a score of −∞ before the softmax.",
         ),
         Misconception(
             "a window moved inside at the ends", window_moved_inside,
@@ -402,11 +446,11 @@ local_attention = Check(
         ),
         Misconception(
             "masked after the softmax", window_masked_after_softmax,
-            "Tokens outside the window have taken their share already, so the rest doesn't sum to 1. The softmax runs over the window alone.",
+            "Tokens outside the window have taken their share already, so the rest doesn't sum to 1. The softmax runs only over the window.",
         ),
         Misconception(
             "forbidden scores set to 0", window_masked_with_zeros,
-            "A score of 0 is no small score: e^0 = 1. Outside the window nothing may take part in the softmax.",
+            "A score of 0 isn't small: e⁰ = 1. Outside the window nothing may take part in the softmax.",
         ),
         Misconception(
             "slots after the last token taken for valid", last_token_again,
@@ -418,14 +462,13 @@ local_attention = Check(
         ),
         Misconception(
             "whole blocks read, without the band", neighbour_blocks_whole,
-            "A block of queries meets the right stretch of keys, but no single query may read all of it: inside the block |i − j| ≤ w has to be "
-            "masked too.",
+            "A block of queries reads a stretch of keys, but each query may read only part of it: inside the stretch mask the keys with |i − j| > w.",
         ),
         Misconception("scaled by the width of the values", lambda q, k, v, w: _banded(scaled_by_values(q, v), k, v, w, w), VALUES_HINT),
         Misconception(
             "a slice that begins below 0", window_sliced_from_the_end,
-            "For i < w the slice `[i − w : …]` begins at a negative number, and Python counts that from the end: it is empty, or holds the wrong "
-            "tokens. Begin at `max(i − w, 0)`.",
+            "For i < w the slice `[i - w : …]` begins at a negative number, and Python counts that from the end: it is empty, or holds the wrong "
+            "tokens. Begin at `max(i - w, 0)`.",
         ),
         Misconception(
             "a finite number for the empty slots", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), hidden=-1e4),
@@ -435,6 +478,10 @@ local_attention = Check(
             "the softmax's axis counted from the front", lambda q, k, v, w: _gathered(q, k, v, *_window(q.shape[-2], w), axis=1), AXIS_HINT,
         ),
         Misconception("one maximum for all rows", band_with_one_maximum, MAXIMUM_HINT),
+        Misconception(
+            "indexed with exactly one batch axis in mind", lambda q, k, v, w: second_axis_indexed(q, k, v, *_window(q.shape[-2], w)),
+            SECOND_AXIS_HINT, raises="IndexError RuntimeError",
+        ),
         Misconception("exponentials out of range", band_of_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
@@ -583,6 +630,12 @@ def globals_through_a_mask(q, k, v, w, g) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, *slots)], dim=-2)
 
 
+def _joined_with(rest: Callable, q, k, v, w, g) -> Tensor:
+    """The rows of the global tokens, right, and the others as `rest` of (q, k, v, keys, valid) makes them."""
+    others = rest(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g))
+    return torch.cat([attention(q[..., :g, :], k, v), others], dim=-2)
+
+
 def globals_hidden_softly(q, k, v, w, g) -> Tensor:
     rest = _gathered(q[..., g:, :], k, v, *_rest(q.shape[-2], w, g), hidden=-100.0)
     return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
@@ -646,19 +699,24 @@ global_local = Check(
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
         sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2"),
-        sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: a window alone"),
-        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global"),
+        sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
+        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
-        given("scores of some hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
+        given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
         far_global(9, 3, 2, 2),
-        sized(batch=(2,), n=8, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, label="n = 8, w = 1, g = 2: gradients, in float64"),
+        sized(batch=(2,), n=20, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 14 * 4 * 2,
+              label="n = 20, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
             "a hidden n × n matrix", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, g)),
             "You compute all n² scores and throw most of them away. Only g queries need all keys; the others need g global keys and a window.",
             cost=scores_of_all_pairs,
+        ),
+        Misconception(
+            "keys gathered from an expanded view", lambda q, k, v, w, g: _joined_with(gathered_from_a_view, q, k, v, w, g),
+            EXPANDED_HINT, cost=square_on_the_way_back,
         ),
         Misconception(
             "a table of all pairs beside the scores", globals_through_a_mask, TABLE_HINT, cost=square_made,
@@ -668,23 +726,23 @@ global_local = Check(
         ),
         Misconception(
             "global tokens counted twice", globals_counted_twice,
-            "A global token near the query stands in its window as well, and takes two shares there. Mask the global tokens in the window.",
+            "A global token near the query is in its window as well, and takes two shares there. Mask the global tokens in the window.",
         ),
         Misconception(
             "global tokens that don't read everything", globals_that_read_a_window,
-            "Global goes both ways. All tokens read the global ones (columns), and the global ones read all tokens (rows).",
+            "All tokens read the global ones, and the global ones read all tokens. In yours a global token reads only its window and the global tokens.",
         ),
         Misconception(
             "global tokens that are not read by all", globals_that_nobody_reads,
-            "Global goes both ways. The global ones read all tokens (rows), and all tokens read the global ones (columns).",
+            "The global tokens read all tokens, and all tokens read them. In yours the others read a global token only if it is in their window.",
         ),
         Misconception(
-            "the window alone", lambda q, k, v, w, g: _banded(q, k, v, w, w),
-            "The first g tokens have no window: they read all and are read by all.",
+            "only the window", lambda q, k, v, w, g: _banded(q, k, v, w, w),
+            "Your tokens read only their windows. The first g tokens read all tokens, and all tokens read them.",
         ),
         Misconception(
-            "global tokens alone", globals_without_window,
-            "The other tokens read their window as well as the global tokens. Yours have lost their neighbours.",
+            "only the global tokens", globals_without_window,
+            "The other tokens read their window as well as the global tokens. In yours they read only the global tokens.",
         ),
         Misconception(
             "two softmaxes, averaged", two_softmaxes_averaged,
@@ -692,8 +750,8 @@ global_local = Check(
         ),
         Misconception(
             "two softmaxes, averaged, with the global keys in both", two_softmaxes_with_the_globals_twice,
-            "A query has one unit of attention for global tokens and window together, and each key has one share of it. Join the scores, leave out "
-            "those that stand there twice, then take one softmax.",
+            "A query has one unit of attention for global tokens and window together, and each key has one share of it. Join the scores, each key only "
+            "once, then take one softmax.",
         ),
         Misconception(
             "two softmaxes, added", two_softmaxes_added,
@@ -701,7 +759,7 @@ global_local = Check(
         ),
         Misconception(
             "the last tokens global instead of the first", globals_at_the_end,
-            "Here the *first* g tokens are global, as a classification token at the start is.",
+            "The *first* g tokens are global, 0 … g − 1, and not the last.",
         ),
         Misconception(
             "one global token, whatever g is", lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], w, min(g, 1))),
@@ -725,18 +783,18 @@ global_local = Check(
         ),
         Misconception(
             "no scale in the global rows", lambda q, k, v, w, g: globals_joined(q, k, v, w, g, first=math.sqrt(q.shape[-1])),
-            "The rows of the global tokens are plain attention, with the scale of the others: divide their scores by √d too.",
+            "The rows of the global tokens are plain attention: divide their scores by √d too.",
         ),
         Misconception(
-            "no scale in the other rows", lambda q, k, v, w, g: globals_joined(q, k, v, w, g, rest=math.sqrt(q.shape[-1])),
-            "The scale belongs to all rows: divide the scores with global keys and window by √d too.",
+            "no scale in the rows that aren't global", lambda q, k, v, w, g: globals_joined(q, k, v, w, g, rest=math.sqrt(q.shape[-1])),
+            "Divide all scores by √d, those of the other rows too.",
         ),
         Misconception(
             "a finite number for the empty slots", globals_hidden_softly, SOFT_HINT, hidden_too_softly(sparse.global_local_attention),
         ),
         Misconception(
-            "the first token after the global ones lost in the window", first_ordinary_token_lost,
-            "Tokens 0 … g − 1 are global, and token g is not: it stays in the window. Only what lies *below* g has its place in front already.",
+            "token g missing from the windows", first_ordinary_token_lost,
+            "Tokens 0 … g − 1 are global, and only these are left out of the windows. Token g isn't global: it stays in.",
         ),
         Misconception(
             "a global token at the window's left edge counted twice", left_edge_twice,
@@ -745,20 +803,20 @@ global_local = Check(
         ),
         Misconception(
             "the windows g places too far left", windows_too_far_left,
-            "The rows after the global ones are tokens g, g + 1, …, not 0, 1, …: number them from g before you put windows round them.",
+            "The first of the other rows is token g, not token 0: add g to its index before you compute its window.",
         ),
         Misconception(
             "the other rows counted from the back", rest_counted_from_the_back,
-            "`q[..., -(n − g):, :]` is everything where g = n, since −0 is 0. Slice from the front: `q[..., g:, :]` is empty there.",
+            "For g = n the slice `q[..., -(n - g):, :]` begins at −0, which is 0: it holds all rows instead of none. Write `q[..., g:, :]`.",
         ),
         Misconception(
             "scaled by the width of the values",
             lambda q, k, v, w, g: attention(scaled_by_values(q, v), k, v, mask=_global_pairs(q.shape[-2], w, g)), VALUES_HINT,
         ),
         Misconception(
-            "the other rows counted from the back, where none are left", no_rows_left_counted_from_the_back,
-            "`q[..., -(n − g):, :]` is everything where g = n, since −0 is 0, and meets a table without rows. Slice from the front: `q[..., g:, :]` "
-            "is empty there.",
+            "the other rows counted from the back, stopping at g = n", no_rows_left_counted_from_the_back,
+            "For g = n the slice `q[..., -(n - g):, :]` begins at −0, which is 0: it holds all rows instead of none, and doesn't fit a table without rows. "
+            "Write `q[..., g:, :]`.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -768,18 +826,22 @@ global_local = Check(
         Misconception(
             "a wide window cut to half the text",
             lambda q, k, v, w, g: attention(q, k, v, mask=_global_pairs(q.shape[-2], min(w, q.shape[-2] // 2), g)),
-            "A window may be cut where it is wider than the text, but from the first token to the last it is n − 1 steps, not n/2.",
+            "A window that is wider than the text may be cut, but to n − 1 on each side, not to n/2: so far is the last token from the first.",
         ),
         Misconception("the softmax's axis counted from the front", globals_over_axis_1, AXIS_HINT),
         Misconception(
-            "the maximum of the window alone", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g, None)),
+            "the maximum of the window only", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g, None)),
             HALF_A_MAXIMUM_HINT,
         ),
         Misconception(
-            "the maximum of the global keys alone", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g)),
+            "the maximum of the global keys only", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g)),
             HALF_A_MAXIMUM_HINT,
         ),
         Misconception("one maximum for all rows", globals_with_one_maximum, MAXIMUM_HINT),
+        Misconception(
+            "indexed with exactly one batch axis in mind", lambda q, k, v, w, g: _joined_with(second_axis_indexed, q, k, v, w, g),
+            SECOND_AXIS_HINT, raises="IndexError RuntimeError",
+        ),
         Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
@@ -805,6 +867,31 @@ def _most_keys(output) -> int:
 
 def _ceil_sqrt(n: int) -> int:
     return math.isqrt(n - 1) + 1
+
+
+def _bad_list(output, n: int) -> str:
+    """The first list that is none, in words."""
+    rows = _lists(output)
+    if len(rows) != n:
+        return f"The number of lists is {len(rows)}, and n is {n}."
+    for i, row in enumerate(rows):
+        for j in row:
+            if row.count(j) > 1 or not 0 <= j < n:
+                return f"List {i} holds {j}{' twice' if 0 <= j < n else ''}."
+    return ""
+
+
+def _longest(output, n: int) -> str:
+    """The token that reads most keys, in words."""
+    most = _most_keys(output)
+    i = next(i for i, row in enumerate(output) if len(row) == most)
+    return f"Token {i} reads {most} keys; {3 * _ceil_sqrt(n)} are allowed."
+
+
+def _without_itself(output, n: int) -> str:
+    """A token that doesn't read itself, in words."""
+    i, row = next((i, row) for i, row in enumerate(output) if i not in _lists(output)[i])
+    return f"Here i = {i}: token {i} reads {_listed(row)}."
 
 
 def _far_apart(output, n: int) -> str:
@@ -920,15 +1007,15 @@ def _outside(seen) -> bool:
 
 strided_keys = Check(
     reference=sparse.strided_keys,
-    cases=[sized("n = 16", n=16), sized("n = 30: no square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150),
+    cases=[sized("n = 16", n=16), sized("n = 30: not a square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150),
            sized("n = 1: one token", n=1), sized("n = 2", n=2), sized("n = 90", n=90)],
     compare=False,
     properties=[
-        Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1."),
-        Property("every token reads itself", lambda rows, n: all(i in _lists(rows)[i] for i in range(n)), "Token i must be in list i."),
+        Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1.", _bad_list),
+        Property("every token reads itself", lambda rows, n: all(i in _lists(rows)[i] for i in range(n)), "Token i must be in list i.", _without_itself),
         Property(
             "no token reads more than 3⌈√n⌉ keys", lambda rows, n: _most_keys(rows) <= 3 * _ceil_sqrt(n),
-            "Some token reads more than 3⌈√n⌉ keys.",
+            "Some token reads more than 3⌈√n⌉ keys.", _longest,
         ),
         Property(
             "two layers connect every pair", lambda rows, n: bool(_reach(rows, n).all()),
@@ -937,38 +1024,37 @@ strided_keys = Check(
     ],
     misconceptions=[
         Misconception(
-            "a window alone", strided_window_only,
-            "Two windows in a row reach twice as far, not everywhere. Something has to jump: a second set of keys, √n apart.",
+            "only a window", strided_window_only,
+            "Two layers of windows reach twice as far, but not to every token. Add keys at distances of s, 2s, 3s, …, with s near √n.",
         ),
         Misconception(
-            "a stride alone", strided_column_only,
+            "only a stride", strided_column_only,
             "From token i you get to i ± √n, i ± 2√n, … and never to i + 1, however many layers you stack. The window closes the gaps.",
         ),
         Misconception(
             "everything through one hub", one_hub,
-            "Two layers do connect all pairs, but the hub reads all n keys, and what all tokens say to each other must fit into its one "
-            "vector. Spread the load: no token may read more than 3⌈√n⌉.",
+            "Two layers do connect all pairs, but the hub reads all n keys, and all that tokens tell each other must pass through its one vector. No token "
+            "may read more than 3⌈√n⌉ keys.",
             lambda seen: _most_keys(seen.output) == seen.args[0] and sum(map(len, seen.output)) < 8 * seen.args[0],
         ),
         Misconception(
             "all pairs", lambda n: [list(range(n)) for _ in range(n)],
-            "That is full attention. One layer connects every pair, at n² pairs; with two layers to do it in, n√n are enough.",
+            "Every token reads all n keys: that is full attention, n² pairs. With two layers about n√n pairs are enough.",
             lambda seen: min(map(len, seen.output)) == seen.args[0],
         ),
         Misconception(
             "half a window", half_a_window,
-            "In the middle a window of √n/2 to each side is enough: the nearest token of i's column is never further. At the ends it may lie "
-            "on one side only, up to √n − 1 away.",
+            "In the middle a window of √n/2 to each side is enough, for every column has a token that near. At the ends there is one side only, and the "
+            "nearest token of a column can be √n − 1 away.",
         ),
         Misconception(
             "a window that looks back only", window_behind,
-            "j must be in the window of some token of i's column. Near the end of the sequence no such token comes after j, so the window needs "
-            "two sides.",
+            "The first tokens don't reach the last ones: a token near the start has hardly any window, and the tokens of its column look back too, so "
+            "nothing after the last of them is reached. The window needs both sides.",
         ),
         Misconception(
             "the last short block lost", ends_of_whole_blocks,
-            "Where n is no multiple of ⌈√n⌉ the last block is short and has no token that all the others read. Then nobody outside the block "
-            "hears of its tokens.",
+            "If n is no multiple of ⌈√n⌉, the last block is shorter. In yours it has no token that all others read, so no other block reaches its tokens.",
         ),
         Misconception(
             "a stride that doesn't grow with n", fixed_stride,
@@ -995,36 +1081,36 @@ strided_keys = Check(
         ),
         Misconception(
             "a window one token short on the right", lambda n: window_of(n, math.isqrt(n - 1), math.isqrt(n - 1) - 1),
-            "To its right a token reads up to i + s − 1. A `range` leaves out its end: `range(…, i + s)`. Yours stops one earlier, and where the column "
-            "has no later token the last step is too short.",
+            "To its right a token reads up to i + s − 1. A `range` leaves out its end: `range(…, i + s)`. Yours stops one earlier, so a token after the "
+            "last one of the column may not be reached.",
         ),
         Misconception(
             "a window one token short on the left", lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1)),
-            "To its left a token reads from i − s + 1 on: that is s − 1 tokens. Yours begins one later, and where the column has no earlier token the "
-            "last step is too short.",
+            "To its left a token reads from i − s + 1 on: that is s − 1 tokens. Yours begins one later, so a token before the first one of the column may "
+            "not be reached.",
         ),
         Misconception(
             "a window one token short on both sides", lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1) - 1),
-            "|i − j| < s are s − 1 tokens to each side. Yours are s − 2, and where the column ends the last step is too short.",
+            "|i − j| < s gives s − 1 tokens on each side. Yours has s − 2, so tokens beyond the ends of the column may not be reached.",
         ),
         Misconception(
             "a column up to the square of the rounded root", root_rounded_down_and_squared,
-            "With s = ⌊√n⌋ the square s · s lies below n, unless n is a square number: the tokens behind it are in nobody's column. The column goes on to "
+            "With s = ⌊√n⌋ the square s · s is less than n, unless n is a square number: the tokens from s · s on are in no column. The column goes on to "
             "n: `range(i % s, n, s)`.",
         ),
         Misconception(
             "blocks that meet through their first tokens", blocks_with_leaders,
-            "That takes three layers: to one's own first token, from there to the first token of the other block, and on to the token. If every token "
-            "read all of these first tokens, two layers would do.",
+            "That takes three layers: from a token to the first one of its block, then to the first one of the other block, then to the other token. "
+            "If every token read all of these first tokens, two layers would do.",
         ),
         Misconception(
             "hubs with half a window", hubs_with_half_a_window,
-            "Every token reads the hubs 0, s, 2s, …, but a hub must read all tokens up to the next one. With s/2 to each side no hub reads the "
-            "tokens behind the last hub for the others, and between two hubs it is just enough.",
+            "Every token reads the hubs 0, s, 2s, …, so every token must be in the window of a hub. s/2 to each side is just enough between two hubs, but "
+            "after the last hub the tokens further away are in no hub's window.",
         ),
         Misconception(
             "the token itself left out", without_itself,
-            "A token reads itself too: i − i = 0 is divisible by s, and 0 < s. (What a token is must not get lost between two layers.)",
+            "A token reads itself too: it is in its own window and in its own column.",
         ),
     ],
 )  # fmt: skip
@@ -1133,11 +1219,11 @@ gathered_attention = Check(
         listed_keys(5, 9, 4, 3, 2), as_float64(listed_keys(6, 8, 3, 4, 5, batch=(2, 3))), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
-        listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot a query"),
+        listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
         given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
-        given("n = 5, m = 6, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((5, 4), (6, 4), (6, 3))), *_table(5, 6, 3),
-              gradient=True),
+        given("n = 20, m = 40, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((20, 4), (40, 4), (40, 3))),
+              *_table(20, 40, 3), gradient=True, max_backward_elements=2 * 20 * 3 * 4),
     ],
     misconceptions=[
         Misconception(
@@ -1145,11 +1231,17 @@ gathered_attention = Check(
             "You compute all scores and throw most of them away. `k[..., keys, :]` gathers the c keys of every query first: (…, n, c, d).",
             cost=scores_of_all_pairs,
         ),
+        Misconception("keys gathered from an expanded view", gathered_from_a_view, EXPANDED_HINT, cost=square_on_the_way_back),
         Misconception(
-            "a table of all pairs beside the scores", table_through_a_mask, TABLE_HINT, cost=square_made,
+            "a table of all pairs beside the scores", table_through_a_mask,
+            "The scores are few, but you also make a table of all n × m pairs. You don't need it: row i of `keys` lists the keys of query i.",
+            cost=square_made,
         ),
         Misconception(
-            "every key scored, piece by piece", table_by_rows, ROWS_HINT, cost=all_pairs_scored,
+            "every key scored, piece by piece", table_by_rows,
+            "You never store an n × m matrix, but each query still scores all m keys, so the work is O(n m d). Gather the c keys of each query first: "
+            "`k[..., keys, :]`.",
+            cost=all_pairs_scored,
         ),
         Misconception(
             "empty slots that take part", lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),
@@ -1157,15 +1249,16 @@ gathered_attention = Check(
         ),
         Misconception(
             "empty slots with score 0", lambda q, k, v, keys, allowed: _mix((_slots(q, k, keys) * allowed).softmax(-1), v, keys),
-            "e^0 = 1 takes a share of the attention. A slot that takes none has the score −∞.",
+            "A score of 0 still gets a share of the attention, since e⁰ = 1. Give empty slots −∞.",
         ),
         Misconception(
             "an empty slot that takes away a key", emptied_by_another_slot,
-            "A slot that isn't allowed says nothing, also where its number is that of a key in another slot, which is allowed. Mask slots, not keys.",
+            "The number in an empty slot means nothing. It can be that of a key which another slot of the row allows, and you hide that key. A row that "
+            "loses its only key is NaN. Mask slots, not keys.",
         ),
         Misconception(
             "the first slot read, allowed or not", first_slot_read,
-            "Slots that are not allowed may stand anywhere in a row, in front too. Ask `allowed` for each of them.",
+            "Slots that are not allowed may be anywhere in a row, in front too. Ask `allowed` for each of them.",
         ),
         Misconception(
             "masked after the softmax", slots_masked_late,
@@ -1178,11 +1271,11 @@ gathered_attention = Check(
         ),
         Misconception(
             "values taken in order", values_in_order,
-            "Slot s of query i is key `keys[i, s]`, so its value is `v[keys[i, s]]`, not `v[s]`. Gather the values as you gather the keys.",
+            "Slot s of query i is key `keys[i, s]`, so its value is `v[keys[i, s]]`, not `v[s]`. Gather them with `v[..., keys, :]`.",
         ),
         Misconception(
             "keys taken in order", keys_in_order,
-            "Slot s of query i is key `keys[i, s]`, not key s. Gather the keys as you gather the values.",
+            "Slot s of query i is key `keys[i, s]`, not key s. Gather them with `k[..., keys, :]`.",
         ),
         Misconception(
             "the first query's keys for all", table_of_the_first_query,
@@ -1201,13 +1294,12 @@ gathered_attention = Check(
         Misconception(
             "keys clamped to the number of queries",
             lambda q, k, v, keys, allowed: sparse.gathered_attention(q, k, v, keys.clamp(0, q.shape[-2] - 1), allowed),
-            "The table holds places among the m keys, and there are n queries: m and n differ. (And all places in the table are valid: nothing "
-            "needs a clamp.)",
+            "The numbers in `keys` run from 0 to m − 1, and you cut them to n − 1. All are valid: no clamp is needed.",
         ),
         Misconception(
-            "the taken slots expected first",
+            "the allowed slots expected first",
             lambda q, k, v, keys, allowed: sparse.gathered_attention(q, k, v, keys, allowed.sort(dim=-1, descending=True).values),
-            "Slots that are not allowed may stand anywhere in a row, not only at its end: look at `allowed` slot by slot, don't count.",
+            "Slots that are not allowed may be anywhere in a row, not only at its end. Use `allowed` for each slot, not only how many there are.",
         ),
         Misconception(
             "scaled by the width of the values",
@@ -1219,8 +1311,8 @@ gathered_attention = Check(
         ),
         Misconception(
             "masked after the softmax, then divided again", slots_divided_again,
-            "The softmax has subtracted the largest score of the row, whether its slot is allowed or not. Where the allowed ones lie far below it their "
-            "weights are 0 already, and what is left to divide is 0/0. Mask the scores, then take the softmax.",
+            "The softmax has subtracted the largest score of the row, whether its slot is allowed or not. If the allowed scores are far below that one, "
+            "their weights are all 0, and dividing by their sum is 0/0 = NaN. Mask the scores, then take the softmax.",
         ),
         Misconception(
             "the softmax's axis counted from the front", lambda q, k, v, keys, allowed: _gathered(q, k, v, keys, allowed, axis=1), AXIS_HINT,
@@ -1232,9 +1324,9 @@ gathered_attention = Check(
             "exponentials out of range", lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), POWERS_HINT, overflowed
         ),
         Misconception(
-            "a loop over exactly one batch axis", table_for_one_batch_axis,
-            "`k[b]` takes the first axis for the batch. `*batch` means none, one or several axes: without a batch it is a single key, and with two it is a "
-            "batch still. `k[..., keys, :]` gathers for any number of them.",
+            "indexed with exactly one batch axis in mind", table_for_one_batch_axis,
+            "`k[:, keys]`, or `k[b]` in a loop, is right for exactly one batch axis. Without a batch the second axis is that of the features, and with "
+            "two it is still a batch axis. `k[..., keys, :]` works for all.",
             raises="IndexError",
         ),
         in_single_precision(sparse.gathered_attention),
