@@ -54,7 +54,7 @@ def _begins(weights: dict[str, Tensor]) -> str:
 def _way_back(model, d: int) -> Told | None:
     """What stops the way back through the first block, if anything does. (A block that is called in another way isn't asked.)"""
     x = torch.linspace(-1, 1, 3 * d, dtype=torch.float64).view(1, 3, d)
-    error = observe(call(model.get_submodule, "blocks.0"), (x,), gradient=True).backward_error
+    error = observe(call(model.get_submodule, "blocks.0"), (x,), gradient=True, counts=False).backward_error
     return Told(f"the way back through a block stops with an error. {error.kind}: {error.message}") if error else None
 
 
