@@ -365,7 +365,7 @@ query_for_pair = Check(
         ),
         Misconception(
             "columns a and b instead of keys a and b", lambda keys, a, b: 100 * (keys[:, a] + keys[:, b]),
-            "The keys are the *rows* of `keys`. With s_a and s_b the wanted scores, the query is s_a k_a + s_b k_b: `keys.T @ s`, not `keys @ s`.",
+            "The keys are the *rows* of `keys`. The query is a sum of two of them, each times the score that is wanted: `keys.T @ wanted`, not `keys @ wanted`.",
             lambda seen: _parallel(seen.output, seen.args[0][:, seen.args[1]] + seen.args[0][:, seen.args[2]]),
         ),
         Misconception(
