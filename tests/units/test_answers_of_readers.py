@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from helpers import check
+from helpers.masking import masks
 from helpers.masking.masks import causal_mask
 from helpers.parallelization.parallel import attention_chunk
 from helpers.qkv_attention.scores import (
@@ -51,6 +52,12 @@ def turned_in_the_first_two_axes(k1, k2):
     gap, query = k1 - k2, torch.zeros_like(k1)
     query[0], query[1] = gap[1], -gap[0]
     return query
+
+
+def another_axis_only_where_nothing_is_left(k1, k2):
+    gap, first, second = k1 - k2, torch.eye(len(k1))[0], torch.eye(len(k1))[1]
+    query = first - (first @ gap) / (gap @ gap) * gap
+    return query if query.norm() > 0 else second - (second @ gap) / (gap @ gap) * gap
 
 
 def pair_written_into_the_keys(keys, a, b):
@@ -121,6 +128,12 @@ def x_overwritten(model, x):
     return False
 
 
+def pairs_counted_cell_by_cell(n, r, g):
+    mask, _ = masks.global_tokens_mask(n, r, g)
+    return mask, sum(1 for row in mask for cell in row if cell)
+
+
+ZOO = [masks.encoder_mask, masks.decoder_mask, masks.cross_mask, masks.prefix_mask, masks.sliding_window_mask]
 ANSWERS = {
     "chunked_attention": [(attention_chunk, order_emptied)],
     "softmax": [softmax_in_place],
@@ -129,6 +142,7 @@ ANSWERS = {
     "equal_attention": [
         (turned_in_the_first_two_axes, query_for_pair),
         (turned_in_the_first_two_axes, pair_written_into_the_keys),
+        (another_axis_only_where_nothing_is_left, query_for_pair),
     ],
     "score_functions": [[lambda q, k: F.cosine_similarity(q[:, None], k[None], dim=-1), *SCORES[1:]]],
     "scaled_dot_product_attention": [softmax_of_attention_in_float32, queries_scaled_in_place],
@@ -138,6 +152,7 @@ ANSWERS = {
     "causal_attention": [causal_steps_in_place],
     "copy_without_mask": [targets_overwritten],
     "leaks_future": [x_overwritten],
+    "mask_zoo": [[*ZOO, pairs_counted_cell_by_cell, masks.packed_mask]],
 }
 NEVER = (
     "equal values",

@@ -227,11 +227,11 @@ leaks_future = Check(
     misconceptions=[
         Misconception(
             "one position only", one_fixed_position,
-            "A leak may sit at a single position. Cut the text after every t: change what follows, compare what came before.",
+            "A leak may sit at a single position. Cut the text at every place, not at one: change what follows, compare what came before.",
         ),
         Misconception(
             "the last token only", last_token_only,
-            "A model may look one token ahead and never reach the last one. Cut the text after every t, not only before its end.",
+            "A model may look one token ahead and never reach the last one. Cut the text at every place, not only before its end.",
         ),
         Misconception(
             "the first output only", first_output_only,
@@ -294,7 +294,7 @@ leaks_future = Check(
         ),
         Misconception(
             "one cut in the middle", lambda model, x: cuts(model, x, [len(x) // 2]),
-            "A leak may sit at a single position. Cut the text before every t, not at one place.",
+            "A leak may sit at a single position. Cut the text at every place, t = 1 … n − 1, not in the middle only.",
         ),
         Misconception(
             "the last cut left out", lambda model, x: cuts(model, x, range(1, len(x) - 1)),

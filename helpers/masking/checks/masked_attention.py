@@ -17,8 +17,9 @@ from .. import masked_attention
 __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_is_it_for", "why_before_softmax"]
 
 
-# A hidden score that towers above the others; scores that are exactly 0 and allowed.
-TOWER = torch.tensor([[1.0, 200.0, 0.5, -1.0], [300.0, 0.0, 2.0, 250.0], [0.0, 1.0, 2.0, 150.0]])
+# A hidden score that towers above the others (in the last row by 89.5: in float32 e^−89.5 is not yet 0, but e^89.5 is infinite); scores
+# that are exactly 0 and allowed.
+TOWER = torch.tensor([[1.0, 200.0, 0.5, -1.0], [300.0, 0.0, 2.0, 250.0], [0.0, 1.0, 2.0, 90.5]])
 TOWER_MASK = torch.tensor([[True, False, True, True], [False, True, True, False], [True, True, False, False]])
 ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.0, 1.0]])
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
@@ -45,15 +46,40 @@ def maximum_over_hidden_keys(scores, mask) -> Tensor:
     return powers / total.masked_fill(total == 0, 1)
 
 
-def _nothing_beside_a_tower(seen) -> bool:
-    """Wrong in those rows alone in which a hidden score lies far above the allowed ones (there are some), and there nothing is left, or NaN."""
+def exponentials_of_hidden_scores(scores, mask) -> Tensor:
+    powers = torch.exp(scores - _finite(scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True))) * mask
+    total = powers.sum(-1, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1)
+
+
+def _off_below(seen, lead) -> bool:
+    """Whether only rows are wrong (and some are) whose hidden scores lead by more than `lead(dtype)`, and nothing but 0 or NaN is left there."""
     scores, mask = seen.args
-    off = ~torch.isclose(seen.output.double(), masked_attention.masked_softmax(scores.double(), mask), 1e-2, 1e-3).all(
-        -1
-    )
-    lead = scores.amax(-1) - scores.masked_fill(~mask, -math.inf).amax(-1)
+    right = masked_attention.masked_softmax(scores.double(), mask)
+    off = ~torch.isclose(seen.output.double(), right, 1e-2, 1e-3).all(-1)
+    ahead = scores.double().amax(-1) - scores.double().masked_fill(~mask, -math.inf).amax(-1)
     lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
-    return bool(off.any() and ((lead > 10) & lead.isfinite())[off].all() and lost[off].all())
+    return bool(off.any() and ((ahead > lead(scores.dtype)) & ahead.isfinite())[off].all() and lost[off].all())
+
+
+def _vanishing(dtype) -> float:
+    """How far a score must lie below another for hardly a digit of its exponential to be left."""
+    return -math.log(torch.finfo(dtype).tiny * torch.finfo(dtype).eps) - 4
+
+
+def _nothing_beside_a_tower(seen) -> bool:
+    return _off_below(seen, _vanishing)
+
+
+def _infinite_beside_a_tower(seen) -> bool:
+    """NaN in rows whose hidden scores lead by so much that their exponentials overflow."""
+    return _off_below(seen, lambda dtype: math.log(torch.finfo(dtype).max)) and bool(seen.output.isnan().any())
+
+
+def clamped_scores(scores, mask) -> Tensor:
+    powers = torch.exp(scores.clamp(-80, 80)) * mask
+    total = powers.sum(-1, keepdim=True)
+    return powers / total.masked_fill(total == 0, 1)
 
 
 def masked_in_float32(scores, mask) -> Tensor:
@@ -222,6 +248,16 @@ masked_softmax = Check(
             "the maximum taken over hidden keys too", maximum_over_hidden_keys,
             "If a hidden score is 200 above the rest, all allowed exponentials become e^−200 = 0 in float32. Hide first, then look for the maximum.",
             _nothing_beside_a_tower,
+        ),
+        Misconception(
+            "exponentials of hidden scores too", exponentials_of_hidden_scores,
+            "A hidden score may lie far above the allowed ones. Its exponential is infinite then, and ∞ · 0 is NaN: the mask comes too late. Hide the scores first, "
+            "then take exponentials.",
+            _infinite_beside_a_tower,
+        ),
+        Misconception(
+            "scores clamped to a range", clamped_scores,
+            "Scores beyond the limit become equal, and so do their weights. Put −∞ where a key is hidden, and let the allowed scores be.",
         ),
         Misconception(
             "rows taken for empty by their first key",
@@ -465,9 +501,11 @@ def maximum_over_the_future_too(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return scores.masked_fill(~_causal(q, k), -math.inf), weights, weights @ v
 
 
-def _the_last_key_ahead(generator: Generator) -> Tensor:
-    """Keys (6, 16) that lie opposite to queries near 5.5; the last one lies with them."""
-    return torch.cat([-5.5 * torch.ones(5, 1), 5.5 * torch.ones(1, 1)]) + torch.randn(6, 16, generator=generator)
+def _the_last_keys_ahead(generator: Generator) -> Tensor:
+    """Keys (6, 16) that lie opposite to queries near 5.5; the last two lie with them, the last one by about 95 further in score: in float32
+    e^−95 is not yet 0, but e^95 is infinite."""
+    middle, spread = torch.tensor([-5.5] * 4 + [1.16, 5.5])[:, None], torch.tensor([1.0] * 4 + [0.1] * 2)[:, None]
+    return middle + spread * torch.randn(6, 16, generator=generator)
 
 
 causal_attention = Check(
@@ -477,7 +515,7 @@ causal_attention = Check(
         sized(n=5, m=5, d=4, d_v=3),
         sized(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),
         sized(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
-        given("scores near −120, the last key's near 120", normal(6, 16, mean=5.5), Drawn(_the_last_key_ahead), normal(6, 4)),
+        given("scores near −120, those of the last two keys near 25 and 120", normal(6, 16, scale=0.3, mean=5.5), Drawn(_the_last_keys_ahead), normal(6, 4)),
         sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
         sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
@@ -490,7 +528,7 @@ causal_attention = Check(
         ),
         Misconception(
             "its own token hidden", lambda q, k, v: _steps(q, k, v, k.shape[-2] - q.shape[-2] - 1),
-            "j < i hides the token itself, and the first query then has nothing to see: NaN. Allow j ≤ i.",
+            "j < i hides the token itself, and the first query may have nothing left to see: its scores are all −∞, its weights NaN. Allow j ≤ i.",
         ),
         Misconception(
             "one token of the future", lambda q, k, v: _steps(q, k, v, k.shape[-2] - q.shape[-2] + 1),
@@ -553,7 +591,7 @@ causal_attention = Check(
         ),
         Misconception(
             "softmax along axis 1", lambda q, k, v: _steps(q, k, v, axis=1),
-            "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
+            "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis. (NaN comes from −∞ all along the wrong axis.)",
         ),
         Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
         in_single_precision(masked_attention.causal_attention),

@@ -58,7 +58,7 @@ causal_mask = Check(
         ),
         Misconception(
             "the upper triangle", lambda n, m=None: _ones(n, m or n).triu((m or n) - n),
-            "Row i is a query, column j a key. Row 0 must see key 0 alone, and your row 0 sees everything: the past is to the left, so the "
+            "Row i is a query, column j a key. Row 0 must see only key 0, and your row 0 sees everything: the past is to the left, so the "
             "lower triangle is allowed.",
         ),
         Misconception(
@@ -98,7 +98,8 @@ causal_mask = Check(
         ),
         Misconception(
             "one tensor for all callers", one_tensor_for_all_callers,
-            "The second call with the same sizes returns the first one's tensor. If one caller changes the mask in place, it changes for all: make a new one at each call.",
+            "The second call with the same sizes hands out the same memory as the first. If one caller changes the mask in place, it changes for all: make a new one at "
+            "each call.",
         ),
         Misconception(
             "cells that share one memory", lambda n, m=None: torch.tensor(True).expand(1, m or n) if n == 1 else masks.causal_mask(n, m),
@@ -236,7 +237,7 @@ combine_masks = Check(
     exercise="combine_masks",
     reference=masks.combine_masks,
     cases=[
-        given("padding 3×1×4×6 and causal 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
+        given("masks of 3×1×4×6 and 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
         given("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
         given("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
         given("one mask alone", any_mask(3, 4)),
@@ -259,6 +260,10 @@ combine_masks = Check(
             "the first two masks only", lambda *masks: masks[0] & masks[1],
             "There may be any number of masks: padding, causal, window, documents. Go through all of them.",
             raises="IndexError",
+        ),
+        Misconception(
+            "the first mask and the last only", lambda *masks: masks[0] & masks[-1],
+            "You combine two of the masks. There may be more, and those in between count too. Go through all of them.",
         ),
         Misconception(
             "the first mask only", lambda *masks: torch.broadcast_tensors(*masks)[0].clone(),
@@ -305,7 +310,7 @@ def _pairs_of_window(n, w):
 
 COUNTING = (
     "sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "masked_select", "^numel$", "^numpy$",
-    "norm", "^dot$", "^item$", "^__int__$",
+    "norm", "^dot$", "^item$", "^__int__$", "^__bool__$", "^__float__$", "^__index__$",
 )  # fmt: skip
 
 
@@ -321,7 +326,7 @@ def _zoo(reference, cases, misconceptions):
         "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float, and what is read off the mask is a tensor.",
     )
     return Check(reference, cases, [_whatever_the_count(reference, slip) for slip in misconceptions],
-                 properties=[whole], forbids=COUNTING, within=(0.0, 0.0))  # fmt: skip
+                 properties=[whole], forbids=COUNTING, within=(0.0, 0.0), names=("mask", "number of pairs"))  # fmt: skip
 
 
 def _whatever_the_count(reference, slip):
@@ -526,6 +531,11 @@ global_tokens_mask = _zoo(
             "g full rows and g full columns cross in a g × g block. It belongs to both and counts once: 2gn − g².",
         ),
         Misconception(
+            "the right mask, the crossing taken off as g pairs",
+            lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], masks.global_tokens_mask(n, r, g)[1] + g * g - g),
+            "You take off g pairs for those that are counted twice. But g rows and g columns cross in a whole block, not along its diagonal only: g · g pairs.",
+        ),
+        Misconception(
             "the right mask, a count for narrow bands only",
             lambda n, r, g: (masks.global_tokens_mask(n, r, g)[0], (n - g) * (2 * r + 1) - r * (r + 1) + 2 * g * n - g * g),
             "The formula holds while r is smaller than the number of other tokens, n − g. A wider band can't see more than all of them.",
@@ -585,12 +595,6 @@ packed_mask = _zoo(
             "The documents are apart, as they should be. Within each the mask must still be causal.",
         ),
         Misconception(
-            "each document begins one token late",
-            lambda lengths: ((_band(sum(lengths)) >= 0) & (lambda d: d[:, None] == d)(_document(lengths).roll(1).clamp_max(_document(lengths))),
-                             sum(size * (size + 1) // 2 for size in (lengths[0] + 1, *lengths[1:-1], lengths[-1] - 1) if size > 0)),
-            "The first token of a document still belongs to the one before in your mask. Lengths 3 and 2 mean tokens 0–2 and tokens 3–4.",
-        ),
-        Misconception(
             "the right mask, the whole triangle as count",
             lambda lengths: ((_band(sum(lengths)) >= 0) & _same_document(lengths), _triangle(sum(lengths))),
             "The pairs across documents are hidden. Add up the triangles of the documents, each from its own length.",
@@ -648,7 +652,7 @@ mask_zoo = CheckGroup(
 which_positions = Check(
     reference=masks.which_positions,
     quiz=True,
-    cases=[given("the positions, in rising order")],
+    cases=[given("the positions that query 7 sees")],
     misconceptions=[
         Misconception(
             "a document that leaks", lambda: (4, 5, 6, 7),
@@ -668,7 +672,7 @@ which_positions = Check(
         ),
         Misconception(
             "the window alone, one too wide", lambda: (3, 4, 5, 6, 7),
-            "A window of 4 holds the token itself and three before it, and the document begins at 5.",
+            "A window of 4 holds the token itself and three before it. And which document does the first of these belong to?",
         ),
     ],
 )  # fmt: skip

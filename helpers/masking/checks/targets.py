@@ -104,6 +104,11 @@ def end_of_full_sequences_only(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     )  # fmt: skip
 
 
+def no_end_of_full_sequences(tokens, lengths, end) -> tuple[Tensor, Tensor]:
+    inputs, wanted = targets.shift_targets(tokens, lengths, end)
+    return inputs, wanted.masked_fill((_place(tokens) == tokens.shape[1]) & (lengths[:, None] == tokens.shape[1]), -100)
+
+
 def padding_by_value(tokens, lengths, end) -> tuple[Tensor, Tensor]:
     wanted = torch.cat([tokens.masked_fill(tokens == 0, -100), torch.full_like(tokens[:, :1], -100)], dim=1)
     return _inputs(tokens, end), wanted.masked_fill(_place(tokens) == lengths[:, None], end)
@@ -197,7 +202,8 @@ shift_targets = Check(
         ),
         Misconception(
             "the end token in the last column, and ignored in short sequences", rolled_then_ignored,
-            "A short sequence ends before the last column: its end token belongs at lengths[b], and your −100 begin one place too early or hide it.",
+            "A short sequence ends before the last column, and its end token belongs at lengths[b]. There you have the first token of the padding, and the end token "
+            "of the last column is hidden under −100.",
         ),
         Misconception(
             "every length in every row", all_ends_in_all_rows,
@@ -211,6 +217,10 @@ shift_targets = Check(
         Misconception(
             "an end token for full sequences only", end_of_full_sequences_only,
             "The zone of −100 begins one place too early and takes the end token of short sequences with it. It begins *after* lengths[b].",
+        ),
+        Misconception(
+            "no end token for full sequences", no_end_of_full_sequences,
+            "A sequence that fills its row is a whole text too, not one that was cut off: its end token stands in the last column.",
         ),
         Misconception(
             "padding recognised by its value", padding_by_value,
@@ -289,6 +299,11 @@ def one_maximum_for_all(logits, targets) -> Tensor:
     return -_mean_of_kept(_picked(torch.log(powers / powers.sum(-1, keepdim=True)), targets), targets)
 
 
+def one_maximum_in_a_logsumexp(logits, targets) -> Tensor:
+    shifted = logits - logits.max()
+    return -_mean_of_kept(_picked(shifted - torch.log(shifted.exp().sum(-1, keepdim=True)), targets), targets)
+
+
 def _positions_apart(generator: Generator) -> Tensor:
     """(2, 3, 5): near 60 at one position, near −60 at the next: exponentials of both exist, but not beside each other."""
     signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0]).view(2, 3, 1)
@@ -362,6 +377,11 @@ copy_without_mask = Check(
             "one maximum for all positions", one_maximum_for_all,
             "Where all logits of a position lie hundreds below the largest of the whole batch, every exponential is 0, and 0/0 is NaN. Each position has its own "
             "maximum.",
+        ),
+        Misconception(
+            "one maximum for all positions, in a logsumexp by hand", one_maximum_in_a_logsumexp,
+            "Where all logits of a position lie hundreds below the largest of the whole batch, the sum of the exponentials is 0, and log 0 is −∞. Each position "
+            "has its own maximum.",
         ),
         Misconception(
             "logits without a softmax", lambda logits, targets: -_mean(_picked(logits, targets), targets),

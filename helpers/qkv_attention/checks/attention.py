@@ -50,7 +50,7 @@ attention_weights = Check(
         ),
         Misconception(
             "each weight by itself, with a sigmoid", lambda query, keys: torch.sigmoid(keys @ query),
-            "A sigmoid judges every key alone. In attention the keys compete: if one gains, the others lose.",
+            "A sigmoid judges every key by itself. In attention the keys compete: if one gains, the others lose.",
         ),
         Misconception(
             "divided by the sum, without exp", lambda query, keys: (keys @ query) / (keys @ query).sum(),
@@ -63,6 +63,10 @@ attention_weights = Check(
         Misconception(
             "no maximum is subtracted", lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
             "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the largest score first.",
+        ),
+        Misconception(
+            "scores clamped to a range", lambda query, keys: torch.softmax((keys @ query).clamp(-80, 80), dim=0),
+            "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score: that changes no weight.",
         ),
         Misconception(
             "the keys made length 1", lambda query, keys: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0),
@@ -157,6 +161,10 @@ attend = Check(
         Misconception(
             "no maximum is subtracted", lambda query, keys, values: torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum(),
             "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Use your `attention_weights`, or subtract the largest score first.",
+        ),
+        Misconception(
+            "scores clamped to a range", lambda query, keys, values: torch.softmax((keys @ query).clamp(-80, 80), dim=0) @ values,
+            "Scores beyond the limit become equal, and so do their weights. Use your `attention_weights`, or subtract the largest score.",
         ),
         Misconception(
             "an axis of size 1 dropped", lambda query, keys, values: (torch.softmax(keys @ query, 0)[None] @ values).squeeze(),
@@ -402,7 +410,7 @@ scaled_dot_product_attention = Check(
         ),
         Misconception(
             "all axes of K transposed", all_axes_transposed,
-            "`K.T` reverses every axis, the batch axes too. Swap the last two alone: `k.transpose(-2, -1)` or `k.mT`.",
+            "`K.T` reverses every axis, the batch axes too. Swap only the last two: `k.transpose(-2, -1)` or `k.mT`.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -575,11 +583,11 @@ permutation_equivariance = Check(
         ),
         Misconception(
             "the inverse permutation on the input", lambda layer, x, p: (layer(p.mT @ x) - p @ layer(x)).abs().max(),
-            "Both sides need the same P. With Pᵀ the tokens go in by the inverse order, and the outputs are put into the other one: that fits for swaps alone.",
+            "Both sides need the same P. With Pᵀ the tokens go in by the inverse order, and the outputs are put into the other one: that fits for swaps only.",
         ),
         Misconception(
             "differences with their signs", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).sum(),
-            "Positive and negative differences cancel. Take absolute values first, then the largest.",
+            "You add up differences with their signs: positive and negative ones cancel, and many count together. Take absolute values first, then the largest.",
         ),
         Misconception(
             "the mean difference", lambda layer, x, p: (layer(p @ x) - p @ layer(x)).abs().mean(),
@@ -652,6 +660,7 @@ def layers_built(n, d) -> tuple:
 
 parameter_counts = Check(
     reference=attention.parameter_counts,
+    names=("QKV weights", "QKV biases", "attention weights", "dense weights", "dense biases"),
     cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5), sized(n=8192, d=4096, label="n = 8,192, d = 4,096"),
            sized(n=16385, d=6001, label="n = 16,385, d = 6,001")],
     within=(0.0, 0.0),
@@ -695,7 +704,7 @@ parameter_counts = Check(
         ),
         Misconception(
             "each pair of tokens counted once", lambda n, d: (3 * d**2, 3 * d, n * (n + 1) // 2, (n * d) ** 2, n * d),
-            "How much i looks at j and how much j looks at i are two weights: n rows of n.",
+            "How much i looks at j and how much j looks at i are two weights. There are n rows of n weights.",
         ),
         Misconception(
             "attention weights without the token itself", lambda n, d: (3 * d**2, 3 * d, n * (n - 1), (n * d) ** 2, n * d),
@@ -703,7 +712,7 @@ parameter_counts = Check(
         ),
         Misconception(
             "biases counted among the weights", lambda n, d: (3 * (d**2 + d), 3 * d, n**2, (n * d) ** 2, n * d),
-            "The first number is the weights alone, the second the biases.",
+            "The first number is the weights only, the second the biases.",
         ),
         Misconception(
             "attention weights of each entry by itself", lambda n, d: (3 * d**2, 3 * d, n * n * d, (n * d) ** 2, n * d),

@@ -118,8 +118,8 @@ select_one_value = Check(
         ),
         Misconception(
             "values that differ by less than 0.01", lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), 1e-5 * _rows(n, d)),
-            "Any two values must differ by at least 0.01 in some entry, however many there are. If they lie closer, outputs within 0.001 of them show less and "
-            "less.",
+            "Any two values must differ by at least 0.01 in some entry, however many there are. If they lie closer, an output within 0.001 of one is "
+            "as good as within 0.001 of the other.",
             lambda seen: seen.output[2].shape == seen.args and not _all_differ(seen.output[2]) and not _two_alike(seen.output[2]),
         ),
         Misconception(
@@ -209,9 +209,10 @@ query_between = Check(
     cases=[
         sized(d=2), sized(d=5), sized(d=16, dtype=torch.float64),
         given("k1 = (1, 0), k2 = (3, 0)", torch.tensor([1.0, 0.0]), torch.tensor([3.0, 0.0])),
-        given("k1 = (0, 2), k2 = (1, −1)", torch.tensor([0.0, 2.0]), torch.tensor([1.0, -1.0])),
+        given("d = 2, the difference nearly along the first axis", torch.tensor([50.0, 2.01]), torch.tensor([-40.0, 2.0])),
+        given("d = 3, the difference nearly along the last axis", torch.tensor([0.01, 1.0, 50.0]), torch.tensor([0.0, 1.0, -40.0])),
         given("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.0])),
-        given("k1 = (0, 0, 5), k2 = (0, 4, 5): in the middle one", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
+        given("k1 = (0, 0, 5), k2 = (0, 4, 5): they differ in the middle entry", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
         given("k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", torch.full((3,), 3.0), torch.ones(3)),
         given("opposite keys, k1 = (3, −1, 2) = −k2", torch.tensor([3.0, -1.0, 2.0]), torch.tensor([-3.0, 1.0, -2.0])),
         given("d = 16, entries up to 90", wide_key(16), wide_key(16)),
@@ -220,13 +221,13 @@ query_between = Check(
     compare=False,
     properties=[
         Property("both keys get ½", _gives_halves, "The two scores must be equal."),
-        Property("the query is not zero", _is_not_zero, "The query (0, …, 0) is excluded."),
+        Property("the query is not zero", _is_not_zero, "The query is (0, …, 0), or shorter than 0.001: that is excluded."),
     ],
     misconceptions=[
         Misconception(
             "the zero query", lambda k1, k2: torch.zeros_like(k1),
-            "Where your query fails it is (0, …, 0), which scores 0 with every key: true, and useless. If you take away a part of a vector, start from one "
-            "that is surely not parallel to k1 − k2; if you turn entries, turn some that are not all 0.",
+            "Where your query fails it is 0, or as good as 0 (shorter than 0.001), and scores next to nothing with every key: true, and useless. If you take "
+            "away a part of a vector, start from one that is not parallel to k1 − k2, nor nearly so; if you turn entries, turn some that are not all 0.",
             lambda seen: seen.output.norm().item() < 1e-3,
         ),
         Misconception(
@@ -261,7 +262,7 @@ query_between = Check(
             lambda seen: _parallel(seen.output, divided_once(*seen.args)),
         ),
         Misconception(
-            "a right angle to one key alone", lambda k1, k2: _across(k1),
+            "a right angle to one key only", lambda k1, k2: _across(k1),
             "Your query scores 0 with one key and something else with the other. It must be at a right angle to the *difference* k1 − k2.",
             lambda seen: _at_a_right_angle_to_one(seen.output, *seen.args),
         ),
@@ -339,7 +340,7 @@ query_for_pair = Check(
         ),
         Misconception(
             "one key of the two", lambda keys, a, b: 100 * keys[a],
-            "This query finds key a alone. It needs a part along key b too, of the same size.",
+            "This query finds only key a. It needs a part along key b too, of the same size.",
             lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]]),
         ),
         Misconception(
@@ -364,7 +365,7 @@ query_for_pair = Check(
         ),
         Misconception(
             "columns a and b instead of keys a and b", lambda keys, a, b: 100 * (keys[:, a] + keys[:, b]),
-            "The keys are the *rows* of `keys`. With s_a and s_b the wanted scores, the query is s_a k_a + s_b k_b: `keys.T @ s`, not `keys @ s`.",
+            "The keys are the *rows* of `keys`. The query is a sum of two of them, each times the score that is wanted: `keys.T @ wanted`, not `keys @ wanted`.",
             lambda seen: _parallel(seen.output, seen.args[0][:, seen.args[1]] + seen.args[0][:, seen.args[2]]),
         ),
         Misconception(
@@ -479,11 +480,11 @@ same_output_other_weights = Check(
         given("n = 9, d = 4", *distribution_and_values(9, 4)),
         given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
         given("values 1, 2, 3, a small weight in the middle", torch.tensor([0.2, 0.002, 0.798]), torch.tensor([[1.0], [2.0], [3.0]])),
-        given("n = 16, d = 14: all weights must move alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
+        given("n = 16, d = 14: one direction only, which moves all weights alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
         given("values 1, 2, 3, a weight of 0.001", torch.tensor([0.2, 0.001, 0.799]), torch.tensor([[1.0], [2.0], [3.0]])),
         given("values 1, 1, 2, 3: two are equal", torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([[1.0], [1.0], [2.0], [3.0]])),
         given("values on a line, d = 2", torch.tensor([0.3, 0.1, 0.15, 0.25, 0.2]), torch.tensor([[1.0, 2.0], [0.0, 0.0], [-1.0, -2.0], [2.0, 4.0], [3.0, 6.0]])),
-        given("n = 200, d = 198: all weights must move alike", near_uniform(200), one_wide_direction(200)),
+        given("n = 200, d = 198: one direction only, which moves all weights alike", near_uniform(200), one_wide_direction(200)),
         given("values 1, 2, 3, small weights at the ends", torch.tensor([0.002, 0.9, 0.098]), torch.tensor([[1.0], [2.0], [3.0]])),
     ],
     compare=False,
@@ -550,8 +551,9 @@ same_output_other_weights = Check(
         ),
         Misconception(
             "weights that give another output", along_a_seen_direction,
-            "Look at z @ V: it must be 0, and Σ z must be 0 with it. Such a z is found only if all n rows and the column of ones go in, and among *all* n rows of `Vh`: "
-            "with `full_matrices=False` they are left out. Dividing by the sum afterwards changes the output too.",
+            "A step along z keeps the output where `z @ values` is 0, and the sum where `z.sum()` is 0: look at both. From an SVD such a z comes only if all n "
+            "values and the column of ones go in. It is the last of *all* n rows of `Vh`, and `full_matrices=False` leaves that one out. (Dividing the weights by "
+            "their sum afterwards changes the output too.)",
             lambda seen: _changes_the_output(*seen.args, seen.output) and (seen.output - seen.args[0]).abs().max().item() > 1e-4,
         ),
     ],

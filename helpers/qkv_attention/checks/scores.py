@@ -149,7 +149,7 @@ additive_score = Check(
         ),
         Misconception(
             "the projections multiplied", product_of_projections,
-            "It is called additive for a reason: q W_q + k W_k.",
+            "The two projections are added, q W_q + k W_k: that is why the score is called additive.",
         ),
         Misconception(
             "row i paired with row i", paired_off,
@@ -178,6 +178,7 @@ additive_score = Check(
 
 location_score = Check(
     reference=scores.location_score,
+    names=("scores: queries positions",),
     cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3), sized(n=1, d=2, m=1), sized(n=4, d=2, m=5, dtype=torch.float64)],
     misconceptions=[
         Misconception(
@@ -310,6 +311,7 @@ def _measured(seen) -> bool:
 
 score_variance = Check(
     reference=scores.score_variance,
+    names=("mean of q·k", "variance of q·k", "variance of q·k / √d"),
     cases=[sized(d=64, sigma=1.0), sized(d=16, sigma=0.5), sized(d=100, sigma=3.0)],
     misconceptions=[
         Misconception(
@@ -369,7 +371,7 @@ two_word_example = Check(
     misconceptions=[
         Misconception(
             "shares of the scores, without exp", lambda: (0.54, 0.46),
-            "112/208 = 0.54: that shares the scores out in proportion. The softmax compares e^14 with e^12.",
+            "112/208 = 0.54 is the first score's part of the sum of both. The softmax takes exponentials first: it compares e^14 with e^12.",
         ),
         Misconception(
             "the two weights swapped", lambda: (0.12, 0.88),
@@ -390,6 +392,10 @@ two_word_example = Check(
         Misconception(
             "rounded to one decimal", lambda: (0.9, 0.1),
             "Two decimals are asked for, or more.",
+        ),
+        Misconception(
+            "cut off instead of rounded", lambda: (0.88, 0.11),
+            "`int` and `//` cut decimals off, and the two weights no longer sum to 1. Round them, `round(…, 2)`, or leave them as they are.",
         ),
         Misconception(
             "percent instead of shares", lambda: (88.0, 12.0),
