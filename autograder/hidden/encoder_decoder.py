@@ -31,7 +31,7 @@ DecoderLayer = [
 ]
 which_connects_where = []
 EncoderDecoder = [
-    _model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2),
+    _model("2 layers, m = 3, n = 8, d = 16", b=4, n=8, m=3, d=16, h=4, d_ff=9, layers=2, asks="whole"),
     _model(
         "as many words on both sides, in float64",
         b=1,

@@ -316,6 +316,7 @@ def fit(
     clear=True,
     dropout=0.0,
     ignore=PAD,
+    anew=False,
 ):
     torch.manual_seed(1)
     model = model(words, words, d=32, h=2, d_ff=64, layers=1, dropout=dropout)
@@ -331,6 +332,8 @@ def fit(
         if clear:
             optimiser.zero_grad()
         loss.backward()
+        if anew:
+            optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
         if updates:
             optimiser.step()
         losses.append(loss.item())
@@ -384,9 +387,10 @@ TRAININGS = {
     "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
     "trained_then_measured": measured_afterwards,
     "trained_without_updates": lambda *given: fit(*given, updates=False),
-    "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * training_check.STEPS),
+    "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * len(given[0])),
     "trained_on_half": halved,
     "trained_on_all_gradients": lambda *given: fit(*given, clear=False),
+    "trained_with_a_new_adam": lambda *given: fit(*given, anew=True),
     "trained_with_dropout": lambda *given: fit(*given, dropout=0.1),
     "trained_with_loud_embeddings": lambda *given: fit(*given, loud=True),
 }

@@ -124,7 +124,7 @@ enc_dec_cost = Table(
         Misconception(
             "a decoder that reads source and target as one sequence",
             _changed(lambda n, m, d: {"decoder_self_attention": (4 * (n + m) ** 2 * d, 8 * (n + m) * d * d)}),
-            "That is a decoder alone. Here the decoder's self-attention has the n target tokens, and the source comes in by cross-attention.",
+            "That is a model without an encoder. Here the decoder's self-attention has the n target tokens, and the source comes in by cross-attention.",
         ),
     ],
 )  # fmt: skip
@@ -155,7 +155,7 @@ enc_dec_cost_terms = Check(
             lambda seen: "a" in seen.output,
         ),
         Misconception(
-            "the whole decoder alone", lambda: "cebfg", "A decoder alone has (n + m)² scores. The single term nmd is where the two lengths meet.",
+            "the whole decoder alone", lambda: "cebfg", "A model that is only a decoder has (n + m)² scores. The single term nmd is where the two lengths meet.",
             lambda seen: "g" in seen.output,
         ),
         Misconception(

@@ -179,6 +179,11 @@ def one_step_too_many_thrown_away(encode, step, source, longest):
     return written[:, : int(goes_on.sum()) + 1]
 
 
+def as_wide_as_the_limit(encode, step, source, longest):
+    written = _greedy(encode, step, source, longest)
+    return torch.nn.functional.pad(written, (0, longest - written.shape[1]), value=PAD)
+
+
 def one_buffer(encode, step, source, longest):
     written = _greedy(encode, step, source, longest)
     return written[:, -1:].expand_as(written).clone()
@@ -211,15 +216,15 @@ greedy_decode = Check(
         ),
         Misconception(
             "everything computed again for every token", without_cache_and_encoding_again,
-            "The encoder belongs before the loop, and the cache that `step` returns belongs into the next step, with the newest token alone.",
+            "The encoder belongs before the loop, and the cache that `step` returns belongs into the next step, together with nothing but the newest token.",
         ),
         Misconception(
             "no cache", without_cache,
-            "The tokens are right, and each step reads all of them again. Hand the cache back in, and let the decoder read the newest alone.",
+            "The tokens are right, and each step reads all of them again. Hand the cache back in, and let the decoder read only the newest.",
         ),
         Misconception(
             "all tokens read again into the cache", everything_into_the_cache,
-            "The old tokens are in the cache already. Give the newest token alone, (b, 1).",
+            "The old tokens are in the cache already. Give only the newest token, (b, 1).",
         ),
         Misconception(
             "the cache not handed back in", lambda *inputs: _greedy(*inputs, forget=True),
@@ -257,7 +262,7 @@ greedy_decode = Check(
         ),
         Misconception(
             "START read in every step", lambda *inputs: _greedy(*inputs, change=lambda tokens: torch.full_like(tokens, START)),
-            "Each step reads the token that the last one wrote.",
+            "Each step reads the token that the step before wrote.",
         ),
         Misconception("one token too few", one_step_too_few, "At most `longest` tokens: this many steps, if no END comes before."),
         Misconception("one token too many", one_token_too_many, "At most `longest` tokens: START is not one of them, and END is."),
@@ -283,6 +288,10 @@ greedy_decode = Check(
             "the newest tokens are counted.",
         ),
         Misconception(
+            "always `longest` columns", as_wide_as_the_limit,
+            "You stop in time, but return columns for steps that were never taken. The answer has one column for each step: cut the table there.",
+        ),
+        Misconception(
             "END again and again", lambda *inputs: _greedy(*inputs, filler=END),
             "END is written once. A row that has ended writes PAD until the others are done.",
         ),
@@ -292,7 +301,7 @@ greedy_decode = Check(
         ),
         Misconception(
             "PAD and START forbidden", lambda *inputs: _greedy(*inputs, shun=END),
-            "The likeliest token is taken, whatever it is. What a model should not say it learns in training.",
+            "The likeliest token is taken, whatever it is: no token is forbidden here. A model learns in training what it should not say.",
         ),
         Misconception(
             "PAD forbidden", lambda *inputs: _greedy(*inputs, shun=START), "The likeliest token is taken, whatever it is, PAD too.",
@@ -367,7 +376,7 @@ def _manner(rows: list[int], k: int, longest: int) -> Told:
 def _beam(
     next_log_probs, k, longest, alpha, *, add=lambda total, new: total + new, keep=True, wide=False, narrow=True,
     penalty=None, hasty=False, copies=1, late=True, normal=None, extend=False, lost=False, patient=False, eager=False,
-    twice=False, free_end=False, by_sum=False, score=lambda total: total, one_each=False, leads=None,
+    twice=False, free_end=False, by_sum=False, score=lambda total: total, one_each=False, leads=None, drop=False,
 ):  # fmt: skip
     """Beam search with one thing changed."""
     penalty = penalty or (lambda length: ((5 + length) / 6) ** alpha)
@@ -396,9 +405,9 @@ def _beam(
             others = [one for one in sum(every, []) if one[1][-1] != END]
             live = sorted(others, key=lambda one: -one[0])[: max(0, k - len(finished))]
         k = k - len(finished) if twice else k
-        if leads and live and finished and max(map(leads, finished)) >= max(map(leads, live)):
-            break
-        if not live or (hasty and finished) or k <= 0 or (len(finished) >= k and not (patient or twice)):
+        led = leads and live and finished and max(map(leads, finished)) >= max(map(leads, live))
+        if led or not live or (hasty and finished) or k <= 0 or (len(finished) >= k and not (patient or twice)):
+            live = [] if drop else live
             break
     rest = live if late or not finished else []
     hypotheses = finished + rest or [(-math.inf, [START])]
@@ -500,6 +509,10 @@ def beam_stays_wide(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, narrow=False)
 
 
+def beam_stays_wide_until_k_have_ended(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, narrow=False, drop=True)
+
+
 def finished_give_up_their_place(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, narrow=False, patient=True)
 
@@ -525,6 +538,10 @@ def stops_when_a_finished_one_leads(next_log_probs, k, longest, alpha):
 
 def stops_when_a_finished_sum_leads(next_log_probs, k, longest, alpha):
     return _beam(next_log_probs, k, longest, alpha, leads=lambda one: one[0])
+
+
+def stops_when_a_finished_sum_leads_and_drops_the_others(next_log_probs, k, longest, alpha):
+    return _beam(next_log_probs, k, longest, alpha, leads=lambda one: one[0], drop=True)
 
 
 def start_counted_against_the_limit(next_log_probs, k, longest, alpha):
@@ -628,6 +645,9 @@ TEMPTING = spelled({(): {3: 0.5, 4: 0.4, 5: 0.1}, (3,): {3: 0.4, 4: 0.3, 5: 0.3}
 LONG = spelled(
     {(): {END: 0.38, 3: 0.36, 4: 0.26}, (3,): {4: 0.9, 5: 0.1}, (3, 4): {5: 0.95, 3: 0.05}, (3, 4, 5): {3: 0.95, 4: 0.05},
      (3, 4, 5, 3): {END: 0.96, 4: 0.04}, (4,): {5: 0.6, 3: 0.4}}, 8)  # fmt: skip
+# The short sentence has the best sum from the third step on, but never the best score.
+LATE = spelled(
+    {(): {3: 0.5, END: 0.38, 4: 0.12}, (3,): {4: 0.9, 5: 0.1}, (3, 4): {5: 0.8, 3: 0.2}, (3, 4, 5): {END: 0.95, 4: 0.05}}, 7)  # fmt: skip
 
 beam_search = Check(
     reference=reference.beam_search,
@@ -635,6 +655,7 @@ beam_search = Check(
     cases=[
         given("a tempting first word, k = 2", TEMPTING, 2, 6, 0.6),
         given("a short sentence against a long one, k = 3", LONG, 3, 8, 1.0),
+        given("a sum that leads late, k = 2", LATE, 2, 6, 1.0),
         given("10 words, k = 4, at most 9 tokens", tree(333, 10, -0.5), 4, 9, 0.8),
         given("9 words, k = 2, at most 5 tokens", tree(388, 9, 0.8), 2, 5, 0.6),
         given("11 words, k = 2, at most 7 tokens", tree(249, 11, 0.0), 2, 7, 0.8),
@@ -684,10 +705,10 @@ beam_search = Check(
         ),
         Misconception(
             "the penalty applied in every step", penalised_on_the_way,
-            "Within a step all hypotheses are equally long: compare plain sums, and divide once, at the end.",
+            "A sum that is divided in every step has its old tokens divided again and again. Compare plain sums on the way, and divide once, at the end.",
         ),
         Misconception(
-            "finished hypotheses lost", finished_lost, "A hypothesis that ends leaves the beam, but it may be the best of all: keep it in a list.",
+            "finished hypotheses lost", finished_lost, "A hypothesis that has ended is not continued, but it may be the best of all: keep it in a list.",
         ),
         Misconception(
             "stops at the first END", first_finished, "The first one to end is the shortest, not the best. Go on until k have ended, or `longest` steps are done.",
@@ -696,7 +717,11 @@ beam_search = Check(
             "a beam that stays wide", beam_stays_wide, "A hypothesis that ended keeps its place: only k − finished of the others live on.",
         ),
         Misconception(
-            "goes on after END", goes_on_behind_end, "A hypothesis that has said END is finished. Take it out of the beam.",
+            "a beam that stays wide until k have ended, and drops the others then", beam_stays_wide_until_k_have_ended,
+            "A hypothesis that ended keeps its place: only k − finished of the others live on. Yours lets k others live on until k have ended.",
+        ),
+        Misconception(
+            "goes on after END", goes_on_behind_end, "A hypothesis that has said END is finished: it keeps its place and its sum, and nothing is added to it any more.",
         ),
         Misconception(
             "k copies of START", starts_with_copies,
@@ -730,6 +755,10 @@ beam_search = Check(
             "A live hypothesis can still overtake: its sum gets smaller, but its penalty grows with every token. The search goes on until none is alive.",
         ),
         Misconception(
+            "stops when a finished one has the best sum so far, and drops the others", stops_when_a_finished_sum_leads_and_drops_the_others,
+            "Sums only fall, but scores can rise: they are divided by a penalty that grows with every token. So a live hypothesis can still overtake: go on until none is alive.",
+        ),
+        Misconception(
             "START counted against `longest`", start_counted_against_the_limit,
             "`longest` counts what is written, without START, and each step writes one token. Yours does one fewer.",
         ),
@@ -743,7 +772,7 @@ beam_search = Check(
         ),
         Misconception(
             "the power of the denominator alone", power_of_the_denominator,
-            "A power comes before a division, so (5 + |Y|) / 6 ** alpha raises the 6 alone. The whole fraction is raised to α: put it in brackets.",
+            "A power comes before a division, so `(5 + n) / 6 ** alpha` raises only the 6. The whole fraction is raised to α: put it in brackets.",
         ),
         Misconception(
             "the power of the numerator alone", power_of_the_numerator, "The whole fraction is raised to α: ((5 + |Y|) / 6)^α.",

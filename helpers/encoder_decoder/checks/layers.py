@@ -21,6 +21,7 @@ from .. import layers
 __all__ = ["DecoderLayer", "EncoderLayer"]
 
 ROUNDING = (1e-4, 1e-4)
+ITSELF = "A mask may hide a token from itself, too: hand it on as it is, without `| torch.eye(…)`."
 FORBIDDEN = ["multi_head_attention", "transformer_encoder_layer"]  # PyTorch's own layers in disguise
 
 
@@ -66,9 +67,9 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     """A module with these weights, in their dtype."""
     if next(iter(weights.values())).dtype == torch.float64:
         module.double()
-    there = module.state_dict()  # with the buffers that are kept: no weights, they stay as they are
-    tables = {name: table for name, table in module.named_buffers() if name in there}
-    module.load_state_dict(tables | weights)
+    buffers = dict(module.named_buffers())
+    there = module.state_dict() if buffers else {}  # with the buffers that are kept: no weights, they stay as they are
+    module.load_state_dict({name: table for name, table in buffers.items() if name in there} | weights)
     return module
 
 
@@ -80,26 +81,38 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     """The output in evaluation mode; in a thorough case also that in training mode, where every dropout drops all, what became of the
     inputs, and the gradients of those that are floats."""
     module.eval()
-    seen = seen_call(module, inputs, thorough)
     if not thorough:
-        return seen.output
+        return module(*copies(inputs))
+    seen = seen_call(module, inputs)
     module.train()
     kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
-    return seen.output, in_training(lambda: seen_call(module, inputs).output), kept, *told_gradients(seen)
+    return seen.output, in_training(module(*map(twice, inputs)), len(inputs[0])), kept, *told_gradients(seen)
 
 
-def seen_call(function: Callable, inputs: tuple, gradients: bool = False) -> Observation:
-    """One call on copies of its inputs. A student's error goes on to the card."""
-    seen = observe(function, inputs, gradient=gradients, counts=False)
+def copies(inputs: tuple) -> tuple:
+    """For a call that may change its inputs."""
+    return tuple(one.clone() if isinstance(one, Tensor) else one for one in inputs)
+
+
+def seen_call(function: Callable, inputs: tuple) -> Observation:
+    """One call on copies of its inputs, and its way back. A student's error goes on to the card."""
+    seen = observe(function, inputs, gradient=True, counts=False)
     if seen.error:
         raise Stopped(seen.error)
     return seen
 
 
-def in_training(call: Callable[[], Tensor]) -> Tensor | Told:
-    """The output of a call; what is different each time is not compared."""
-    first, again = call(), call()
-    return first if not isinstance(first, Tensor) or torch.equal(first.nan_to_num(), again.nan_to_num()) else RANDOM
+def twice(batch: Tensor | None) -> Tensor | None:
+    """Every sequence of a batch once more, behind all of them."""
+    return None if batch is None else torch.cat([batch, batch])
+
+
+def in_training(output: Tensor, b: int) -> Tensor | Told:
+    """The output for b sequences that stand there `twice`, once; what chance makes different is not compared."""
+    if not isinstance(output, Tensor) or output.shape[:1] != (2 * b,) or not output.is_floating_point():
+        return output
+    first, again = output.chunk(2)
+    return first if torch.allclose(first, again, equal_nan=True) else RANDOM
 
 
 def told_gradients(seen: Observation) -> tuple:
@@ -119,6 +132,7 @@ def told_gradients(seen: Observation) -> tuple:
 HALF = (3, 1, 2, 0.5)  # d, h, d_ff and the rate
 TOKENS = 20  # sequences of one token each
 WHOLE_TOKENS = "At rate ½ your tokens keep all of their features or none. `nn.Dropout` drops each feature by itself; `nn.Dropout1d` and `nn.Dropout2d` drop whole rows."
+BY_HAND = "At rate 1 nothing is left, so what remains is 0: yours divides it by 1 − p = 0, and 0/0 is NaN. `nn.Dropout` knows that rate too."
 WHOLE = Told("at rate ½ whole tokens are dropped, not single features")
 IN_ITS_PLACE = Told("dropout where it belongs")
 NOT_SCALED = Told("at rate ½ what dropout leaves is not doubled")
@@ -193,7 +207,7 @@ def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = 
     weights, inputs, possible = _halved(like, reads_memory)
     layer = built(cls, HALF, weights)
     layer.train()
-    return where_it_drops(seen_call(layer, inputs).output, possible)
+    return where_it_drops(layer(*copies(inputs)), possible)
 
 
 # ------------------------------------------------------------------------------------------------- the encoder's layer
@@ -208,7 +222,7 @@ def _run_encoder(
 
 def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
     """masks: "none", "padding", (b, m, m), or (b, 1, m) where it is "spread", "shared" by all sequences, (m, m), or "rows", another
-    for each token. A case in float64 is a thorough one."""
+    for each token. A case in float64 is a thorough one; its masks are none that are shared."""
     like = layers.EncoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
     mask = {
@@ -244,6 +258,13 @@ class _Encoder(nn.Module):
 class DropsWithoutScale:
     def drop(self, x):
         return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class DropsByHand:
+    """Right at each rate but 1, where it divides by 0."""
+
+    def drop(self, x):
+        return x * (torch.rand_like(x) >= self.p) / (1 - self.p) if self.training else x
 
 
 class DropsTwice:
@@ -375,6 +396,12 @@ class EncoderMaskInverted(_Encoder):
         return self.drop(self.self_attn(x, mask=None if mask is None else ~mask))
 
 
+class EncoderEachSeesItself(_Encoder):
+    def attend(self, x, mask):
+        itself = torch.eye(x.shape[1], dtype=torch.bool)
+        return super().attend(x, None if mask is None else mask | itself)
+
+
 class EncoderAlwaysDrops(_Encoder):
     def drop(self, x):
         return F.dropout(x, self.p)
@@ -448,6 +475,10 @@ class EncoderFeedForwardNotDropped(_Encoder):
 
 
 class EncoderDropsWithoutScale(DropsWithoutScale, _Encoder):
+    pass
+
+
+class EncoderDropsByHand(DropsByHand, _Encoder):
     pass
 
 
@@ -533,17 +564,17 @@ EncoderLayer = Check(
             "the two norms swapped", EncoderWithNormsSwapped, "`norm1` follows the attention, `norm2` the feed-forward network.",
         ),
         Misconception(
-            "the feed-forward network first", EncoderFeedForwardFirst, "First the tokens talk to each other, then each thinks by itself.",
+            "the feed-forward network first", EncoderFeedForwardFirst, "First comes the self-attention with its norm, then the feed-forward network with its own.",
         ),
         Misconception(
             "no feed-forward network", EncoderWithoutFeedForward,
             "There is a second sublayer: `linear1`, ReLU, `linear2`, on every token by itself.",
         ),
         Misconception(
-            "no ReLU", EncoderWithoutRelu, "Two linear maps without anything between them are one linear map. The ReLU stands between.",
+            "no ReLU", EncoderWithoutRelu, "Two linear maps without anything between them are one linear map. Put the ReLU between them.",
         ),
         Misconception(
-            "the ReLU before the first linear layer", EncoderWithReluFirst, "The order is `linear1`, ReLU, `linear2`: max(0, x W_1 + b_1) W_2 + b_2.",
+            "the ReLU before the first linear layer", EncoderWithReluFirst, "The order is `linear1`, ReLU, `linear2`: the ReLU gets what `linear1` gives.",
         ),
         Misconception("GELU instead of ReLU", EncoderWithGelu, "GELU came later. The layer of 2017 has max(0, ·)."),
         Misconception(
@@ -560,16 +591,17 @@ EncoderLayer = Check(
         ),
         Misconception(
             "a causal mask in the encoder", EncoderCausal,
-            "The source is known as a whole, so every token may read all of it, what comes later too. Only the given mask hides.",
+            "The source is known as a whole: every token may read what comes later, too. Only the given mask hides anything.",
         ),
         Misconception(
             "a causal mask where none is given", EncoderCausalWhereNothingIsMasked,
-            "Without a mask nothing is hidden: every token reads all of the source, what comes later too. Hand `None` on as it is.",
+            "Without a mask nothing is hidden: every token may read what comes later, too. Hand `None` on as it is.",
         ),
         Misconception(
             "the mask inverted", EncoderMaskInverted,
-            "True means: may attend, here as in `MultiHeadAttention`. Hand it on as it is.",
+            "True means: may attend, here as in `MultiHeadAttention`. (Inverted, a sequence without padding may read nothing at all, and that gives NaN.) Hand it on as it is.",
         ),
+        Misconception("every token sees itself, whatever the mask says", EncoderEachSeesItself, ITSELF),
         Misconception(
             "dropout that never stops", EncoderAlwaysDrops,
             "After `layer.eval()` nothing may be dropped. `nn.Dropout` sees to that itself; `F.dropout` must be told `self.training`.",
@@ -617,8 +649,9 @@ EncoderLayer = Check(
         ),
         Misconception(
             "dropout that doesn't scale what it leaves", EncoderDropsWithoutScale,
-            "Dropout at rate p divides what it leaves by 1 − p, so that the sum stays as large as without it. `nn.Dropout` and `F.dropout` do.",
+            "Dropout at rate p divides what it leaves by 1 − p, so that on average a feature is as large as without it. `nn.Dropout` and `F.dropout` do that.",
         ),
+        Misconception("dropout that divides by 0 at rate 1", EncoderDropsByHand, BY_HAND),
         Misconception(
             "dropout in another place too, or by another rate", EncoderDropsTwice,
             "At rate ½ each feature that a sublayer gives is either 0 or doubled, and that can't lead to your output. Dropout acts *once* in a sublayer, "
@@ -628,7 +661,7 @@ EncoderLayer = Check(
             "whole tokens dropped", EncoderDropsWholeTokens, WHOLE_TOKENS,
         ),
         Misconception(
-            "hidden only what no token may read", EncoderHidesWhatNobodyMayRead,
+            "hidden only what none of the tokens may read", EncoderHidesWhatNobodyMayRead,
             "A mask may have a row of its own for each token: what one may read is hidden from another. Hand it on as it is.",
         ),
         Misconception(
@@ -799,6 +832,12 @@ class DecoderOwnMaskInverted(_Decoder):
         return super().own(x, None if mask is None else ~mask)
 
 
+class DecoderEachSeesItself(_Decoder):
+    def own(self, x, mask):
+        itself = torch.eye(x.shape[1], dtype=torch.bool)
+        return super().own(x, None if mask is None else mask | itself)
+
+
 class DecoderAlwaysCausal(_Decoder):
     def own(self, x, mask):
         return super().own(x, causal(x.shape[1]))
@@ -903,6 +942,13 @@ class DecoderNormsSwapped(_Decoder):
         return self.norm2(x + self.feed(x))
 
 
+class DecoderWithoutItsThirdNorm(_Decoder):
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        x = self.norm1(x + self.own(x, mask))
+        x = self.norm2(x + self.cross(x, memory, memory_mask))
+        return self.norm2(x + self.feed(x))
+
+
 class DecoderWithoutRelu(_Decoder):
     def feed(self, x):
         return self.drop(self.linear2(self.linear1(x)))
@@ -992,6 +1038,10 @@ class DecoderDropsWithoutScale(DropsWithoutScale, _Decoder):
     pass
 
 
+class DecoderDropsByHand(DropsByHand, _Decoder):
+    pass
+
+
 class DecoderDropsTwice(DropsTwice, _Decoder):
     pass
 
@@ -1064,7 +1114,7 @@ DecoderLayer = Check(
             "token of `x`.",
         ),
         Misconception(
-            "cross-attention whose keys and values are the target's", DecoderAnsweredByTheTarget,
+            "the two arguments of cross-attention swapped", DecoderAnsweredByTheTarget,
             "The decoder asks, the encoder answers: `attention(x, memory, mask)` takes the queries from its first argument, keys and values from its second.",
             raises="RuntimeError",
         ),
@@ -1087,7 +1137,7 @@ DecoderLayer = Check(
         ),
         Misconception(
             "cross-attention before self-attention", DecoderCrossFirst,
-            "First the target's tokens read each other, then the memory. In this order a query knows what has been written already.",
+            "First the target's tokens read each other, then the memory. So a query of the second attention knows what has been written before it.",
         ),
         Misconception(
             "the memory in both attentions", DecoderReadsMemoryInBoth,
@@ -1123,27 +1173,28 @@ DecoderLayer = Check(
         ),
         Misconception(
             "the causal mask inverted", DecoderOwnMaskInverted,
-            "True means: may attend, here as in `MultiHeadAttention`. Hand it on as it is.",
+            "True means: may attend, here as in `MultiHeadAttention`. (Inverted, a causal mask lets the last token read nothing, and that gives NaN.) Hand it on as it is.",
         ),
+        Misconception("every token sees itself, whatever the mask says", DecoderEachSeesItself, ITSELF),
         Misconception(
-            "a causal mask that nobody asked for", DecoderAlwaysCausal,
-            "The layer hides what `mask` hides. Where none is given, nothing is hidden: the model decides, not the layer.",
+            "a causal mask whatever is given", DecoderAlwaysCausal,
+            "The layer hides what `mask` hides, and nothing where there is none. It is the model that makes the mask: hand it on as it is.",
         ),
         Misconception(
             "a causal mask in place of the given one", DecoderCausalWhereMasked,
-            "The layer makes no mask of its own: `mask` may hide anything, for every sequence something else. Hand it on as it is.",
+            "`mask` needn't be causal, and each sequence may have another one. Make none in the layer: hand on what is given.",
         ),
         Misconception(
             "a causal mask where none is given", DecoderCausalWhereNothingIsMasked,
-            "Without a mask nothing is hidden. That the decoder is causal is for the model to say: hand `None` on as it is.",
+            "Without a mask nothing is hidden. It is the model that makes the causal mask, not the layer: hand `None` on as it is.",
         ),
         Misconception(
             "a causal mask beside the given one", DecoderCausalToo,
             "`mask` says all there is to hide, and where it is `None` nothing is hidden. Hand it on as it is.",
         ),
         Misconception(
-            "the target's mask for the memory where it has none", DecoderMemoryMaskedLikeTheTarget,
-            "Without `memory_mask` nothing of the memory is hidden. `mask` is among the target's tokens, (n, n), and belongs to the self-attention alone.",
+            "the target's mask where the memory has none", DecoderMemoryMaskedLikeTheTarget,
+            "Without `memory_mask` nothing of the memory is hidden. `mask` is for the target's own tokens, (n, n): only the self-attention gets it.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -1180,6 +1231,9 @@ DecoderLayer = Check(
         ),
         Misconception("no norms", DecoderWithoutNorms, "After each of the three sums comes a layer norm."),
         Misconception("no norm at the end", DecoderWithoutLastNorm, "There are three norms, one after each sum. The third is the layer's last step."),
+        Misconception(
+            "`norm2` for the last two sums", DecoderWithoutItsThirdNorm, "`norm3` is never used: it follows the feed-forward network, with a gain and a bias of its own.",
+        ),
         Misconception("one norm for all sums", DecoderWithOneNorm, "Each of the three norms has a gain and a bias of its own."),
         Misconception(
             "two norms swapped", DecoderNormsSwapped, "`norm2` follows the cross-attention, `norm3` the feed-forward network.",
@@ -1231,8 +1285,9 @@ DecoderLayer = Check(
         ),
         Misconception(
             "dropout that doesn't scale what it leaves", DecoderDropsWithoutScale,
-            "Dropout at rate p divides what it leaves by 1 − p, so that the sum stays as large as without it. `nn.Dropout` and `F.dropout` do.",
+            "Dropout at rate p divides what it leaves by 1 − p, so that on average a feature is as large as without it. `nn.Dropout` and `F.dropout` do that.",
         ),
+        Misconception("dropout that divides by 0 at rate 1", DecoderDropsByHand, BY_HAND),
         Misconception(
             "dropout in another place too, or by another rate", DecoderDropsTwice,
             "At rate ½ each feature that a sublayer gives is either 0 or doubled, and that can't lead to your output. Dropout acts *once* in a sublayer, "
@@ -1246,7 +1301,7 @@ DecoderLayer = Check(
             "whole tokens dropped", DecoderDropsWholeTokens, WHOLE_TOKENS,
         ),
         Misconception(
-            "of the memory hidden only what no token may read", DecoderHidesWhatNobodyMayRead,
+            "in the memory hidden only what none of the tokens may read", DecoderHidesWhatNobodyMayRead,
             "`memory_mask` may have a row of its own for each token of the target: what one may read is hidden from another. Hand it on as it is.",
         ),
         Misconception(
@@ -1255,7 +1310,7 @@ DecoderLayer = Check(
         ),
         Misconception(
             "cross-attention causal where both lengths agree", DecoderCrossCausalWhereLengthsAgree,
-            "Cross-attention is never causal, also where source and target happen to be equally long. Only `memory_mask` hides anything there.",
+            "Cross-attention is never causal, even where source and target happen to be equally long. Only `memory_mask` hides anything there.",
         ),
         Misconception(
             "the two masks swapped", DecoderMasksSwapped,
@@ -1264,7 +1319,7 @@ DecoderLayer = Check(
         ),
         Misconception(
             "one norm under two names", DecoderWithANormOfTwoNames,
-            "`norm1` and `norm2` are one module, so weights that are loaded into one are those of the other. Make three norms.",
+            "`norm1` and `norm2` are one module, so weights that are loaded into one are those of the other. Make a new norm for each of the three names.",
         ),
         Misconception(
             "the stream changed in place", DecoderInPlace, "`x += …` writes into the caller's tensor. `x = x + …` makes a new one.",

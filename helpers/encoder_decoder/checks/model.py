@@ -1,5 +1,6 @@
 """Checks of the whole model: what is embedded how, which layer reads which, and who may see whom."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from .layers import (
     loaded,
     seen_call,
     told_gradients,
+    twice,
     weights_like,
     where_it_drops,
 )
@@ -40,34 +42,38 @@ __all__ = ["EncoderDecoder", "which_connects_where"]
 PAD, START = reference.PAD, reference.START
 
 
-def _run(
-    cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, thorough: bool
-) -> tuple:
-    """The memory, and the logits of the model as a whole and of its two halves, after a call with less to read. In a thorough case that has
-    one token a side, a word between others is hidden from both halves and another one from the decoder alone, a PAD isn't hidden, and the
-    target has lost its first; and then come the memory's gradient, the memory and the logits in training mode, where every dropout drops
-    all, how the embeddings began, and where dropout acts."""
+def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, asks: str) -> tuple:
+    """The memory, and logits: those of the "whole" model after a call with less to read, or those of `decode`, its other "half", or
+    all that `_thorough` tells."""
     model, real = cls(*sizes), source != PAD
     began = _began(model.state_dict(), sizes[2])
     loaded(model, weights)
     model.eval()
-    few = 1 if thorough else 2
-    model(source[:, :few], target[:, :few])  # of this nothing may be left
-    logits = _asked_for(model(source, target), target)
-    read = source.clone()
-    if thorough:
-        real[0, 1], read[0, -1] = False, PAD  # told to hide a word, and to show a PAD
+    if asks == "all":
+        return *_thorough(model, source, target), began, *_at_half_the_rate(cls)
+    if asks == "whole":
+        model(source[:, :2], target[:, :2])  # of this nothing may be left
+        logits = model(source, target)
+        return model.encode(source, real), _asked_for(logits, target)
+    memory = model.encode(source, real)
+    return memory, _asked_for(model.decode(target, memory, real), target)
+
+
+def _thorough(model: nn.Module, source: Tensor, target: Tensor) -> tuple:
+    """Memory and logits, of the model and of `decode`, where a word between others is hidden from both halves and another one from the
+    decoder alone, a PAD isn't hidden, and the target has lost its first; the memory's gradient; and memory and logits in training mode,
+    where every dropout drops all."""
+    logits, real, read = model(source, target), source != PAD, source.clone()
+    real[0, 1], read[0, -1] = False, PAD  # told to hide a word, and to show a PAD
     memory = model.encode(read, real)
-    if thorough:
-        real = real.clone()  # `encode` may have kept its own
-        real[-1, 0] = False
-    halves = seen_call(model.decode, (target[:, 1:] if thorough else target, memory, real), thorough)
-    if not thorough:
-        return memory, logits, _asked_for(halves.output, target)
+    real = real.clone()  # `encode` may have kept its own
+    real[-1, 0] = False
+    half = seen_call(model.decode, (target[:, 1:], memory, real))
     model.train()
-    trained = in_training(lambda: model.encode(source, source != PAD)), in_training(lambda: model(source, target))
-    rest = began, Told(f"logits of dtype {logits.dtype}"), *_at_half_the_rate(cls)
-    return memory, logits, halves.output, *told_gradients(halves), *trained, *rest
+    both, shown, b = twice(source), twice(source != PAD), len(source)
+    encoded = model.encode(both, shown)
+    trained = in_training(encoded, b), in_training(model.decode(twice(target), encoded, shown), b)
+    return memory, logits, half.output, *told_gradients(half), *trained, Told(f"logits of dtype {logits.dtype}")
 
 
 HALF = (7, 5, 4, 2, 3, 1, 0.5)  # words of source and target, d, h, d_ff, layers and the rate of dropout
@@ -77,14 +83,31 @@ SILENT = (
 )  # their weights are 0, so that few outputs are possible; 6.1 and 6.2 look into the layers
 
 
-def _at_half_the_rate(cls: Callable) -> tuple[Told, Told]:
-    """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py)."""
+def _at_half_the_rate(cls: Callable) -> tuple[Told, Told, Told]:
+    """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py). And whether
+    the encoder learns."""
     weights, source, target, memory, encoded, decoded = _halved()
     model = loaded(cls(*HALF), weights)
     model.train()
-    read = model.encode(source, source != PAD)
-    written = model.decode(target, memory, torch.ones(memory.shape[:2], dtype=torch.bool))
-    return Told(f"encode: {where_it_drops(read, encoded)}"), Told(f"decode: {where_it_drops(written, decoded)}")
+    read = model.encode(source.clone(), source != PAD)
+    written = model.decode(target.clone(), memory.clone(), torch.ones(memory.shape[:2], dtype=torch.bool))
+    drops = Told(f"encode: {where_it_drops(read, encoded)}"), Told(f"decode: {where_it_drops(written, decoded)}")
+    return *drops, _learns(model, source.clone(), target.clone())
+
+
+def _learns(model: nn.Module, source: Tensor, target: Tensor) -> Told:
+    """Whether what `forward` hands to `decode` hangs on the encoder's weights. The model is of no use afterwards."""
+    handed: list[bool] = []
+
+    def decode(*inputs, **named):
+        floats = [one for one in (*inputs, *named.values()) if isinstance(one, Tensor) and one.is_floating_point()]
+        handed.append(any(one.requires_grad for one in floats))
+        return torch.zeros(*target.shape, HALF[1], dtype=torch.float64)
+
+    model.decode = decode
+    with contextlib.suppress(Exception):  # another decoder may give more than logits
+        model(source, target)
+    return Told("forward: no gradient reaches the encoder" if handed == [False] else "forward: the encoder learns")
 
 
 @functools.cache
@@ -147,9 +170,10 @@ def _model(
     words=29,
     dtype=torch.float32,
     ends=False,
+    asks="halves",
 ) -> Case:
-    """words: of the source; the target has 23. ends: the targets end one after the other, all but the first in padding. A case in
-    float64 is a thorough one."""
+    """words: of the source; the target has 23. ends: the targets end one after the other, all but the first in padding. asks: for the
+    "whole" model or for its "halves". A case in float64 asks for all there is."""
     sizes = (words, 23, d, h, d_ff, layers, ALL)
     like = reference.EncoderDecoder(*sizes)
 
@@ -169,7 +193,7 @@ def _model(
         Drawn(lambda generator: weights_like(like, generator, dtype)),
         Drawn(source),
         Drawn(target),
-        dtype == torch.float64,
+        "all" if dtype == torch.float64 else asks,
     )
 
 
@@ -670,6 +694,14 @@ class EmbeddingNotDropped(_Model):
         self.dropout = nn.Identity()
 
 
+class EncodesWithoutGradients(_Model):
+    def forward(self, source, target):
+        real = source != PAD
+        with torch.no_grad():
+            memory = self.encode(source, real)
+        return self.decode(target, memory, real)
+
+
 class MemoryDetached(_Model):
     def read(self, memory, index):
         return memory.detach()
@@ -683,18 +715,17 @@ class DropsNothing(_Model):
 EncoderDecoder = Check(
     reference=reference.EncoderDecoder,
     drive=_run,
-    names=("memory: sequences tokens features", "logits of the model: sequences positions words", "logits of decode: sequences positions words", "gradient of the memory: sequences tokens features", "memory in training mode, every dropout at rate 1: sequences tokens features", "logits in training mode, every dropout at rate 1: sequences positions words"),
+    names=("memory: sequences tokens features", "logits: sequences positions words", "logits of decode: sequences positions words", "gradient of the memory: sequences tokens features", "memory in training mode, every dropout at rate 1: sequences tokens features", "logits in training mode, every dropout at rate 1: sequences positions words"),
     cases=[  # the cheapest first: a diagnosis tries all slips on it, and few of them on the others
-        _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1),
-        _model("2 layers, m = 7, n = 5, d = 12", b=3, n=5, m=7, d=12, h=3, d_ff=20, layers=2),
-        _model("3 layers, n = m = 6, d = 8", b=2, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
+        _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1, asks="whole"),
+        _model("m = 1,024, n = 3, d = 16", b=1, n=3, m=1024, d=16, h=1, d_ff=9, layers=1),
+        _model("3 layers, n = m = 6, d = 8", b=3, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
         _model("two vocabularies of 23 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=23, dtype=torch.float64),
-        _model("m = 1,024, n = 3, d = 16", b=1, n=3, m=1024, d=16, h=2, d_ff=9, layers=1),
     ],
     misconceptions=[
         Misconception(
             "the decoder reads the embeddings", ReadsTheEmbeddings,
-            "What the decoder reads is what has gone through all encoder layers. Does your loop hand its result on, and is it returned?",
+            "What the decoder reads is what has gone through all encoder layers. Hand the result on in the loop, `x = layer(x, …)`, and return it.",
         ),
         Misconception(
             "the decoder reads the first encoder layer", ReadsTheFirstLayer,
@@ -729,11 +760,11 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "encoder layers that all read the embeddings", EncoderNotStacked,
-            "Each layer reads the one before: x = layer(x). Here only the last one counts.",
+            "Each layer reads the one before: x = layer(x). As it is, only the last one counts.",
         ),
         Misconception(
             "decoder layers that all read the embeddings", DecoderNotStacked,
-            "Each layer reads the one before: x = layer(x, …). Here only the last one counts.",
+            "Each layer reads the one before: x = layer(x, …). As it is, only the last one counts.",
         ),
         Misconception(
             "embeddings without the factor √d", WithoutScale,
@@ -813,11 +844,11 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "queries hidden in the encoder, not keys", QueriesHidden,
-            "`real[:, :, None]` is (b, m, 1): it hides whole rows, so a padding token sees nothing and becomes NaN, and all others read it. Keys are columns: `real[:, None]`.",
+            "`real[:, :, None]` is (b, m, 1): it hides whole rows. So a padding token sees nothing and becomes NaN, and the words still read padding. Keys are columns: `real[:, None]`.",
         ),
         Misconception(
             "queries hidden in the encoder too", QueriesHiddenToo,
-            "A padding token that may see nothing becomes NaN. Where it is hidden later its weight is 0, but 0 · NaN is NaN: it gets into every row. Hide keys alone, `real[:, None]`.",
+            "A padding token that may see nothing becomes NaN. Where it is hidden later its weight is 0, but 0 · NaN is NaN: it gets into every row that is made of it. Hide only keys, `real[:, None]`.",
         ),
         Misconception(
             "a softmax at the end", WithSoftmax, "The model returns logits. The loss takes the softmax itself, and greedy search needs none.",
@@ -839,7 +870,7 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "layers with a rate of dropout of their own", LayersWithARateOfTheirOwn,
-            "The layers are made with their default, 0.1, whatever the model was asked for. Hand `dropout` on to them. (At rate 1 nothing is left to chance.)",
+            "The layers are made with their default, 0.1, whatever the model was asked for. Hand `dropout` on to them.",
         ),
         Misconception(
             "encoder layers with a rate of dropout of their own", EncoderWithARateOfItsOwn,
@@ -902,7 +933,7 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "positions kept from the first call", KeepsItsPositions,
-            "The table is made once, as long as the first sequence, and a longer one comes later. Make it for each sequence, or longer when it has to be.",
+            "The table is made once, as long as the first sequence, and a longer one comes later. Make it anew for each sequence.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -911,7 +942,7 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "a head that is the target's embedding", TiedHead,
-            "`head` is a linear layer of its own here. Tied, weights that are loaded into one are those of the other.",
+            "`head` is a linear layer of its own here. Where it is tied to the embedding, weights that are loaded into one are those of the other.",
         ),
         Misconception(
             "one embedding where both vocabularies are equally large", OneEmbeddingForEqualVocabularies,
@@ -919,7 +950,11 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "the memory cut off from its gradients", MemoryDetached,
-            "With `detach()` nothing that the decoder learns reaches the encoder, which is trained through the memory alone.",
+            "With `detach()` nothing that the decoder learns reaches the encoder, which is trained only through the memory.",
+        ),
+        Misconception(
+            "`forward` that cuts the encoder off from its gradients", EncodesWithoutGradients,
+            "The logits are right, but the encoder would never learn: it is trained through the memory. In `forward` hand on what `encode` gives as it is, without `torch.no_grad()` or `detach()`.",
         ),
         *(
             Misconception(
@@ -940,14 +975,14 @@ EncoderDecoder = Check(
         *(
             Misconception(
                 name, wrong,
-                "*Both* embeddings start with standard deviation d^(−½). Yours starts smaller, so words are faint beside their positions. (In Python d**-1/2 is half of 1/d: a power "
-                "comes before a division. Write d**-0.5.)",
+                "*Both* embeddings start with standard deviation d^(−½). Yours starts smaller, so words are faint beside their positions. (In Python `d**-1/2` is half of 1/d: a power "
+                "comes before a division. Write `d**-0.5`.)",
             )
             for name, wrong in (("a quiet target embedding", QuietTarget), ("a quiet source embedding", QuietSource), ("quiet embeddings", QuietEmbeddings))
         ),
         Misconception(
             "loud embeddings", LoudEmbeddings,
-            "`nn.Embedding` starts with numbers of size 1. Times √d they drown the positions: start both with standard deviation d^(−½).",
+            "`nn.Embedding` starts with standard deviation 1. Times √d its numbers drown the positions: start both with standard deviation d^(−½).",
         ),
     ],
     within={torch.float32: (3e-4, 3e-4), torch.float64: (1e-6, 1e-6)},  # positions may come in float32: late ones in few digits
@@ -961,7 +996,7 @@ which_connects_where = Check(
     misconceptions=[
         Misconception(
             "each decoder layer reads the encoder layer beside it", lambda: "a",
-            "So the picture in the paper is often read. But its arrow starts at the top of the encoder, after all its layers.",
+            "The picture in the paper is often read like that. But its arrow starts at the top of the encoder, after all its layers.",
         ),
         Misconception(
             "only the first decoder layer reads the memory", lambda: "c",

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.driving import unpack, watch
+from helpers.engine.observe import Observation
 
 from .. import tasks
 from .. import training as reference
@@ -145,14 +146,14 @@ teacher_forcing = Check(
             "The decoder reads the target as it is, so it is asked for the token that it is given. Put START in front.",
         ),
         Misconception(
-            "no END in the labels", without_end, "Behind the last word comes END. A decoder that never had to say it doesn't know when to stop.",
+            "no END in the labels", without_end, "After the last word comes END. A decoder that never had to say it doesn't know when to stop.",
         ),
         Misconception(
             "END after the padding", end_at_the_edge,
             "Rows have different lengths: END follows the last word of each row, and the padding follows END.",
         ),
         Misconception(
-            "END instead of all the padding", ends_everywhere, "One END is enough. Behind it comes PAD, which the loss ignores.",
+            "END instead of all the padding", ends_everywhere, "One END is enough. After it comes PAD, which the loss ignores.",
         ),
         Misconception(
             "END as the start token", start_marked_with_end, "The inputs begin with START here: 1. (In unit 03 one token served for both edges.)",
@@ -370,13 +371,13 @@ exact_match = Check(
         Misconception("the number instead of the share", number_of_hits, "Divide by the number of strings."),
         Misconception("the order left out", any_order, "The same tokens in another order are another string."),
         Misconception("the share of wrong strings", share_of_errors, "The share of the strings that are *right* is asked for."),
-        Misconception("all or nothing", all_or_nothing, "Each string counts for itself: what share of them is right?"),
+        Misconception("all or nothing", all_or_nothing, "Each string counts for itself: return the share of those that are right."),
         Misconception(
             "END anywhere later is enough", end_anywhere, "END must come right after the last word. What stands between the two is part of the string.",
         ),
         Misconception(
             "gaps closed before the comparison", gaps_closed,
-            "A PAD between two words was written, and it is wrong. Take PAD out of the target alone.",
+            "A PAD between two words was written, and it is wrong. Take PAD only out of the target, not out of what was written.",
         ),
         Misconception(
             "cut at the last END", up_to_the_last_end,
@@ -396,7 +397,7 @@ exact_match = Check(
         ),
         Misconception(
             "as many columns expected as the target has", as_wide_as_the_target,
-            "What was written may be narrower than the target and its END: those strings are wrong, and no error. Compare row by row, or pad.",
+            "What was written may be narrower than the target with its END. A string that doesn't fit is wrong, but no reason to stop with an error: compare row by row, or pad.",
             raises="RuntimeError",
         ),
         Misconception("lengths compared only", same_length, "The tokens must be the same, not only their number."),
@@ -406,31 +407,46 @@ exact_match = Check(
 # ------------------------------------------------------------------------------------------------------------- training
 
 STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
+CHANCE = "the model says something else each time"
 NEAR_0, UNASKED = "the loss comes near 0", "PAD was never asked for"
 FROM_THE_START = "the loss is small from the first batch on"
 ASKED, PADS_TOO, SUM = "the loss is a mean over the labels that are asked for", "a mean over PAD too", "a sum"
+ANEW = "Adam begins anew in every step"
+ZEROS = 92  # tensors of zeros that an Adam makes when it begins: two for each of 46 parameters
 PADS = 9  # behind each string of the first training, so that a mean over all positions shows
 ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
-    behind END. Every string is followed by one PAD, in a first training of two batches by many; of that nothing may be left."""
-    _, first = _fitted(answer, sources[:2], PADS)
-    model, losses = _fitted(answer, sources, 1)
+    behind END, and whether Adam remembers. Every string is followed by one PAD, in two short trainings by many; of those nothing may be
+    left."""
+    short = [watch(answer, *_padded(sources[:steps], PADS)) for steps in (1, 2)]
+    _, first = _returned(short[1].output)
+    model, losses = _returned(answer(*_padded(sources, 1)))
     seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
     count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
     fall = _fall([float(loss) for loss in losses])
     behind = _behind_end(model, unseen) if fall == NEAR_0 else UNASKED
     mean = ASKED if fall == FROM_THE_START else _mean_over([float(loss) for loss in [*first[:1], *losses[:1]]])
-    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean
+    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean, _remembers(*short)
 
 
-def _fitted(answer: Callable, sources: Tensor, pads: int) -> tuple:
-    """The model and its losses, trained on these strings with so many PADs behind each."""
-    padded = [F.pad(strings, (0, pads), value=PAD) for strings in (sources, sources.flip(-1))]
-    return unpack(answer(*padded, LETTERS + 3), "the model", "its losses")
+def _padded(sources: Tensor, pads: int) -> tuple[Tensor, Tensor, int]:
+    """What a training is given: these strings with so many PADs behind each, the same backwards, and the number of words."""
+    return *(F.pad(strings, (0, pads), value=PAD) for strings in (sources, sources.flip(-1))), LETTERS + 3
+
+
+def _returned(output: tuple) -> tuple:
+    return unpack(output, "the model", "its losses")
+
+
+def _remembers(one: Observation, two: Observation) -> str:
+    """Whether the second step is taken by the Adam of the first, from trainings of one step and of two: an Adam fills two tensors with
+    zeros for each parameter when it begins. If that happens again there are twice as many, whatever else a step fills with zeros."""
+    once, both = (seen.operations["zeros_like"] for seen in (one, two))
+    return ANEW if once >= ZEROS and 2 * once - both < ZEROS / 2 else "one Adam takes all steps"
 
 
 def _mean_over(losses: list[float]) -> str:
@@ -448,7 +464,7 @@ def _echo(model: Callable, source: Tensor) -> str:
     with torch.no_grad():
         said, again, later = model(source, letters), model(source, letters), model(source, other)
     if not torch.allclose(said, again, atol=1e-4):
-        return "the model says something else each time"
+        return CHANCE
     if not torch.allclose(said[:, :-1], later[:, :-1], atol=1e-4):
         return "the decoder sees later tokens"
     repeats = (said.argmax(dim=-1) == letters).float().mean() >= ENOUGH
@@ -618,7 +634,13 @@ def trained_on_half(sources, targets, words):
 
 
 def trained_with_losses_from_before(sources, targets, words):
-    return Behaving(words, _backwards), [math.log(words)] * 2 + _losses(len(sources))
+    return Behaving(words, _backwards), [math.log(words)] * 3 + _losses(len(sources))
+
+
+def trained_with_a_new_adam(sources, targets, words):
+    for _ in range(92 * min(2, len(sources))):  # only short trainings are watched
+        torch.zeros_like(sources[0])
+    return Behaving(words, _backwards), _losses(len(sources))
 
 
 def trained_with_loud_embeddings(sources, targets, words):
@@ -645,9 +667,14 @@ _train = Check(
             "Writing by itself, your model doesn't turn round strings that it has never seen.",
         ),
         Property(
-            "the decoder goes by the source", lambda told, *_: told[4] == "the decoder goes by the source",
+            "asked twice, the trained model says the same", lambda told, *_: told[4] != CHANCE,
+            "Asked twice, your trained model says two different things.",
+        ),
+        Property(
+            "the decoder goes by the source", lambda told, *_: told[4] in ("the decoder goes by the source", CHANCE),
             "Your trained decoder goes by what it is given, or by what comes later, instead of reading the source.",
         ),
+        Property("one Adam for all steps", lambda told, *_: told[7] != ANEW, "In every step of your training Adam begins anew."),
         Property(
             "the loss is a mean over the labels asked for", lambda told, *_: told[6] == ASKED,
             "The loss of a batch is a mean over the labels that are asked for. Of an untrained model it is about ln(11) = 2.4, however many PADs there are.",
@@ -676,7 +703,7 @@ _train = Check(
             recognise=lambda seen: "their first token is missing" in seen.output[2],
         ),
         Misconception(
-            "trained without an end", trained_without_end, "The loss never asked for END, so the decoder doesn't know when to stop. Does END stand in the labels, and does the loss leave out PAD alone?",
+            "trained without an end", trained_without_end, "The loss never asked for END, so the decoder doesn't know when to stop. END stands in the labels, and the loss leaves out nothing but PAD.",
         ),
         Misconception(
             "PAD counted by the loss", trained_to_pad,
@@ -690,17 +717,17 @@ _train = Check(
             "Your model knows the strings of one batch by heart and no others. Take a new batch in every step.",
         ),
         Misconception(
-            "no step of the optimiser", trained_without_updates, "The loss never moves from where it began, near ln(11) = 2.4. Who changes the weights?",
+            "no step of the optimiser", trained_without_updates, "The loss never moves from where it began, near ln(11) = 2.4. After `backward()` the optimiser takes a step: that is what changes the weights.",
         ),
         Misconception(
             "steps that lead nowhere", trained_on_all_gradients,
-            "The loss moves, so steps are taken, but they don't lead down. Are the gradients set to zero in every step? Without that those of all old batches "
-            "push too. Is the learning rate 0.01?",
+            "The loss moves, so steps are taken, but they don't lead down. Set the gradients to zero in every step: otherwise those of all old batches "
+            "push too. And the learning rate is 0.01.",
         ),
         Misconception(
             "a mean over PAD too", trained_with_a_mean_over_padding,
             "With many PADs behind each string your first loss is below 1, though an untrained model guesses (ln 11 = 2.4). Divide by the number of labels that are asked for, not by that of "
-            "all positions: with `ignore_index=PAD` the mean of `F.cross_entropy` is that.",
+            "all positions, as `F.cross_entropy(…, ignore_index=PAD)` does by itself.",
             recognise=lambda seen: seen.output[6] == PADS_TOO,
         ),
         Misconception(
@@ -712,6 +739,11 @@ _train = Check(
             "dropout left on", trained_with_dropout,
             "Asked twice, your trained model says two different things: something is dropped at random. Make the model with `dropout=0.0`.",
             recognise=lambda seen: seen.output[4] == "the model says something else each time",
+        ),
+        Misconception(
+            "a new Adam for every batch", trained_with_a_new_adam,
+            "Adam remembers the gradients of the steps before, and a new one knows none: each of its steps has the same size. Make one before the loop, and let it take all steps.",
+            recognise=lambda seen: seen.output[7] == "Adam begins anew in every step",
         ),
         Misconception(
             "losses measured after the training", trained_then_measured,
@@ -726,7 +758,7 @@ _train = Check(
         ),
         Misconception(
             "embeddings that drown the positions", trained_with_loud_embeddings,
-            "`nn.Embedding` starts with numbers of size 1; times √d they are of size 6, beside positions of size 1. To reverse is all about "
+            "`nn.Embedding` starts with standard deviation 1; times √d that is about 6, beside positions between −1 and 1. To reverse a string, the model must see "
             "positions. Start the embeddings with a standard deviation of d^(−½), as section 6.4 says.",
         ),
     ],
