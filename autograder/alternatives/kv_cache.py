@@ -415,7 +415,7 @@ class SlidingByCutting:
     """No ring: the end of [old, new] is kept."""
 
     def __init__(self, b, h, window, d_h, dtype=torch.float32):
-        self.window = window
+        self.window, self.length = window, 0
         self.keys = self.values = torch.zeros(b, h, 0, d_h, dtype=dtype)
 
     def attend(self, q, k, v):
@@ -423,6 +423,7 @@ class SlidingByCutting:
         n, m = k.shape[2], keys.shape[2]
         band = torch.ones(n, m).tril(m - n).triu(m - n - self.window + 1).bool()
         self.keys, self.values = keys[:, :, -self.window :], values[:, :, -self.window :]
+        self.length += n
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=band)
 
 
@@ -625,7 +626,10 @@ class PagesWithoutCounters:
 
     def __init__(self, pages, page_size, d, dtype=torch.float32):
         self.pool, self.tables, self.lengths = torch.zeros(pages, page_size, d, dtype=dtype), {}, {}
-        self.free_pages = pages
+
+    @property
+    def free_pages(self):
+        return len(self.pool) - len(set(self.used()))
 
     def used(self):
         return [page for table in self.tables.values() for page in table]
@@ -648,7 +652,6 @@ class PagesWithoutCounters:
                 table[page] = copy
             self.pool[table[page]][slot] = row
             self.lengths[name] = self.lengths.get(name, 0) + 1
-        self.free_pages = len(self.pool) - len(set(self.used()))
 
     def read(self, name):
         return torch.cat([self.pool[page] for page in self.tables[name]])[: self.lengths[name]]
@@ -658,7 +661,6 @@ class PagesWithoutCounters:
 
     def free(self, name):
         del self.tables[name], self.lengths[name]
-        self.free_pages = len(self.pool) - len(set(self.used()))
 
 
 class PagesInSlices:

@@ -12,7 +12,9 @@ KVCache = NEVER_READ
 cache_bytes = {
     re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes"
 }
-sliding_cache = NEVER_READ
+sliding_cache = NEVER_READ | {
+    re.compile(r"→ torch\.zeros\(b, h, 0, d_h\)"): "an empty tensor that is joined to others takes their wider dtype",
+}
 decode_step = {
     "d // h → d / h": "h divides d, and only a square root is taken of it",
     "room = x.new_empty(3, b, h, m + n, d // h)": "a third of the room stays unused",

@@ -57,7 +57,7 @@ mqa_gqa_cache = [
     grouped_heads("6 and 3 heads, in float64", 2, 2, h=6, h_kv=3, b=3, dtype=torch.float64),
 ]
 sliding_cache = [
-    window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6),
+    window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
     window_case("window 9, never full", 9, 2, 1, 3), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
 ]  # fmt: skip
 quantized_cache = {

@@ -154,7 +154,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # in the dtype of the room, which is the `dtype` that `__init__` gets. `k` and `v` may have another one: writing into a slice converts them. And they stay the caller's: what is written there after the call
 # must not change the cache.
 #
-# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in this unit: no input wants a gradient.
+# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in this unit: no input wants a gradient, and none may be changed in place.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
 # 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, because PyTorch doesn't always complain: one token written past the

@@ -1,4 +1,4 @@
-"""Wrong answers that readers of units 01 to 03 gave, and that have no name of their own: each loses points, and its card doesn't
+"""Wrong answers that readers gave, and that have no name of their own: each loses points, and its card doesn't
 call it something that it is not. Cases that others could do without stand or fall with these."""
 
 import math
@@ -74,6 +74,13 @@ def query_for_pair(keys, a, b):
 def softmax_of_attention_in_float32(q, k, v):
     weights = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1, dtype=torch.float32)
     return weights.to(v.dtype) @ v
+
+
+def grouped_queries_scaled_in_place(q, k, v, keys, values):
+    q *= q.shape[-1] ** -0.5
+    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+    mask = causal_mask(q.shape[2], keys.shape[2])
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True, scale=1.0), keys, values
 
 
 def queries_scaled_in_place(q, k, v):
@@ -153,6 +160,7 @@ ANSWERS = {
     "copy_without_mask": [targets_overwritten],
     "leaks_future": [x_overwritten],
     "mask_zoo": [[*ZOO, pairs_counted_cell_by_cell, masks.packed_mask]],
+    "mqa_gqa_cache": [grouped_queries_scaled_in_place],
 }
 NEVER = (
     "equal values",

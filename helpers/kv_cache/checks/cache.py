@@ -16,12 +16,12 @@ __all__ = ["KVCache", "new_operations", "what_to_store"]
 what_to_store = Check(
     reference=reference.what_to_store,
     quiz=True,
-    cases=[given("the letter of one choice")],
+    cases=[given("your choice")],
     drive=choice,
     misconceptions=[
         Misconception(
             "queries stored too", lambda: "a",
-            "Who will ever need an old query again? It was used once, for the output of its own token, and that output is done.",
+            "An old query is never used again: it made the output of its own token, and that output is done.",
         ),
         Misconception(
             "attention weights stored", lambda: "b",
@@ -33,8 +33,8 @@ what_to_store = Check(
         ),
         Misconception(
             "outputs stored", lambda: "e",
-            "An output is what a token sends on to the next layer. What the new token reads of the old ones are their keys and values. To make "
-            "these out of stored outputs again is the work that a cache saves.",
+            "An output is what a token hands to the next layer. The new token reads keys and values, and making those again from stored outputs "
+            "is the work that a cache saves.",
         ),
     ],
 )  # fmt: skip
@@ -42,12 +42,12 @@ what_to_store = Check(
 new_operations = Check(
     reference=reference.new_operations,
     quiz=True,
-    cases=[given("letters in their order")],
+    cases=[given("the seven steps in their order")],
     drive=choice,
     misconceptions=[
         Misconception(
             "old tokens projected again", lambda: "dhgbfaec",
-            "The keys and values of old tokens lie in the cache. Not to compute them again is what the cache is for.",
+            "The keys and values of old tokens are in the cache. It is there so that they need not be computed again.",
             lambda seen: "h" in seen.output,
         ),
         Misconception(
@@ -62,12 +62,12 @@ new_operations = Check(
         ),
         Misconception(
             "appended after attending", lambda: "dgfaebc",
-            "The new token attends to itself as well, so its key and value must be in the cache before the scores are taken.",
+            "The new token attends to itself as well, so its key and value must be in the cache before the scores are computed.",
             lambda seen: seen.output.index("b") > seen.output.index("f"),
         ),
         Misconception(
             "stored before it is turned", lambda: "dbgfaec",
-            "A key is turned by the position of its own token. Do it once, before it is stored; it will never change again.",
+            "A key is turned by the position of its own token, which never changes. Turn it once, before you store it.",
             lambda seen: seen.output.index("b") < seen.output.index("g"),
         ),
         Misconception(
@@ -326,6 +326,18 @@ class FixedDtype(_Cache):
         super().__init__(b, h, capacity, d_h)
 
 
+class ValuesInFloat32(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+        super().__init__(b, h, capacity, d_h, dtype)
+        self.values = self.values.float()
+
+
+class KeysInFloat32(_Cache):
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+        super().__init__(b, h, capacity, d_h, dtype)
+        self.keys = self.keys.float()
+
+
 class RoomMadeLater(_Cache):
     """The room is made at the first append, in the dtype of what comes."""
 
@@ -412,11 +424,11 @@ KVCache = Check(
         ),
         Misconception(
             "only the new tokens returned", ReturnsTheNewOnly,
-            "The new token wants to attend to all tokens so far. Return everything that is stored.",
+            "The new token attends to all tokens so far. Return everything that is stored.",
         ),
         Misconception(
             "one room for all instances", OneRoomForAll,
-            "Every layer makes a cache of its own, and yours share their tensors (a class attribute, or a default argument, is made once). "
+            "Every layer makes its own cache, but your caches share their tensors (a class attribute or a default argument is made only once). "
             "Make them in `__init__`.",
         ),
         Misconception(
@@ -430,12 +442,12 @@ KVCache = Check(
             raises="RuntimeError",
         ),
         Misconception(
-            "length grows by 1 an append", OneStepAnAppend,
-            "An append may bring a whole prompt. The length grows by as many tokens as came in.",
+            "length grows by 1 per append", OneStepAnAppend,
+            "An append may bring several tokens. Add their number to the length.",
         ),
         Misconception(
             "newest first", NewestFirst,
-            "Oldest first was asked for: the causal mask of a chunk counts columns in the order of the text.",
+            "Return the oldest first: the causal mask counts columns in the order of the text.",
         ),
         Misconception(
             "keys and values swapped", Swapped,
@@ -443,49 +455,57 @@ KVCache = Check(
         ),
         Misconception(
             "joined along the wrong axis", JoinedAlongTheHeads,
-            "The axes are (b, h, n, d_h). Tokens are axis 2; along axis 1 you would get more heads, not more tokens.",
+            "The axes are (b, h, n, d_h), and tokens are axis 2. Along axis 1 you get more heads, not more tokens.",
             raises="RuntimeError",
         ),
         Misconception(
             "grown by concatenation", Joined,
-            "`torch.cat` makes a new tensor and copies all that is old, at every token: n²/2 copies for n tokens. "
+            "`torch.cat` makes a new tensor and copies everything old, for every token: about n²/2 copies for n tokens. "
             "Make the room once and write into it.",
         ),
         Misconception(
-            "the first tokens kept as a view, and the others joined to them", JoinedToTheFirst,
-            "`self.keys = k` copies nothing: what the caller writes into its tensor afterwards stands in your cache. And `torch.cat` copies all that is "
-            "old, at every token. Make the room once and write into it.",
+            "the first tokens kept as a view", JoinedToTheFirst,
+            "`self.keys = k` copies nothing: if the caller later writes into k, your cache changes. And `torch.cat` copies everything old, for every "
+            "token. Make the room once and write into it.",
         ),
         Misconception(
-            "what is stored made contiguous", MadeContiguous,
-            "`.contiguous()` copies all old tokens at nearly every append, and the square is back. A slice is a view: return it as it is.",
+            "a contiguous copy returned", MadeContiguous,
+            "`.contiguous()` copies all old tokens at nearly every append: about n²/2 copies for n tokens. Return the slice itself, it is a view.",
         ),
         Misconception(
-            "a copy of what is stored returned", CopyReturned,
-            "`.clone()` and its like copy all old tokens at every append, and the square is back. A slice is a view: return it as it is.",
+            "a copy returned instead of a view", CopyReturned,
+            "`.clone()` copies all old tokens at every append, and so does every other way to copy: about n²/2 copies for n tokens. Return the slice "
+            "itself, it is a view.",
         ),
         Misconception(
             "dtype forgotten", FixedDtype,
             "Without `dtype=dtype` a tensor is made in float32, and keys and values of another dtype are converted. The room has the dtype that "
-            "`__init__` is told, for keys and for values.",
+            "`__init__` gets, for keys and for values.",
+        ),
+        *(
+            Misconception(
+                f"dtype forgotten for the {which}", slip,
+                f"Your room for the {which} is float32, whatever `dtype` is: {which} of another dtype are converted. Make both rooms with `dtype=dtype`.",
+            )
+            for which, slip in (("keys", KeysInFloat32), ("values", ValuesInFloat32))
         ),
         Misconception(
             "the room in the dtype of the first tokens", RoomMadeLater,
-            "The room has the dtype that `__init__` gets, and tokens of another dtype are converted when they are written. Make it there, once.",
+            "The room has the dtype that `__init__` gets, and tokens of another dtype are converted when they are written. Make the room in `__init__`, once.",
         ),
         Misconception(
             "all converted to the dtype of the new tokens", ConvertedToTheNewTokens,
-            "What comes back has the dtype of the room, whatever comes in. To convert it copies all that is old, too: return the view as it is.",
+            "What comes back has the dtype of the room, whatever comes in. Converting also copies everything old. Return the view as it is.",
         ),
         Misconception(
             "length moved before the check", LengthMovedFirst,
-            "After the ValueError the cache should be as it was, and your `length` has grown already: what fits is refused from then on. "
-            "Compare first, and change `length` when all is stored.",
+            "After the ValueError the cache should be as before, but your `length` has grown already, so that tokens which would fit are refused. "
+            "Compare first, and change `length` after everything is stored.",
             raises="ValueError",
         ),
         Misconception(
-            "the error left to PyTorch", LeftToPyTorch,
-            "PyTorch complains if two tokens or more don't fit. A single token past the end is lost without a word: a slice beyond the end is "
+            "a ValueError only where PyTorch complains", LeftToPyTorch,
+            "PyTorch complains if two tokens or more don't fit. A single token past the end is lost without an error: a slice beyond the end is "
             "empty, and one token broadcasts into it. Compare the lengths yourself.",
         ),
         Misconception(
@@ -499,16 +519,16 @@ KVCache = Check(
         ),
         Misconception(
             "no clear error when full", NoErrorOfItsOwn,
-            "PyTorch's complaint about two shapes doesn't tell anybody that the cache is full. Compare lengths first, and raise a ValueError "
-            "that says so.",
+            "You don't compare the lengths. PyTorch's error about two shapes doesn't say that the cache is full, and for a single token past the "
+            "end there is no error at all. Compare first, and raise a ValueError.",
         ),
         Misconception(
             "what doesn't fit is dropped in silence", SilentlyFull,
-            "The text would go on, and the model would never see these tokens. Raise a ValueError.",
+            "You store as many tokens as fit, and lose the others without an error. If not all fit, raise a ValueError and store none.",
         ),
         Misconception(
-            "an error after half of it was stored", HalfStored,
-            "After an error the cache should be as it was before, so that the caller can go on. Look whether the tokens fit before you write.",
+            "an error after a part was stored", HalfStored,
+            "After an error the cache should be as it was before, so that the caller can go on. Check that all tokens fit before you write any.",
             raises="ValueError",
         ),
     ],

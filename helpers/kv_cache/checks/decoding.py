@@ -9,13 +9,21 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.compare import Told
-from helpers.engine.driving import call, unpack
+from helpers.engine.driving import unpack, watch
+from helpers.engine.observe import Observation
 from helpers.transformer_lm.transformer import Config, DecoderLM
 
 from .. import decoding
 from ..cache import GrowingCache
 
 __all__ = ["bidirectional_cannot_cache", "decode_step", "generate_cached", "mqa_gqa_cache"]
+
+
+def hand_on(seen: Observation, given: Tensor) -> None:
+    """A call gets copies of its inputs. If it changed one in place, what the caller gave is changed as well: then the card says so."""
+    if any(isinstance(key, int) for key in seen.modified):
+        given.copy_(given == 0)
+
 
 # ------------------------------------------------------------------------------------------------- one layer, one step
 
@@ -24,8 +32,10 @@ def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: i
     """The outputs of all tokens, fed chunk by chunk, and the keys and values in the end; each step gets those that the one before returned."""
     keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
     outputs = []
-    for chunk in x.split(chunks, dim=1):
-        out, keys, values = unpack(call(answer, chunk, keys, values, *weights), "outputs", "keys", "values")
+    for chunk in x.clone().split(chunks, dim=1):
+        seen = watch(answer, chunk, keys, values, *weights)
+        hand_on(seen, x)
+        out, keys, values = unpack(seen.output, "outputs", "keys", "values")
         outputs.append(out)
     shapes = [(len(x), n, x.shape[-1]) for n in chunks]
     right = all(isinstance(out, Tensor) and tuple(out.shape) == shape for out, shape in zip(outputs, shapes))
@@ -264,15 +274,15 @@ decode_step = Check(
     misconceptions=[
         Misconception(
             "position off by one", lambda *inputs: _step(inputs, start=max(0, inputs[1].shape[2] - 1)),
-            "Counting from 0, the token after m others stands at position m. Yours gets m − 1, which is taken by the last one in the cache.",
+            "Counting from 0, the token after m others stands at position m. Your new token stands at m − 1, where the last token of the cache stands already.",
         ),
         Misconception(
             "positions from 0 in every chunk", lambda *inputs: _step(inputs, start=0),
-            "The new tokens come after m others: their positions are m … m + n − 1. To a key at position 0 every one would look like the first.",
+            "The new tokens come after m others: their positions are m … m + n − 1. With positions from 0 every chunk looks like the beginning of the text.",
         ),
         Misconception(
             "the query at position 0", lambda *inputs: _step(inputs, q_start=0),
-            "Query and key of a token stand at the same position. If the query stays at 0, all its distances are wrong.",
+            "Query and key of a token stand at the same position. If the query stays at 0, its distances to all keys are wrong.",
         ),
         Misconception(
             "no positions at all", no_positions,
@@ -283,24 +293,24 @@ decode_step = Check(
             "The score depends on the distance only if both are turned, the query by its position and the key by its own.",
         ),
         Misconception(
-            "old keys turned again", lambda *inputs: _step(inputs, again=True),
-            "What you get in `keys` has been turned by the step that stored it. Turn the new keys alone.",
+            "all keys turned once more after joining", lambda *inputs: _step(inputs, again=True),
+            "You turn the new keys, join them, and turn all keys again: the new ones twice, the old ones in every step. Turn only the new keys, once.",
         ),
         Misconception(
-            "all keys turned after joining", old_keys_turned_too,
-            "The old keys were turned when they were stored, and here they are turned once more. Turn the new keys, then join.",
+            "keys turned after joining instead of before", old_keys_turned_too,
+            "The old keys in `keys` are turned already, and you turn them again. Turn only the new keys, then join.",
         ),
         Misconception(
             "new keys stored unturned", stored_unturned,
-            "Your scores use turned keys, but what you return are the new ones as they were. The next step takes `keys` as turned.",
+            "Your scores use turned keys, but you return the new keys unturned. The next step expects all of `keys` turned.",
         ),
         Misconception(
             "keys turned only when they are read", turned_when_read,
-            "`keys` come in turned and go out turned. Then a key is turned once in its life, and not again at every step.",
+            "The keys that you get are turned, and those that you return should be. So each key is turned once, not again in every step.",
         ),
         Misconception(
             "turned before the heads are split", turned_before_the_split,
-            "A head has d_h features, and each head is turned by itself. Turned at the full width d, the features get other angles. Split first.",
+            "A head has d_h features, and each head is turned by itself. If you turn all d features at once, they get other angles. Split first.",
         ),
         Misconception(
             "the triangle shifted by n instead of m", lambda *inputs: _step(inputs, seen=_triangle(inputs, _sizes(inputs)[0])),
@@ -314,12 +324,12 @@ decode_step = Check(
         ),
         Misconception(
             "masked after the softmax", masked_after_the_softmax,
-            "Weights that are set to 0 after the softmax leave a sum below 1. Put −∞ into the scores, before it.",
+            "Weights that are set to 0 after the softmax leave a sum below 1. Put −∞ into the scores, before the softmax.",
         ),
         Misconception(
             "a finite number for hidden scores", hidden_behind(-1e3),
-            "Real scores are a thousand and more, below 0 too: a token whose real scores are lower than your number attends to what is hidden. "
-            "Only −∞ is below every score.",
+            "Here scores go below −1000 too. Where all visible scores are lower than your number, the hidden ones get the attention. Only −∞ is below "
+            "every score.",
         ),
         Misconception(
             "a softmax without its maximum", softmax_without_maximum,
@@ -337,7 +347,8 @@ decode_step = Check(
         ),
         Misconception(
             "the softmax over the queries", softmax_over_the_queries,
-            "Each query shares out its attention over the keys: the softmax runs along the last axis of the scores.",
+            "Each query shares out its attention over the keys: the softmax runs along the last axis of the scores. (With one new token every weight of yours "
+            "is 1.)",
         ),
         Misconception(
             "heads merged without swapping the axes back", merged_without_swapping,
@@ -346,11 +357,11 @@ decode_step = Check(
         ),
         Misconception(
             "heads split without swapping the axes", split_without_swapping,
-            "A row of x @ W holds the heads of one token side by side: (b, n, d) becomes (b, n, h, d_h), and then the axes n and h change places.",
+            "A row of `x @ w` holds the heads of one token side by side: (b, n, d) becomes (b, n, h, d_h), and then the axes n and h change places.",
         ),
         Misconception(
             "W_O transposed", output_weight_transposed,
-            "The merged heads are multiplied by `w_o` as it is: heads @ w_o. `F.linear` and `nn.Linear` multiply by the transpose of their matrix, and W_O is "
+            "Multiply the merged heads by `w_o` as it is: `heads @ w_o`. `F.linear` and `nn.Linear` multiply by the transpose of their matrix, and W_O is "
             "square, so nothing complains.",
         ),
         Misconception(
@@ -360,11 +371,11 @@ decode_step = Check(
         ),
         Misconception(
             "weights transposed", weights_transposed,
-            "The weights are given for x @ W, with a column for every feature of the result. `nn.Linear` keeps its matrix the other way round.",
+            "The weights are given for `x @ w`, with a column for every feature of the result. `nn.Linear` keeps its matrix the other way round.",
         ),
         Misconception(
             "no scale", lambda *inputs: _step(inputs, scale=1.0),
-            "The scores are divided by √d_h.",
+            "Divide the scores by √d_h.",
         ),
         Misconception(
             "scaled by d_h instead of its root", lambda *inputs: _step(inputs, scale=1 / (inputs[0].shape[-1] // inputs[1].shape[1])),
@@ -375,7 +386,7 @@ decode_step = Check(
             "Positions belong in the scores. A value is what is handed over, and it is handed over as it is.",
         ),
         Misconception(
-            "the causal mask on the single row", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril() == 1),
+            "the triangle not shifted", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril() == 1),
             "Row 0 of your mask is the first *new* token, and it may see all m old ones too. Shift the triangle by m: `tril(m)`. With one "
             "new token nothing is masked.",
         ),
@@ -384,12 +395,12 @@ decode_step = Check(
             "One new token needs no mask, but a chunk does: its first token must not see its last. A test with single tokens never notices.",
         ),
         Misconception(
-            "the own token hidden", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril(inputs[1].shape[2] - 1) == 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i.",
+            "a token that doesn't see itself", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril(inputs[1].shape[2] - 1) == 1),
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing, and 0/0 is NaN.)",
         ),
         Misconception(
             "appended after attending", appended_after_attending,
-            "The new tokens attend to themselves and to each other, so their keys and values must be in before the scores are taken.",
+            "The new tokens attend to themselves and to each other, so their keys and values must be joined to the old ones before the scores are computed.",
         ),
         Misconception(
             "new tokens put before the old", lambda *inputs: _step(inputs, front=True),
@@ -397,11 +408,11 @@ decode_step = Check(
         ),
         Misconception(
             "only the new tokens returned", forgets_the_old,
-            "The next step gets what you return. Without the old keys and values it starts from scratch.",
+            "The next step gets what you return. It then sees the tokens of the last step and itself, and nothing older.",
         ),
         Misconception(
             "the new tokens not stored", forgets_the_new,
-            "You return the cache as it came. The next token will not see these ones.",
+            "You return the cache as it came. The next step will not see these tokens.",
         ),
         Misconception(
             "scaled by √d instead of √d_h", lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
@@ -409,7 +420,7 @@ decode_step = Check(
         ),
         Misconception(
             "no output projection", without_output_projection,
-            "The heads lie side by side, and W_O mixes them: the last step of the layer.",
+            "The last step is missing: multiply the heads, side by side, by W_O.",
         ),
     ],
 )  # fmt: skip
@@ -421,9 +432,11 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     """How many heads are stored, all outputs, and the keys and values in the end."""
     keys = values = k[:, :, :0]
     outputs = []
-    for parts in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
+    for parts in zip(*(t.clone().split(chunks, dim=2) for t in (q, k, v))):
         shape = (*k.shape[:2], keys.shape[2] + parts[1].shape[2], k.shape[3])
-        out, keys, values = unpack(call(answer, *parts, keys, values), "outputs", "keys", "values")
+        seen = watch(answer, *parts, keys, values)
+        hand_on(seen, q)
+        out, keys, values = unpack(seen.output, "outputs", "keys", "values")
         outputs.append(out)
         if not all(isinstance(part, Tensor) and part.shape == shape for part in (keys, values)):
             return (
@@ -551,11 +564,11 @@ mqa_gqa_cache = Check(
         ),
         Misconception(
             "the first key/value head for all", lambda *inputs: _grouped_step(inputs, _first_for_all),
-            "That is right for multi-query attention, where there is one. Query head i reads head i // (h / h_kv).",
+            "Query head i reads key/value head `i // (h // h_kv)`. Head 0 for all is right only where there is one (multi-query attention).",
         ),
         Misconception(
             "the mean of the key/value heads", lambda *inputs: _grouped_step(inputs, _mean_for_all),
-            "A model is made from another by averaging its heads, once, before training goes on. In the step every group reads its own head.",
+            "Heads are averaged once, when a trained model is turned into one with fewer heads. A step averages nothing: each group reads its own key/value head.",
         ),
         Misconception(
             "the groups the wrong way round", lambda *inputs: _grouped_step(inputs, _reversed_groups),
@@ -563,18 +576,18 @@ mqa_gqa_cache = Check(
         ),
         Misconception(
             "all h heads stored", stores_all_heads,
-            "What you return is the next step's cache: h_kv heads go in, and h_kv heads come out, or the cache is as large as without groups. Repeat "
-            "them for reading alone.",
+            "h_kv heads go in and h_kv heads come out, or the cache is as large as without groups. Repeat them only to read them, and return them "
+            "unrepeated.",
         ),
         Misconception(
             "repeated h_kv times", repeated_h_kv_times,
-            "A key/value head is read by h / h_kv query heads: so often it is repeated. h_kv times is the same only where h = h_kv².",
+            "Each key/value head is read by h / h_kv query heads, so repeat it h / h_kv times. h_kv times is the same only where h = h_kv².",
             raises="RuntimeError",
         ),
         Misconception(
             "the triangle at the upper left", lambda *inputs: _grouped_step(inputs, _in_groups, shift=0),
-            "`is_causal=True` and a plain `tril()` start at the upper left corner: row 0 sees column 0 alone. It is the first of the *new* tokens, "
-            "and sees all m old ones too.",
+            "`is_causal=True` and a plain `tril()` start at the upper left corner: row 0 sees only column 0. But row 0 is the first of the *new* tokens, "
+            "and must see all m old ones too.",
         ),
         Misconception(
             "the triangle at the upper left, for chunks only", triangle_for_chunks_only,
@@ -582,16 +595,16 @@ mqa_gqa_cache = Check(
             "triangle by m.",
         ),
         Misconception(
-            "the own token hidden", lambda *inputs: _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first one would see nothing, and 0/0 is NaN.)",
+            "a token that doesn't see itself", lambda *inputs: _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1),
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing: 0/0 is NaN.)",
         ),
         Misconception(
             "no scale", lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),
-            "The scores are divided by √d_h, with grouped heads too.",
+            "Divide the scores by √d_h, with grouped heads too.",
         ),
         Misconception(
             "the new tokens not stored", nothing_stored,
-            "You return the cache as it came. The next token will not see these ones.",
+            "You return the cache as it came. The next step will not see these tokens.",
         ),
         Misconception(
             "a mask for the prompt only", mask_for_the_prompt_only,
@@ -599,11 +612,11 @@ mqa_gqa_cache = Check(
         ),
         Misconception(
             "the mask's rows in another order than the queries", rows_of_the_mask_in_turn,
-            "Where the heads of a group become rows, head after head, each head needs all n rows of the mask in their order: `repeat`. `repeat_interleave` "
-            "gives the first row to the first tokens of the first head, and so on.",
+            "If you stack the heads of a group as rows, each head needs all n rows of the mask in order: `repeat`. `repeat_interleave` repeats each row by "
+            "itself, and then rows and queries no longer match.",
         ),
         Misconception(
-            "one query head a group", one_query_a_group,
+            "one query head per group", one_query_a_group,
             "Only keys and values are shared. There are still h query heads, and h outputs.",
         ),
         Misconception(
@@ -626,7 +639,9 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
         return model(tokens, start, cache)
 
     counted.__qualname__ = "model"  # what an error message calls it
-    return call(answer, counted, prompt, n), calls, read
+    seen = watch(answer, counted, prompt, n)
+    hand_on(seen, prompt)
+    return seen.output, calls, read
 
 
 def _no_call_too_many(seen) -> bool:
@@ -818,22 +833,21 @@ generate_cached = Check(
     misconceptions=[
         Misconception(
             "no cache at all", without_a_cache,
-            "The tokens are right, and the model reads everything again for each of them. Hand the cache back in, and let it read the newest "
-            "token alone.",
+            "Each call reads the whole text again. Hand the cache back in, and let the model read only the newest token.",
             cost=_read_again,
         ),
         Misconception(
             "everything read again into the cache", everything_again,
-            "The old tokens are in the cache already. Read again, they stand in it twice.",
+            "The old tokens are in the cache already. If the model reads them again, they are in it twice.",
         ),
         Misconception(
             "the prompt read token by token", prompt_by_tokens,
-            "The tokens are right, but a prompt is known as a whole: one call reads it, in one pass of matrix products.",
+            "A prompt is known as a whole: one call can read all of it.",
             cost=_in_small_calls,
         ),
         Misconception(
             "the last token read too", one_call_too_many,
-            "The tokens are right. The last call of the model is not needed: nothing is written after the last token.",
+            "The last call of the model isn't needed: nothing is written after the last token.",
             cost=_one_call_too_many,
         ),
         Misconception(
@@ -842,15 +856,15 @@ generate_cached = Check(
         ),
         Misconception(
             "the cache not handed back in", forgets_the_cache,
-            "A model that gets one token and no cache knows one token. Pass on what the last call returned.",
+            "A model that gets one token and no cache knows nothing but that token. Pass on what the last call returned.",
         ),
         Misconception(
-            "the prompt's cache for ever", old_cache_for_ever,
-            "Every call returns the cache with the new token in it. Keep that one; otherwise the written tokens are never seen.",
+            "always the prompt's cache", old_cache_for_ever,
+            "Every call returns a cache with the new token in it. Pass that one on, or the model never sees what was written.",
         ),
         Misconception(
             "the last prompt token read twice", last_prompt_token_twice,
-            "Reading the prompt gives the first new token already: it is in the last row of those logits. Only then does a *new* token go in.",
+            "The last row of the prompt's logits already gives the first new token. Feed that token next, not the last prompt token again.",
         ),
         Misconception(
             "position off by one", lambda model, prompt, n: _written(model, prompt, n, late=1),
@@ -858,7 +872,7 @@ generate_cached = Check(
         ),
         Misconception(
             "a position that stays", start_stays,
-            "Every new token stands one further on than the last.",
+            "Each new token stands one position after the one before.",
         ),
         Misconception(
             "positions that begin again after the prompt", start_at_zero,
@@ -874,7 +888,7 @@ generate_cached = Check(
         ),
         Misconception(
             "one tensor for all tokens", one_tensor_for_all,
-            "Every column shows the last token. A tensor that is overwritten at each step stands in the list n times: keep a new one for each.",
+            "Every column shows the last token. If one tensor is overwritten at each step, the list holds it n times, with the last token.",
         ),
         Misconception(
             "one token for the whole batch", the_same_for_the_whole_batch,
@@ -887,7 +901,7 @@ generate_cached = Check(
         ),
         Misconception(
             "the prompt returned too", lambda model, prompt, n: torch.cat([prompt, _written(model, prompt, n)], dim=1),
-            "Return the n new tokens alone.",
+            "Return only the n new tokens.",
         ),
     ],
 )  # fmt: skip
@@ -955,7 +969,7 @@ bidirectional_cannot_cache = Check(
         given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
         given("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), *random_tokens(6, 3, torch.float64)),
         given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
-        given("every output falls by 1 for each token there is", Drawn(lambda _: _one_lower_each), *random_tokens(5, 2)),
+        given("every output falls by 1 for each token", Drawn(lambda _: _one_lower_each), *random_tokens(5, 2)),
         given("some outputs rise, others fall further", Drawn(lambda _: _up_and_further_down), *random_tokens(5, 3)),
         given("a layer that returns x itself", Drawn(lambda _: _nothing_done), *random_tokens(3, 4)),
     ],
@@ -969,8 +983,8 @@ bidirectional_cannot_cache = Check(
             "The old tokens keep their places 0 … n − 1. The last row belongs to the new token: leave that one out.",
         ),
         Misconception(
-            "differences with their signs", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).sum(),
-            "Differences up and down cancel. Take absolute values, then the largest.",
+            "the sum of the differences", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).sum(),
+            "Changes up and down cancel in a sum. Take absolute values, then the largest.",
         ),
         Misconception(
             "the largest change upwards", lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max(),
@@ -998,8 +1012,8 @@ bidirectional_cannot_cache = Check(
             "Any old token may change, not only the one beside the new. Compare all of them.",
         ),
         Misconception(
-            "the new output compared with the last", lambda layer, x, new: (layer(torch.cat([x, new]))[-1] - layer(x)[-1]).abs().max(),
-            "The new token has an output of its own, which nobody has seen before. The question is what happens to the *old* ones.",
+            "the new token's output compared with the last old one", lambda layer, x, new: (layer(torch.cat([x, new]))[-1] - layer(x)[-1]).abs().max(),
+            "The new token's output has nothing to be compared with. The question is how the *old* outputs change.",
         ),
     ],
 )  # fmt: skip

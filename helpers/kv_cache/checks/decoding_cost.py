@@ -17,7 +17,7 @@ redundant_projections = Check(
     misconceptions=[
         Misconception(
             "the necessary ones counted too", lambda n, layers: layers * n * (n + 1) // 2,
-            "This is how many are computed. One per token and layer is new each time and would be needed with a cache too: take these n away.",
+            "You count all that are computed. Each token's projection must be made once in every layer, with a cache too: subtract `n * layers`.",
         ),
         Misconception(
             "all n tokens in every step", lambda n, layers: layers * n * n,
@@ -161,7 +161,7 @@ decode_cost = Check(
         ),
         Misconception(
             "scores without the mixing", no_mixing,
-            "The scores cost 2nd for one query against n keys. Mixing n values costs as much again.",
+            "The scores of one query against n keys cost 2·n·d. Mixing n values costs as much again.",
         ),
         Misconception(
             "all n² scores in spite of the cache", all_scores_with_cache,
@@ -169,7 +169,7 @@ decode_cost = Check(
         ),
         Misconception(
             "all tokens projected in spite of the cache", all_projections_with_cache,
-            "With a cache only the new token is multiplied by the weights: the old keys and values lie there.",
+            "With a cache only the new token is multiplied by the weights: the old keys and values are in the cache already.",
         ),
         Misconception(
             "the token itself not counted", itself_not_seen,
@@ -202,7 +202,7 @@ decode_cost = Check(
         ),
         Misconception(
             "n times the mean of the first step and the last", mean_of_first_and_last,
-            "That holds where every step costs as much more as the one before, as with a cache. Without one a step has t² in it: add up the steps, or use Σt².",
+            "That is right where the cost grows by the same amount in each step, as with a cache. Without one the cost has t² in it: add up the steps, or use Σt².",
         ),
         Misconception(
             "the last step left out of the sums", sums_without_the_last,
@@ -234,7 +234,7 @@ cache_bytes = Check(
     misconceptions=[
         Misconception(
             "no factor 2", lambda layers, h, h_kv, d, n, b, size: layers * b * n * h_kv * (d // h) * size,
-            "Keys *and* values are stored.",
+            "Keys and values are both stored: that is the factor 2.",
         ),
         Misconception(
             "queries stored too", lambda layers, h, h_kv, d, n, b, size: 3 * layers * b * n * h_kv * (d // h) * size,
@@ -247,7 +247,7 @@ cache_bytes = Check(
         Misconception(
             "h heads instead of h_kv", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
             "Only the h_kv key/value heads are stored, and there may be fewer of them than query heads. Each has width d_h = d / h "
-            "(with d / h_kv in its place the product is the same as without sharing).",
+            "(with width d / h_kv the result would be the same as without sharing).",
         ),
         Misconception(
             "heads of width d", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,
@@ -259,9 +259,9 @@ cache_bytes = Check(
         ),
         comes_as_float(reference.cache_bytes),
         Misconception(
-            "a share that is cut down to a whole number",
+            "a rounded share of the heads",
             lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * int(d * (h_kv / h)) * size,
-            "h_kv / h is a float that may be a little too small, and `int` cuts down. Stay with whole numbers: h_kv * (d // h).",
+            "`h_kv / h` is a float and may be a little too small, and `int` rounds it down. Use whole numbers: `h_kv * (d // h)`.",
         ),
         Misconception(
             "numbers instead of bytes", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * (d // h),

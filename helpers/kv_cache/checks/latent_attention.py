@@ -256,11 +256,11 @@ latent_attention = Check(
     forbids=NO_FUSED_ATTENTION,
     names=("output: sequences features", "latents: sequences tokens features"),
     cases=[
-        latent_step("5 tokens in the cache", 5, b=3, d=7, h=2, d_h=4, d_c=8),
+        latent_step("5 tokens in the cache", 5, b=3, d=7, h=2, d_h=4, d_c=6),
         latent_step("the first token of a text", 0, b=2, d=5, h=4, d_h=3, d_c=12),
         latent_step("8 tokens, one sequence, in float64", 8, b=1, d=6, h=5, d_h=2, d_c=10, dtype=torch.float64),
         latent_step("scores of a thousand and more", 6, b=2, d=8, h=3, d_h=5, d_c=9, loud=400.0, dtype=torch.float64),
-        latent_step("scores of a thousand and more, one head", 4, b=1, d=8, h=1, d_h=5, d_c=9, loud=400.0, dtype=torch.float64),
+        latent_step("scores of a thousand and more, one head", 4, b=1, d=8, h=1, d_h=5, d_c=9, loud=40_000.0, dtype=torch.float64),
         latent_step("299 tokens, and no room for keys or values", 299, b=2, d=10, h=6, d_h=8, d_c=12, limited=True),
     ],
     misconceptions=[
@@ -271,31 +271,31 @@ latent_attention = Check(
         ),
         Misconception(
             "no scale", lambda *inputs: _step(inputs, scale=1.0),
-            "The scores are divided by √d_h, with absorbed matrices too.",
+            "Divide the scores by √d_h, with absorbed matrices too.",
         ),
         Misconception(
             "scaled by d_h instead of its root", lambda *inputs: _step(inputs, scale=1 / inputs[3].shape[-1]),
-            "The scores are divided by the *root* of d_h.",
+            "Divide the scores by the *root* of d_h.",
         ),
         Misconception(
             "scaled by the root of the model's width", lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
-            "A score is a dot product within one head. It is divided by the root of d_h, the width of that head.",
+            "A score is a dot product within one head. Divide it by the root of d_h, the width of that head.",
         ),
         Misconception(
             "scaled by the root of d / h", scaled_by_a_share_of_the_width,
-            "Here a head's width need not be d / h: it is the last axis of `w_q`. A score is divided by the root of that.",
+            "Here a head's width need not be d / h: it is the last axis of `w_q`. Divide the scores by the root of that.",
         ),
         Misconception(
             "scaled by the root of all heads' width", lambda *inputs: _step(inputs, scale=(len(inputs[3]) * inputs[3].shape[-1]) ** -0.5),
-            "A score is a dot product within one head. It is divided by the root of d_h, not of h · d_h.",
+            "A score is a dot product within one head. Divide it by the root of d_h, not of h · d_h.",
         ),
         Misconception(
             "the new latent not stored", new_latent_not_stored,
-            "You return the latents as they came. The next token will not see this one.",
+            "You return the latents as they came. The next step will not see this token.",
         ),
         Misconception(
-            "the new token attended to by nobody", attends_before_it_stores,
-            "A token attends to itself too: its latent must be in before the scores are taken.",
+            "appended after attending", attends_before_it_stores,
+            "A token attends to itself too: append its latent before you compute the scores.",
         ),
         Misconception(
             "the new latent put before the old", new_latent_in_front,
@@ -307,11 +307,11 @@ latent_attention = Check(
         ),
         Misconception(
             "the oldest latent dropped", one_latent_overwritten,
-            "The new latent comes after the m old ones, and nothing is dropped: m + 1 come back.",
+            "The new latent comes after the m old ones, and nothing is dropped: the token attends to m + 1, and m + 1 come back.",
         ),
         Misconception(
             "the up-projection used without its transpose", up_projection_transposed,
-            "`w_uk[i]` leads from the latent to the key, d_c to d_h. The query goes the other way, from d_h to d_c: that is the transpose.",
+            "`w_uk[i]` goes from the latent (d_c) to the key (d_h). The query goes the other way, from d_h to d_c: that is the transpose.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -324,19 +324,19 @@ latent_attention = Check(
         ),
         Misconception(
             "W_UK for the values too", keys_up_projection_for_both,
-            "One latent gives two things: a key by W_UK, a value by W_UV. Behind the softmax it is W_UV.",
+            "One latent gives two things: a key by W_UK, a value by W_UV. After the softmax use W_UV.",
         ),
         Misconception(
             "the two up-projections exchanged", up_projections_exchanged,
-            "W_UK belongs to the keys, so to the query, before the softmax. W_UV belongs to the values, after it.",
+            "W_UK makes keys: it is absorbed into the query, before the softmax. W_UV makes values: it comes after the softmax.",
         ),
         Misconception(
             "scores instead of weights", without_a_softmax,
-            "Nothing is absorbed across the softmax: it stands between W_UK and W_UV, and it is needed as ever.",
+            "The softmax is missing. It stands between W_UK and W_UV, and can't be absorbed.",
         ),
         Misconception(
             "the softmax over the heads", softmax_over_the_heads,
-            "Each head shares out its attention over the tokens. All heads read the same latents, and still each has a softmax of its own: along the "
+            "Each head shares out its attention over the tokens. All heads read the same latents, but each has a softmax of its own: along the "
             "last axis of (b, h, m + 1).",
         ),
         Misconception(
@@ -393,24 +393,24 @@ latent_attention = Check(
         ),
         Misconception(
             "keys and values made in every step", with_keys_and_values,
-            "The values are right, and the cache is small. But a key and a value of every token and head are made again in each step, which is what a cache is "
-            "there to avoid. Bracket the other way: W_UK to the query, W_UV to the mixed latents.",
+            "The numbers are right and the cache is small. But every step makes the keys and values of all tokens again. Move the brackets: multiply the query by "
+            "W_UK, and the mixed latents by W_UV.",
             cost=_keys_and_values_made,
         ),
         Misconception(
             "one of the two absorbed, the other used on all tokens", only_keys_absorbed,
-            "Half of it is done. W_UK goes to the query, before the scores. W_UV goes after the softmax: mix the *latents*, then use it on what is mixed, "
+            "One of the two is absorbed. W_UK goes to the query, before the scores. W_UV goes after the softmax: mix the *latents*, then use it on what is mixed, "
             "once for each head.",
             cost=_one_of_both_made,
         ),
         Misconception(
             "keys and values made head by head", head_by_head_with_keys,
-            "A loop over the heads is fine. But in it the latents of all tokens are multiplied by W_UK and W_UV, in every step: it is the query that should be.",
+            "A loop over the heads is fine. But inside it you multiply all latents by W_UK and W_UV, in every step. Multiply the query by W_UK, and the mixed latents by W_UV.",
             cost=_made_in_parts,
         ),
         Misconception(
             "a tensor with all latents for every head", latents_copied_for_every_head,
-            "All heads read the same latents. Written out for every head, they are larger than the keys that they replace. Take the heads for rows: a query (b, h, d_c) times "
+            "All heads read the same latents. Written out for every head, they are larger than the keys that they replace. Use the heads as rows: a query (b, h, d_c) times "
             "latents (b, d_c, m + 1).",
             cost=_latents_for_every_head,
         ),

@@ -1,5 +1,7 @@
 """Checks of the paged cache: a story of appends, forks and frees, and what is left after each."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -21,18 +23,20 @@ FULL = Told("ValueError")
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
     """After each step: what was read, or how many pages are free; "ValueError" where there was no page left. Another cache, with a
     sequence of the same name, is in use beside it, and must hold its own row in the end. After each step the caller writes other numbers
-    into the rows that it brought."""
+    into the rows that it brought. Where an append is refused to the only sequence there is, its pages must be as many as its rows need."""
     name, rows = next(step[1:] for step in steps if step[0] == "append")
     neighbour, cache = (call(cls, number, page_size, rows.shape[1], rows.dtype) for number in (2, pages))
     call(neighbour.append, name, rows[:1])
     told = []
-    for action, *args in steps:
+    for number, (action, *args) in enumerate(steps, start=1):
         seen = observe(getattr(cache, action), tuple(args), reuses=True)
         if seen.error and seen.error.kind != "ValueError":
             raise Stopped(seen.error)
         told.append(
             seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen)
         )
+        if told[-1] is FULL and _alive(steps[:number]) == {args[0]}:
+            told[-1] = _refused(cache, pages, page_size, args[0])
     return *told, _own_row(neighbour, name, rows[:1])
 
 
@@ -47,6 +51,29 @@ def _own_row(cache, name: str, row: Tensor) -> Told:
         if kept
         else Told(
             "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
+        )
+    )
+
+
+def _alive(steps: list[tuple]) -> set[str]:
+    """The names that were used and not freed since."""
+    names = set()
+    for action, *args in steps:
+        names |= {part for part in args if isinstance(part, str)}
+        names -= {args[0]} if action == "free" else set()
+    return names
+
+
+def _refused(cache, pages: int, page_size: int, name: str) -> Told:
+    """Whether the rows that the only sequence has after a ValueError, however many of the new ones are kept, lie on all pages in use."""
+    seen = observe(cache.read, (name,))
+    rows = len(seen.output) if isinstance(seen.output, Tensor) else 0  # the name may be unknown
+    free, left = pages - math.ceil(rows / page_size), cache.free_pages
+    return (
+        FULL
+        if left == free
+        else Told(
+            f"after the ValueError {name!r} has {rows} rows, and {left} pages are free, where it should be {free}"
         )
     )
 
@@ -76,9 +103,9 @@ def _step_in_words(action: str, name: str, more: Tensor | str = "") -> str:
 def _apart(got, want) -> str:
     if got is FULL:
         return "it stops with a ValueError, and it shouldn't."
-    if want is FULL:
+    if want is FULL and not isinstance(got, Told):
         return "no page is free for it, and no ValueError comes."
-    if isinstance(want, Tensor):
+    if isinstance(want, Tensor) or isinstance(got, Told):
         return difference(got, want)
     return f"{got} pages are free after it, where it should be {want}."
 
@@ -98,6 +125,21 @@ def _reads_its_own(output, *inputs) -> bool:
 
 def _counts(output, *inputs) -> bool:
     return all(got == want for got, want in zip(output[:-1], _truth(*inputs)) if not isinstance(want, Tensor))
+
+
+def _taken_too_early(seen: Observation) -> bool:
+    """A mark: the first step that goes another way is an append that just fills a page, and one page too many is taken."""
+    lengths, page_size = {}, seen.args[1]
+    for (action, name, *more), got, want in zip(seen.args[2], seen.output, _truth(*seen.args)):
+        if action == "append":
+            lengths[name] = lengths.get(name, 0) + len(more[0])
+        elif action == "fork":
+            lengths[more[0]] = lengths[name]
+        elif action == "free":
+            del lengths[name]
+        if not same(got, want):
+            return action == "append" and lengths[name] % page_size == 0 and got == want - 1
+    return False
 
 
 def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32) -> Case:
@@ -243,6 +285,19 @@ class PageTooEarly(_Paged):
             self.part(name, page)
 
 
+class LengthAtTheEnd(_Paged):
+    """Rows are counted when all of them are stored."""
+
+    def append(self, name, rows) -> None:
+        table, length = self.table.setdefault(name, []), self.length.get(name, 0)
+        for row in rows:
+            page, slot = divmod(length, self.pool.shape[1])
+            self.make_room(name, page, slot)
+            self.pool[table[page], slot] = row
+            length += 1
+        self.length[name] = length
+
+
 class CopiesAllShared(_Paged):
     def make_room(self, name, page, slot) -> None:
         if slot == 0:
@@ -347,9 +402,10 @@ paged_cache = Story(
                ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
         requests("a name used again after it was freed", 4, 3, ("append", "a", 5), ("free", "a"), ("append", "a", 4), ("read", "a"),
                ("fork", "a", "b"), ("free", "a"), ("append", "a", 1), ("read", "a"), ("read", "b")),
-        requests("no page left for a copy", 2, 2, ("append", "a", 3), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"), ("read", "b"), ("free", "b"),
+        requests("no page left for a copy", 2, 2, ("append", "a", 2), ("append", "a", 1), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"), ("read", "b"), ("free", "b"),
                ("read", "a"), ("append", "a", 1), ("read", "a"), ("free", "a")),
-        requests("no page left", 2, 2, ("append", "a", 3), ("append", "b", 1), ("append", "a", 1), ("read", "a")),
+        requests("no page left", 3, 2, ("append", "a", 2), ("append", "a", 5), ("free", "a"), ("append", "b", 5), ("append", "c", 1),
+               ("append", "b", 1), ("read", "b")),
     ],
     properties=[
         Property("every sequence reads its own rows", _reads_its_own),
@@ -368,15 +424,16 @@ paged_cache = Story(
         ),
         Misconception(
             "freed pages leak", NothingGivenBack,
-            "Forgetting the table does not free its pages: nobody will ever use them again. Count the users down.",
+            "Forgetting the table does not free its pages: nobody will ever use them again. Count the users down. (Here a later append finds no free "
+            "page.)",
         ),
         Misconception(
             "a copied page keeps its old user", OldPageNotReleased,
-            "Who moves to a copy no longer uses the original. Count its users down, or it will never be free again.",
+            "A sequence that moves to a copy no longer uses the original. Count the original's users down, or that page is never free again.",
         ),
         Misconception(
             "a fork that copies", ForkCopies,
-            "The new sequence gets the same page numbers, not the same numbers on new pages. A thousand answers to one prompt can share it.",
+            "A fork copies no rows: the new sequence gets the same page numbers, and a page is copied only when one of them writes into it.",
         ),
         Misconception(
             "a fork that shares the table itself", ForkSharesTheTable,
@@ -401,7 +458,7 @@ paged_cache = Story(
         ),
         Misconception(
             "a page taken before it is needed", PageTooEarly,
-            "A page that is just full needs no successor yet. Take one when there is a row to write.",
+            "A page that is just full needs no successor yet. Take one when there is a row to write.", _taken_too_early,
         ),
         Misconception(
             "a full shared page copied", CopiesAFullPage,
@@ -413,8 +470,8 @@ paged_cache = Story(
             "The sequence's last page may have empty slots. Rows that go there need no free page: count only the pages that have to be taken.",
         ),
         Misconception(
-            "the length survives the free", LengthSurvives,
-            "`free` must forget all of a sequence. Its name may be used again, and the new sequence would begin in the middle.",
+            "the length kept after `free`", LengthSurvives,
+            "`free` must forget everything about a sequence, its length too. Its name may be used again, and the new sequence would begin in the middle.",
             raises="IndexError",
         ),
         Misconception(
@@ -432,22 +489,27 @@ paged_cache = Story(
             "After a fork the pages stand in two tables. If `users` doesn't say so, one sequence writes into the other's rows, or frees them.",
         ),
         Misconception(
+            "the length counted when all rows are stored", LengthAtTheEnd,
+            "If no page is free in the middle of an append, the ValueError leaves pages in the table that `length` knows nothing of. Count each row when it "
+            "is stored, or see that all rows fit before you take a page.",
+        ),
+        Misconception(
             "all shared pages copied", CopiesAllShared,
             "Only the page that is written to must be copied. Full pages of the common beginning are never written again: they stay shared.",
         ),
         Misconception(
             "a StopIteration where no page is free", NextOfNothing,
-            "`next` of nothing stops with an error of its own. Say what is the matter: a ValueError was asked for, which a server can catch.",
+            "`next` raises StopIteration if there is nothing. Raise a ValueError, which the task asks for and a server can catch.",
             raises="StopIteration",
         ),
         Misconception(
             "an IndexError where no page is free", FirstOfAnEmptyList,
-            "The first of no free pages is an IndexError, which tells nobody that memory is full. Look first, and raise a ValueError.",
+            "Element 0 of an empty list raises an IndexError, which doesn't say that the memory is full. Check first, and raise a ValueError.",
             raises="IndexError",
         ),
         Misconception(
             "a page taken from others when none is free", TakesFromOthers,
-            "With no page left something has to give, and it can't be another sequence's text. Raise a ValueError and let the caller decide.",
+            "No page may be taken from another sequence. Raise a ValueError and let the caller decide.",
         ),
     ],
 )  # fmt: skip

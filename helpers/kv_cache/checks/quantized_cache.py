@@ -29,6 +29,19 @@ def _half_a_step(output, x) -> bool:
     return bool((gap <= output[1].double() / 2 * 1.001 + 1e-9).all())
 
 
+def _furthest(output, x) -> str:
+    gap = (_restored(output) - x.double()).abs() / output[1].double()
+    return _entry(output, x, tuple(torch.unravel_index(gap.argmax(), gap.shape)))
+
+
+def _entry(output, x, place: tuple) -> str:
+    """One entry of x, with its code and its scale."""
+    codes, scale = output
+    mine = scale.expand(x.shape)[place]
+    where = ", ".join(str(int(index)) for index in place)
+    return f"At [{where}] stands {float(x[place]):.4g}. Its code is {float(codes[place]):g}, and the scale {float(mine):.4g}."
+
+
 def _no_step_is_zero(output, x) -> bool:
     return bool((output[1] > 0).all())
 
@@ -37,6 +50,13 @@ def _range_is_used(output, x, dim: int) -> bool:
     """The largest entry has the code ±127 or more, so the steps are as fine as they can be."""
     codes = output[0].double().abs().amax(dim=dim)
     return bool((codes[x.abs().amax(dim=dim) > 0] >= 127).all())
+
+
+def _coarsest(output, x, dim: int) -> str:
+    """The largest entry of the channel or token that makes least use of the range."""
+    size, codes = x.abs().amax(dim=dim, keepdim=True), output[0].double().abs().amax(dim=dim, keepdim=True)
+    least = (codes.masked_fill(size == 0, torch.inf) == codes[size > 0].min()) & (x.abs() == size)
+    return _entry(output, x, tuple(least.nonzero()[0]))
 
 
 def _scale_shape(axis_kept: int) -> Callable:
@@ -54,18 +74,20 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
     return [
         Property("codes are int8", _codes_are_int8, "Return codes of dtype torch.int8 in the shape of the input."),
         Property(f"one scale for each {what}", _scale_shape(axis_kept), f"There should be one scale for each {what}, with the axis kept."),
-        Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere."),
+        Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere.", _furthest),
         Property("no step is 0", _no_step_is_zero,
-                 "A step of 0 makes codes of 0/0, and which whole number NaN becomes depends on the machine. Where all is 0 any other step will do."),
+                 "A scale of 0 comes back. A step is never 0: where all entries are 0 any positive number will do."),
         Property("the whole range is used", lambda output, x: _range_is_used(output, x, reduced),
-                 "The largest entry should get the code 127: with larger steps than needed, precision is lost."),
+                 "The largest entry should get the code 127: with larger steps than needed, precision is lost.",
+                 lambda output, x: _coarsest(output, x, reduced)),
     ]  # fmt: skip
 
 
 def cached_rows(
     label: str, b: int, h: int, n: int, d_h: int, *, loud: str = "", still: bool = False, dtype=torch.float32
 ) -> Case:
-    """loud: an axis along which the entries differ in size. still: a channel and a token of zeros, and one of each that is very quiet."""
+    """loud: an axis along which the entries differ in size. still: a channel and a token of zeros, and one of each whose largest entry
+    is a millionth."""
 
     def draw(generator: torch.Generator) -> Tensor:
         x = torch.randn(b, h, n, d_h, generator=generator, dtype=dtype)
@@ -76,8 +98,8 @@ def cached_rows(
         if still:
             x[:, 0, :, 1] = 0
             x[0, -1, 2] = 0
-            x[:, 0, :, 3] *= 1e-6
-            x[0, -1, 1] *= 1e-6
+            for quiet in (x[:, 0, :, 3], x[0, -1, 1]):
+                quiet *= 1e-6 / quiet.abs().max()
         return x.to(dtype)
 
     return given(label, Drawn(draw))
@@ -93,8 +115,7 @@ def _by(x, dim, largest=127) -> Tensor:
 
 def zero_range(x, dim) -> tuple[Tensor, Tensor]:
     scale = x.abs().amax(dim=dim, keepdim=True) / 127
-    codes = torch.round(x / scale)
-    return (codes if codes.isfinite().all() else codes * torch.nan), scale
+    return torch.round(x / scale).to(torch.int8), scale
 
 
 def _scale_not_divided(x, dim) -> tuple[Tensor, Tensor]:
@@ -206,18 +227,16 @@ def _inverse(x, dim) -> tuple[Tensor, Tensor]:
 
 
 SLIPS = {
-    "zero range": "A channel or token in which all is 0 has the scale 0 by the formula, and 0/0 is NaN. But a step is never 0: take any positive "
-    "number there, to divide by and to return.",
+    "zero range": "Where all entries are 0 the formula gives the scale 0, and 0/0 is NaN. Use any positive number there, to divide by and to return.",
     "no 127": "The codes of your entries are −1, 0 and 1 only. There are 127 steps on either side: the step is the largest entry divided by 127.",
-    "half added": "To add ½ and cut off rounds positive numbers alone: the conversion to int8 cuts off *towards 0*, so −2.9 + 0.5 becomes −2. "
+    "half added": "Adding ½ and cutting off is right for positive numbers only: the conversion to int8 cuts off *towards 0*, so −2.9 + 0.5 becomes −2. "
     "`torch.round` goes to the nearest on both sides.",
     "floor": "`//` and `floor` always go down, so you may be nearly a whole step off. Round to the nearest.",
     "truncated": "A conversion to int8 cuts off towards 0, so you may be a whole step off. Round first.",
     "signed": "The largest *absolute* value sets the range. A negative entry may be further from 0 than the largest positive one.",
-    "smallest step": "A smallest step, or a number added to every step, is too coarse for a channel or token that is quiet all over: its codes "
-    "become 0 or a few. Only a scale of exactly 0 needs another number.",
+    "smallest step": "A step that is too large for a quiet channel or token makes its codes 0 or nearly so. Replace only a scale of exactly 0.",
     "128": "int8 ends at 127. With steps of max/128 the largest entry has the code 128, which wraps round to −128 or is cut off.",
-    "late": "The absolute value comes after the maximum, too late: a large negative entry has lost by then. `x.abs()` first.",
+    "late": "A large negative entry has lost by the time the maximum is taken. Take `x.abs()` first.",
     "wrapped": "int8 goes from −128 to 127. With steps of max/255 the codes go up to 255, and wrap round to negative numbers or are cut off.",
     "floats": "The codes are whole numbers, but they still take 4 bytes each. Convert them to `torch.int8`.",
     "inverse": "The scale is what a code is multiplied by to get back: x ≈ codes · scale. You return its inverse.",
@@ -243,8 +262,8 @@ quantize_keys = Check(
     misconceptions=[
         Misconception(
             "a scale for each token", lambda k: _rounded(k, _by(k, -1)),
-            "Some channels of keys are much larger than others. With one scale a token the large ones set the step, and the small ones all "
-            "round to 0. Take the maximum over the *tokens*: one scale a channel.",
+            "Some channels of keys are much larger than others. With one scale per token the large channels set the step, and small ones "
+            "are rounded to 0. Take the maximum over the *tokens*: one scale per channel.",
             _steps(lambda k: _by(k, -1), -2),
         ),
         Misconception(
@@ -253,19 +272,19 @@ quantize_keys = Check(
         ),
         Misconception(
             "one scale for all heads", lambda k: _rounded(k, _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1)),
-            "Channel 3 of head 0 and channel 3 of head 1 have nothing to do with each other. Reduce over the tokens alone.",
+            "Channel 3 of head 0 and channel 3 of head 1 have nothing to do with each other. Reduce only over the tokens.",
             _steps(lambda k: _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1), -2),
         ),
         Misconception(
             "one scale for all sequences", lambda k: _rounded(k, _by(k, (0, 2)).expand(len(k), -1, -1, -1)),
-            "What stands in one sequence of the batch must not change how another is stored. Reduce over the tokens alone.",
+            "What stands in one sequence of the batch must not change how another is stored. Reduce only over the tokens.",
             _steps(lambda k: _by(k, (0, 2)).expand(len(k), -1, -1, -1), -2),
         ),
-        Misconception("a range of zero", lambda k: zero_range(k, -2), SLIPS["zero range"], _a_step_is_0),
+        Misconception("a scale of 0", lambda k: zero_range(k, -2), SLIPS["zero range"], _a_step_is_0),
         Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"], _steps(lambda k: _by(k, -2, 1), -2)),
         *_not_rounded(-2),
         Misconception("absolute value forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
-        Misconception("codes that wrap round", lambda k: _wrapped(k, -2), SLIPS["wrapped"], _steps(lambda k: _by(k, -2, 255), -2)),
+        Misconception("255 steps in place of 127", lambda k: _wrapped(k, -2), SLIPS["wrapped"], _steps(lambda k: _by(k, -2, 255), -2)),
         Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -2)),
         Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"], _kept_from_0(torch.add, -2)),
         Misconception("128 steps in place of 127", lambda k: _steps_of_128(k, -2), SLIPS["128"], _steps(lambda k: _by(k, -2, 128), -2)),
@@ -287,31 +306,31 @@ quantize_values = Check(
         Misconception(
             "a scale for each channel", lambda v: _rounded(v, _by(v, -2)),
             "A value is mixed as a whole, token by token, and a new token must not change the codes of the old ones. Take the maximum over the "
-            "features: one scale a token.",
+            "features: one scale per token.",
             _steps(lambda v: _by(v, -2), -1),
         ),
         Misconception(
             "one scale for all heads", lambda v: _rounded(v, _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1)),
-            "Each head has values of its own size. Reduce over the features of the head alone.",
+            "Each head has values of its own size. Reduce only over the features of the head.",
             _steps(lambda v: _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1), -1),
         ),
         Misconception(
             "one scale for everything", lambda v: _rounded(v, v.abs().max().expand(*v.shape[:3], 1).clamp_min(1e-12) / 127),
             "One loud token makes the steps coarse for all. Each token of each head has a scale of its own.",
         ),
-        Misconception("a range of zero", lambda v: zero_range(v, -1), SLIPS["zero range"], _a_step_is_0),
+        Misconception("a scale of 0", lambda v: zero_range(v, -1), SLIPS["zero range"], _a_step_is_0),
         *_not_rounded(-1),
         Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -1)),
         Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"], _kept_from_0(torch.add, -1)),
         Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"], _steps(lambda v: _by(v, -1, 128), -1)),
         Misconception("absolute value after the maximum", lambda v: _absolute_too_late(v, -1), SLIPS["late"]),
         Misconception("the step not divided by 127", lambda v: _scale_not_divided(v, -1), SLIPS["no 127"], _steps(lambda v: _by(v, -1, 1), -1)),
-        Misconception("codes that wrap round", lambda v: _wrapped(v, -1), SLIPS["wrapped"], _steps(lambda v: _by(v, -1, 255), -1)),
+        Misconception("255 steps in place of 127", lambda v: _wrapped(v, -1), SLIPS["wrapped"], _steps(lambda v: _by(v, -1, 255), -1)),
         Misconception("codes that are still floats", lambda v: _codes_as_floats(v, -1), SLIPS["floats"], _floating_codes),
         Misconception("the inverse of the scale", lambda v: _inverse(v, -1), SLIPS["inverse"]),
         Misconception(
             "one scale for all sequences", lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
-            "What stands in one sequence of the batch must not change how another is stored. Reduce over the features alone.",
+            "What stands in one sequence of the batch must not change how another is stored. Reduce only over the features.",
             _steps(lambda v: _by(v, (0, 3)).expand(len(v), -1, -1, -1), -1),
         ),
         Misconception("absolute value forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
@@ -326,19 +345,19 @@ quantized_bytes = Check(
     misconceptions=[
         Misconception(
             "scales forgotten", lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
-            "Without their scales the codes mean nothing. They are stored too.",
+            "The scales are stored too, and the codes mean nothing without them.",
         ),
         Misconception(
-            "one byte a scale", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
+            "one byte per scale", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
             "Only the codes are int8. A scale is a floating-point number of `size` bytes.",
         ),
         Misconception(
-            "a scale a token for both", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
-            "The keys have one scale a *channel*: d_h of them for each head, whatever n is.",
+            "one scale per token for the keys too", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
+            "The keys have one scale per *channel*: d_h of them for each head, whatever n is.",
         ),
         Misconception(
-            "a scale a channel for both", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
-            "The values have one scale a *token*: n of them for each head.",
+            "one scale per channel for the values too", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
+            "The values have one scale per *token*: n of them for each head.",
         ),
         Misconception(
             "codes of keys only", lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),

@@ -5,23 +5,21 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.driving import call, unpack
+from helpers.engine.driving import call, unpack, watch
 
 from .. import ragged as reference
+from .decoding import hand_on
 
 __all__ = ["ragged_batch"]
 
 
 def drive_padding(answer, prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """What stands in the padding doesn't matter: it is set to 0."""
-    tokens, real = output = unpack(call(answer, prompts), "tokens", "mask")
-    comparable = (
-        isinstance(tokens, Tensor)
-        and isinstance(real, Tensor)
-        and tokens.shape == real.shape
-        and real.dtype == torch.bool
-    )
-    return (tokens * real, real) if comparable else output
+    """The mask, and the tokens. What stands in the padding doesn't matter: it is set to 0."""
+    tokens, real = unpack(call(answer, prompts), "tokens", "mask")
+    m = max(map(len, prompts))
+    in_place = torch.stack([torch.arange(m) >= m - len(prompt) for prompt in prompts])
+    comparable = isinstance(tokens, Tensor) and tokens.shape == in_place.shape
+    return real, tokens * in_place if comparable else tokens
 
 
 def random_prompts(*lengths: int) -> Drawn:
@@ -72,15 +70,15 @@ def as_long_as_the_first(prompts) -> tuple[Tensor, Tensor]:
 pad_left = Check(
     reference=reference.pad_left,
     drive=drive_padding,
-    names=("tokens: sequences positions", "real: sequences positions"),
+    names=("mask: sequences columns", "tokens, 0 in the padding: sequences columns"),
     cases=[
         given("lengths 3, 5, 2", random_prompts(3, 5, 2)), given("lengths 4, 1", random_prompts(4, 1)), given("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
     ],
     misconceptions=[
         Misconception(
             "padded on the right", lambda prompts: _padded(prompts, _right),
-            "Then the short prompts end before the others, and their next token would stand in the middle of the row. On the left, all end in "
-            "the same column.",
+            "Short prompts then end earlier, and their next token would stand in the middle of the row. With padding on the left, all end in the same "
+            "column.",
         ),
         Misconception(
             "a mask of the padding", padding_is_real,
@@ -109,8 +107,10 @@ pad_left = Check(
 
 def drive_rows(answer, real: Tensor, n: int) -> tuple[Tensor, Tensor]:
     """What a padded token's own row and position say doesn't matter: they are set to 0."""
-    positions, mask = output = unpack(call(answer, real, n), "positions", "mask")
-    newest, shape = real[:, real.shape[1] - n :], (*real[:, :n].shape, real.shape[1])
+    seen = watch(answer, real, n)
+    positions, mask = output = unpack(seen.output, "positions", "mask")
+    newest, shape = real[:, real.shape[1] - n :].clone(), (*real[:, :n].shape, real.shape[1])
+    hand_on(seen, real)
     comparable = (
         isinstance(positions, Tensor)
         and positions.shape == newest.shape
@@ -142,7 +142,7 @@ def _from_the_padding(real, n) -> Tensor:
 positions_and_mask = Check(
     reference=reference.positions_and_mask,
     drive=drive_rows,
-    names=("positions: sequences tokens", "mask: sequences queries keys"),
+    names=("positions, 0 in the padding: sequences tokens", "mask, empty for queries in the padding: sequences queries keys"),
     cases=[
         real_tokens("prompts of 3, 5, 2", 3, 5, 2, n=5),
         real_tokens("prompts of 4, 1 and one new token", 4, 1, written=1, n=1),
@@ -153,10 +153,10 @@ positions_and_mask = Check(
     misconceptions=[
         Misconception(
             "positions counted from the padding", lambda real, n: (_from_the_padding(real, n), _causal(real, n) & real[:, None]),
-            "A prompt says the same whether it is padded or not, so its first real token stands at position 0. Count real tokens: `cumsum`.",
+            "Padding must not move a prompt: its first real token has position 0. Count real tokens: `cumsum`.",
         ),
         Misconception(
-            "padding attended", lambda real, n: (_places(real, n), _causal(real, n)),
+            "padding attended to", lambda real, n: (_places(real, n), _causal(real, n)),
             "The causal mask alone lets tokens look at the padding to their left. Hide the *columns* of padding from everybody: a key must be "
             "real as well. (What a padded token itself sees doesn't matter.)",
         ),
@@ -173,7 +173,7 @@ positions_and_mask = Check(
             "The newest tokens come after those in the cache. Count the real tokens from the beginning of the row, then take the last n.",
         ),
         Misconception(
-            "counted over the newest columns alone", lambda real, n: (
+            "counted over the newest columns only", lambda real, n: (
                 real[:, real.shape[1] - n :].cumsum(dim=1) - 1, _causal(real, n) & real[:, None]
             ),
             "The tokens before the newest n count too. Count over the whole row first, then take the last n columns.",
@@ -188,14 +188,14 @@ positions_and_mask = Check(
             "columns compared with positions", lambda real, n: (
                 _places(real, n), (torch.arange(real.shape[1]) <= _places(real, n)[:, :, None]) & real[:, None]
             ),
-            "Row 1's first token stands at position 0 and in a later column. The mask is about columns: compare columns with columns.",
+            "The first token of a padded prompt has position 0, but stands in a later column. The mask is about columns: compare columns with columns.",
         ),
         Misconception(
-            "the own token hidden", lambda real, n: (_places(real, n), _causal(real, n, shift=real.shape[1] - n - 1) & real[:, None]),
+            "a token that doesn't see itself", lambda real, n: (_places(real, n), _causal(real, n, shift=real.shape[1] - n - 1) & real[:, None]),
             "A token attends to itself as well.",
         ),
         Misconception(
-            "the mask turned round", lambda real, n: (_places(real, n), ~(_causal(real, n) & real[:, None])),
+            "the mask inverted", lambda real, n: (_places(real, n), ~(_causal(real, n) & real[:, None])),
             "True means: may attend. Yours is True where nothing may be seen.",
         ),
         Misconception(

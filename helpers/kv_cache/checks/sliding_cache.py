@@ -11,6 +11,7 @@ from helpers.engine.compare import Told
 from helpers.engine.driving import call, watch
 
 from .. import sliding_cache as reference
+from .decoding import hand_on
 
 __all__ = ["sliding_cache"]
 
@@ -18,20 +19,25 @@ NO_MORE = Told("never more than a window is kept")
 TOO_MUCH_READ = Told("a late token takes more work than an early one")
 
 
-def drive_window(cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...]) -> tuple:
+def drive_window(
+    cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...], counted: bool = False
+) -> tuple:
     """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it, or read what isn't in
-    the rings. After each call the caller writes other numbers into q, k and v."""
+    the rings, or (counted) whether `length` isn't the number of all tokens. After each call the caller writes other numbers into q, k and v."""
     b, h, _, d_h = k.shape
     cache = call(cls, b, h, window, d_h, k.dtype)
     outputs, room, held = [], b * h * window * d_h, NO_MORE
-    for n, *parts in zip(chunks, *(t.split(chunks, dim=2) for t in (q, k, v))):
+    for n, *parts in zip(chunks, *(t.clone().split(chunks, dim=2) for t in (q, k, v))):
         seen = watch(cache.attend, *parts, reuses=True, counts=True)
+        hand_on(seen, q)
         outputs.append(seen.output)
         if seen.largest > 4 * b * h * n * (window + n) * d_h:  # four times all products of queries and keys
             held = TOO_MUCH_READ
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
             held = Told(f"{kept} numbers are kept in a ring, where {room} are enough")
+    if held == NO_MORE and counted and cache.length != sum(chunks):
+        held = Told(f"`length` is {cache.length} after {sum(chunks)} tokens")
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
 
 
@@ -53,14 +59,22 @@ def _read(cache, token: list[Tensor]) -> str:
 
 
 def window_case(
-    label: str, window: int, *chunks: int, b: int = 2, h: int = 3, d_h: int = 4, loud: float = 2.0, dtype=torch.float32
+    label: str,
+    window: int,
+    *chunks: int,
+    b: int = 2,
+    h: int = 3,
+    d_h: int = 4,
+    loud: float = 2.0,
+    dtype=torch.float32,
+    counted: bool = False,
 ) -> Case:
-    """loud: the standard deviation of the queries, and so of the scores."""
+    """loud: the standard deviation of the queries, and so of the scores. counted: the number of all tokens is asked for, too."""
 
     def normal(scale: float) -> Drawn:
         return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, window, normal(loud), normal(1.0), normal(1.0), chunks)
+    return given(label, window, normal(loud), normal(1.0), normal(1.0), chunks, counted)
 
 
 class _Sliding:
@@ -183,6 +197,29 @@ class LengthCapped(_Sliding):
         self.length = min(self.length, self.window)
 
 
+class RingsLengthKept(_Sliding):
+    """Rings that grow until they are full, oldest first, and the number of the tokens in them in the place of all tokens."""
+
+    def slots(self) -> Tensor:
+        return torch.arange(self.length)
+
+    def store(self, k, v) -> None:
+        keys, values = (
+            torch.cat([ring[:, :, : self.length], new], 2) for ring, new in ((self.keys, k), (self.values, v))
+        )
+        self.keys, self.values = keys[:, :, -self.window :], values[:, :, -self.window :]
+        self.length = self.keys.shape[2]
+
+
+class LongChunkFromSlot0(_Sliding):
+    def store(self, k, v) -> None:
+        n = k.shape[2]
+        if n < self.window:
+            return super().store(k, v)
+        self.put(torch.arange(self.window), k[:, :, -self.window :], v[:, :, -self.window :])
+        self.length += n
+
+
 class LongChunkMisplaced(_Sliding):
     def store(self, k, v) -> None:
         n = k.shape[2]
@@ -226,7 +263,7 @@ class KeptInAList(_Sliding):
         outputs = []
         for token in range(q.shape[2]):
             for old, new in zip(self.old, (k, v)):
-                old.append(new[:, :, token])
+                old.append(new[:, :, token].clone())
             keys, values = (torch.stack(old[-self.window :], dim=2) for old in self.old)
             scores = q[:, :, token : token + 1] @ keys.mT / math.sqrt(q.shape[-1])
             outputs.append(scores.softmax(dim=-1) @ values)
@@ -309,7 +346,7 @@ sliding_cache = Check(
     names=("output of call: sequences heads tokens features",),
     cases=[
         window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
-        window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1),
+        window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1, counted=True),
         window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
         window_case("window 2, a prompt of 40, then a single token", 2, 40, 1, b=1, h=2, d_h=5),
@@ -330,8 +367,9 @@ sliding_cache = Check(
             "The first token of a chunk must not see the later ones: age ≥ 0 as well as age < window.",
         ),
         Misconception(
-            "a chunk without a window", ChunkWithoutWindow,
-            "In a chunk the tokens have different windows. The last one of them no longer sees all that the first one sees.",
+            "no window at all", ChunkWithoutWindow,
+            "You hide only later tokens. A new token then sees all `window` old ones in the ring and itself, one too many, and in a chunk more. Hide every "
+            "key whose age is `window` or more.",
         ),
         Misconception(
             "no window within the chunk", WindowForTheOldAlone,
@@ -340,15 +378,15 @@ sliding_cache = Check(
         Misconception(
             "the ring read in the order of its slots", SlotOrder,
             "Once the ring has wrapped round, slot 0 holds a newer token than slot 1, and the mask hides the wrong ones. Token t lies in slot "
-            "t mod window: read from the oldest on.",
+            "`t % window`: read from the oldest on.",
         ),
         Misconception(
-            "unused slots attended", UnusedSlots,
+            "empty slots attended to", UnusedSlots,
             "Until `window` tokens have come, some slots are empty. A key of zeros scores 0, and takes its share of attention.",
         ),
         Misconception(
             "stored before attending", StoredFirst,
-            "The end of a chunk overwrites old tokens that the beginning of the chunk still wants to see. Attend first, then store.",
+            "The end of a chunk overwrites old tokens that the beginning of the chunk still has to see. Attend first, then store.",
         ),
         Misconception(
             "nothing is ever dropped", NothingDropped,
@@ -356,8 +394,8 @@ sliding_cache = Check(
         ),
         Misconception(
             "all tokens kept outside the rings", KeptInAList,
-            "The outputs are right, but what is read doesn't lie in `keys` and `values`: filled with NaN, they change nothing. A list that grows with the text is "
-            "what the ring is there to avoid.",
+            "The outputs are right, but they don't come from `keys` and `values`: nothing changes when the check fills those with NaN. A list outside the "
+            "rings grows with the text, and that is what a ring avoids.",
         ),
         Misconception(
             "all tokens read, and most of them hidden", AllTokensRead,
@@ -365,21 +403,30 @@ sliding_cache = Check(
             "can be seen: read no others.",
         ),
         Misconception(
-            "full, and then nothing new stored", FullAndStopped,
+            "nothing stored once the ring is full", FullAndStopped,
             "When the ring is full the oldest token makes room for the newest.",
         ),
         Misconception(
             "length that stops at the window", LengthStopsAtTheWindow,
-            "`length` counts all tokens ever seen. Capped at the window, length mod window is 0 for ever, and every new token goes to slot 0.",
+            "`length` counts all tokens ever seen. Capped at the window, `length % window` is 0 for ever, and every new token goes to slot 0.",
         ),
         Misconception(
             "length capped after each chunk", LengthCapped,
             "`length` counts all tokens ever seen. Capped at the window it no longer says which slot comes next, nor which token lies in which slot.",
         ),
         Misconception(
+            "the length of the ring instead of the text", RingsLengthKept,
+            "The outputs are right, but your `length` is the number of tokens in the ring. `length` counts all tokens ever seen: add the number of new ones. How "
+            "many are stored is `min(length, window)`.",
+        ),
+        Misconception(
             "the end of a long chunk in its beginning's slots", LongChunkMisplaced,
-            "You keep the last `window` tokens of a long chunk, and put them where its first ones would lie. Token t belongs in slot t mod window, and "
-            "the numbers of these tokens begin later.",
+            "Of a long chunk you keep the last `window` tokens, but in the slots of its first ones. Token t belongs in slot `t % window`, with its own t.",
+        ),
+        Misconception(
+            "a long chunk stored from slot 0 on", LongChunkFromSlot0,
+            "The last `window` tokens of a long chunk fill the ring from slot 0 on, but the next call looks for token t in slot `t % window`. The two agree only "
+            "where the number of all tokens is a multiple of the window. Store these tokens in slots `t % window`, too.",
         ),
         Misconception(
             "length left at 0", LengthNeverMoved,
@@ -387,16 +434,16 @@ sliding_cache = Check(
         ),
         Misconception(
             "old slots read after they were overwritten", OverwrittenBeforeRead,
-            "The new tokens take the slots of the oldest. `keys[:, :, t]` is a view: what you hold changes when the slot does. Attend first, or "
-            "copy, then store.",
+            "The new tokens take the slots of the oldest. `keys[:, :, t]` is a view: what you hold changes when the slot does. Attend or "
+            "copy first, then store.",
         ),
         Misconception(
             "no scale", NoScale,
-            "The scores are divided by √d_h.",
+            "Divide the scores by √d_h.",
         ),
         Misconception(
-            "one step a chunk", OneStepAChunk,
-            "`length` counts tokens. It grows by as many as the chunk brings.",
+            "length grows by 1 per chunk", OneStepAChunk,
+            "`length` counts tokens. Add as many as the chunk brings.",
         ),
         Misconception(
             "the start of a long chunk kept", StartOfTheChunkKept,
@@ -423,7 +470,7 @@ sliding_cache = Check(
         ),
         Misconception(
             "keys and values in different slots", KeysOnly,
-            "Key and value of a token belong in the same slot, t mod window, of their two rings.",
+            "A token's key and its value belong in the same slot of their rings.",
         ),
     ],
 )  # fmt: skip
