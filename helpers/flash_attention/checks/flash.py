@@ -83,10 +83,9 @@ def _hidden(rows, columns, offset, slip) -> Tensor:
     }.get(slip, j > i)  # fmt: skip
 
 
-def _step(m_i, l_i, acc, s, v, slip) -> tuple[Tensor, Tensor, Tensor]:
-    """One tile of scores s and values v, with one thing wrong."""
-    top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
-    m_new = torch.maximum(m_i, top)
+def _step(m_i, l_i, acc, s, v, slip="", top=None) -> tuple[Tensor, Tensor, Tensor]:
+    """One tile of scores s and values v, with one thing wrong. top: the maximum of each row, where it isn't that of s."""
+    m_new = torch.maximum(m_i, s.amax(-1, keepdim=True) if top is None else top)
     unseen = m_new < -1e4 if slip == "low scores" else m_new == -math.inf
     shift = m_new if slip.startswith("−∞ − −∞") else m_new.masked_fill(unseen, 0.0)
     alpha = torch.exp(shift - m_i) if slip in ("inverse", "inverse later") else torch.exp(m_i - shift)
@@ -112,7 +111,7 @@ def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
         "m − log l": m_i - torch.log(l_i),
     }
     lse = kept.get(slip, m_i + torch.log(l_i))
-    below = l_i if slip in ("−∞ − −∞", "zero over zero") else l_i.masked_fill(l_i == 0, 1.0)
+    below = l_i if slip in ("−∞ − −∞", "zero over zero", "maximum first") else l_i.masked_fill(l_i == 0, 1.0)
     out = acc if slip in ("not normalised", "divided at every tile") else acc / below
     return out, lse.squeeze(-1)
 
@@ -136,10 +135,11 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         reach = i + block_q + m - n if slip == "beyond the last key" and causal else reach
         reach = min(keys, rows.stop + m - n + 1) if slip == "one tile too many" and causal else reach
         reach = min(keys, max(0, rows.stop + m - n)) if slip.endswith(", skipping") and causal else reach
+        reach = min(keys, rows.stop) if slip == "walk from the top left" and causal else reach
         for j in range(0, reach, block_k):
             columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
             times = 1 + j // block_k if slip == "scaled again in every tile" else 1
-            s = scale**times * q[..., rows, :] @ k[..., columns, :].mT
+            s = raw = scale**times * q[..., rows, :] @ k[..., columns, :].mT
             if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
@@ -147,7 +147,8 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
                 continue
             if slip == "stopped late" and (s == -math.inf).all():
                 break
-            m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
+            top = (raw if slip == "maximum first" else s).amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
+            m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip, top)
         parts.append(_finish(m_i, l_i, acc, slip))
     out = torch.cat([out for out, _ in parts], dim=-2)
     return _as_wide_as_q(q, out, block_q) if slip == "as wide as q" else out, torch.cat(
@@ -284,14 +285,6 @@ def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tenso
 def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
     outs, lses = _of_each_tile(q, k, v, causal, block_k)
     return outs[-1], lses[-1]
-
-
-def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    scores, hidden = _hidden_scores(q, k, causal)
-    top = scores.amax(-1, keepdim=True)
-    p = torch.exp(scores - top).masked_fill(hidden, 0.0)
-    total = p.sum(-1, keepdim=True)
-    return p @ v / total, (top + total.log()).squeeze(-1)
 
 
 # ----------------------------------------------------------------------------------------------------------- the checks
@@ -452,8 +445,7 @@ flash_attention_forward = Check(
             "The n queries are the last n of the m positions, so query i stands at position i + (m − n). You put it at i + (n − m).",
         ),
         Misconception(
-            "tiles skipped from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
+            "tiles skipped from the top left", tiled("walk from the top left"),
             "Your walk over the keys ends at key i, where i is the number of the tile's last query. This query stands at position i + (m − n), "
             "so the walk must go on to there.",
         ),
@@ -519,7 +511,7 @@ flash_attention_forward = Check(
             "is 0: set its output to 0.",
         ),
         Misconception(
-            "the maximum taken over hidden scores", maximum_over_hidden_scores,
+            "the maximum taken over hidden scores", tiled("maximum first"),
             "You take the maximum before you hide. A hidden score may be far above all visible ones: then all exponentials are 0, and 0 / 0 is "
             "NaN. Hide first, then take the maximum.",
         ),
@@ -830,8 +822,7 @@ skipped_tiles = Check(
             "You visit the right tiles, but without a mask. In tiles that the diagonal crosses some pairs are hidden: mask them.",
         ),
         Misconception(
-            "skipped from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
+            "skipped from the top left", tiled("walk from the top left"),
             "Query i stands at position i + (m − n). With m > n the queries of a tile see m − n keys more than you visit.",
         ),
         Misconception(
@@ -854,16 +845,6 @@ def _unmasked(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
         _dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)
     ]
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
-
-def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
-    """The mask is right, the end of the walk over the keys takes no account of m − n."""
-    scores, hidden = _hidden_scores(q, k, causal)
-    n, m = hidden.shape
-    stops = torch.tensor([-(-min(i // block_q * block_q + block_q, n) // block_k) * block_k for i in range(n)])
-    hidden = hidden | (torch.arange(m) >= stops[:, None]) & torch.tensor(causal)
-    scores = scores.masked_fill(hidden, -math.inf)
-    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
 causal_tiles = CheckGroup("causal_tiles", causal_tiles_count, skipped_tiles)

@@ -113,6 +113,8 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
         reach = {"ends at the last position": rows.stop - 1 + m - n, "−∞ − −∞, skipping": rows.stop + m - n}
         for j in range(0, min(keys, reach.get(slip, keys)) if causal else keys, block_k):
             columns = slice(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys))
+            if slip == "down from the key's tile" and causal and i < j // block_q * block_q:
+                continue
             p = _weights(q, k, lse, rows, columns, causal, slip)
             dp = grad_out[..., rows, :] @ v[..., columns, :].mT
             d_row = (dp * p).sum(-1, keepdim=True) if slip == "D of one tile" else delta[..., rows, :]
@@ -141,18 +143,6 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
 
 def in_float32(*args) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(x.float() for x in _tiled(*args))
-
-
-def _tiles_below(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each tile of keys the tiles of queries from that on in which the query of the same number is."""
-    starts = torch.arange(0, k.shape[-2], block_k) // block_q * block_q
-    first = starts.repeat_interleave(block_k)[: k.shape[-2]]
-    seen = torch.arange(q.shape[-2])[:, None] >= first
-    seen = seen & (torch.arange(k.shape[-2]) <= torch.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2])
-    p = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]) - lse.nan_to_num(neginf=0.0)[..., None])
-    p = torch.where(seen, p, 0.0) if causal else p
-    ds = p * (grad_out @ v.mT - (grad_out * out).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
-    return ds @ k, ds.mT @ q, p.mT @ grad_out
 
 
 def tiles_of_a_row_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
@@ -503,7 +493,10 @@ backward = Check(
             DOWN_HINT,
         ),
         Misconception(
-            "tiles of queries skipped from the top left", _tiles_below,
+            "tiles of queries skipped from the top left",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "down from the key's tile"
+            ),
             DOWN_HINT,
         ),
     ],
@@ -611,7 +604,7 @@ def with_gradients(label: str, **sizes) -> Case:
 
 def long_gradients(n: int, m: int, causal: bool) -> Case:
     """Tiles up to half of n × m are welcome, forward and backward; kept for the backward pass are the output and a number a row."""
-    words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
+    words = f"long: n = {n}, m = {m}{', causal' * causal}"
     half = n * m // 2
     return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
                  max_elements=half, max_saved=half, max_backward_elements=half)  # fmt: skip

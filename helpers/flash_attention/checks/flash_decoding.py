@@ -146,7 +146,7 @@ def _sequences_apart(m: int, d_v: int, level: float) -> tuple[Drawn, ...]:
 
 def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
     """Many parts in few operations, and none of them as long as all keys together."""
-    return sized(f"m = {m} in {splits} parts, in {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
+    return sized(f"m = {m} in {splits} parts, in at most {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
                  max_operations=AT_ONCE, max_elements=math.prod(batch) * splits * m * (d + d_v))  # fmt: skip
 
 
