@@ -83,10 +83,9 @@ def _hidden(rows, columns, offset, slip) -> Tensor:
     }.get(slip, j > i)  # fmt: skip
 
 
-def _step(m_i, l_i, acc, s, v, slip) -> tuple[Tensor, Tensor, Tensor]:
-    """One tile of scores s and values v, with one thing wrong."""
-    top = s.amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
-    m_new = torch.maximum(m_i, top)
+def _step(m_i, l_i, acc, s, v, slip="", top=None) -> tuple[Tensor, Tensor, Tensor]:
+    """One tile of scores s and values v, with one thing wrong. top: the maximum of each row, where it isn't that of s."""
+    m_new = torch.maximum(m_i, s.amax(-1, keepdim=True) if top is None else top)
     unseen = m_new < -1e4 if slip == "low scores" else m_new == -math.inf
     shift = m_new if slip.startswith("−∞ − −∞") else m_new.masked_fill(unseen, 0.0)
     alpha = torch.exp(shift - m_i) if slip in ("inverse", "inverse later") else torch.exp(m_i - shift)
@@ -112,7 +111,7 @@ def _finish(m_i, l_i, acc, slip) -> tuple[Tensor, Tensor]:
         "m − log l": m_i - torch.log(l_i),
     }
     lse = kept.get(slip, m_i + torch.log(l_i))
-    below = l_i if slip in ("−∞ − −∞", "zero over zero") else l_i.masked_fill(l_i == 0, 1.0)
+    below = l_i if slip in ("−∞ − −∞", "zero over zero", "maximum first") else l_i.masked_fill(l_i == 0, 1.0)
     out = acc if slip in ("not normalised", "divided at every tile") else acc / below
     return out, lse.squeeze(-1)
 
@@ -136,10 +135,11 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         reach = i + block_q + m - n if slip == "beyond the last key" and causal else reach
         reach = min(keys, rows.stop + m - n + 1) if slip == "one tile too many" and causal else reach
         reach = min(keys, max(0, rows.stop + m - n)) if slip.endswith(", skipping") and causal else reach
+        reach = min(keys, rows.stop) if slip == "walk from the top left" and causal else reach
         for j in range(0, reach, block_k):
             columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
             times = 1 + j // block_k if slip == "scaled again in every tile" else 1
-            s = scale**times * q[..., rows, :] @ k[..., columns, :].mT
+            s = raw = scale**times * q[..., rows, :] @ k[..., columns, :].mT
             if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
@@ -147,7 +147,8 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
                 continue
             if slip == "stopped late" and (s == -math.inf).all():
                 break
-            m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip)
+            top = (raw if slip == "maximum first" else s).amax((-2, -1) if slip == "one maximum" else -1, keepdim=True)
+            m_i, l_i, acc = _step(m_i, l_i, acc, s, v[..., columns, :], slip, top)
         parts.append(_finish(m_i, l_i, acc, slip))
     out = torch.cat([out for out, _ in parts], dim=-2)
     return _as_wide_as_q(q, out, block_q) if slip == "as wide as q" else out, torch.cat(
@@ -286,14 +287,6 @@ def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tens
     return outs[-1], lses[-1]
 
 
-def maximum_over_hidden_scores(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    scores, hidden = _hidden_scores(q, k, causal)
-    top = scores.amax(-1, keepdim=True)
-    p = torch.exp(scores - top).masked_fill(hidden, 0.0)
-    total = p.sum(-1, keepdim=True)
-    return p @ v / total, (top + total.log()).squeeze(-1)
-
-
 # ----------------------------------------------------------------------------------------------------------- the checks
 
 
@@ -341,8 +334,8 @@ def _more_products(seen: Observation) -> bool:
 
 
 NEVER_MADE = (
-    "A tensor with an entry for each of the n · m pairs stood in memory: all scores, or a mask for all of them. Scores and masks are made for one "
-    "tile of block_q × block_k pairs, and used up before the next one is made: that is the whole point."
+    "You made a tensor with an entry for each of the n · m pairs: all scores, or a mask for all of them. Make scores and mask for one tile of "
+    "block_q × block_k pairs at a time."
 )
 
 flash_attention_forward = Check(
@@ -366,26 +359,27 @@ flash_attention_forward = Check(
     misconceptions=[
         Misconception(
             "no rescale of the accumulator", tiled("acc not rescaled"),
-            "When the maximum grows, the sum shrinks by e^(m_old − m_new). The accumulator is made of the same exponentials and shrinks with it.",
+            "When the maximum grows, the accumulator shrinks like the sum, since it is made of the same exponentials. Multiply it by the same "
+            "factor, e^(m_i − m_new).",
         ),
         Misconception(
             "no rescale of the sum", tiled("sum not rescaled"),
-            "The accumulator follows the new maximum, and the sum that it will be divided by does not. Both take the same factor.",
+            "You rescale the accumulator, but not the sum that it is divided by. Multiply both by the same factor, e^(m_i − m_new).",
         ),
         Misconception(
             "no rescale at all", tiled("nothing rescaled"),
-            "What was summed up against the old maximum can't be added to terms against the new one. Sum and accumulator are multiplied by "
-            "e^(m_old − m_new) first.",
+            "Old terms were taken against the old maximum. Before you add new ones, multiply sum and accumulator by e^(m_i − m_new). (A factor "
+            "that is computed after the maximum was overwritten is always 1.)",
         ),
         Misconception(
             "rescaled by the wrong factor", tiled("inverse"),
-            "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · 0 "
-            "is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse that must not be there.)",
+            "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. In the first tile yours is e^∞, and ∞ · "
+            "0 is NaN. (Line 10 of algorithm 1 in the paper of FlashAttention-2 prints an inverse. It is a misprint.)",
         ),
         Misconception(
             "rescaled by the wrong factor from the second tile on", tiled("inverse later"),
             "Your factor is upside down: a larger maximum makes old terms smaller, so it is at most 1. (Line 10 of algorithm 1 in the paper of "
-            "FlashAttention-2 prints an inverse that must not be there.)",
+            "FlashAttention-2 prints an inverse. It is a misprint.)",
         ),
         Misconception(
             "every tile normalised by itself", normalised_per_tile,
@@ -394,7 +388,8 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "the tiles' outputs averaged", averaged_tiles,
-            "A tile that holds most of the attention must count more. The running sum knows how much.",
+            "A tile that holds most of the attention must count more. Add up the numerators Σ e^(s − m_i) v of all tiles, and divide once, at "
+            "the end, by the sum.",
         ),
         Misconception(
             "divided by the sum at every tile", tiled("divided at every tile"),
@@ -403,7 +398,7 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "never normalised", tiled("not normalised"),
-            "After the last tile the accumulator holds Σ e^(s − m) v. Divided by l = Σ e^(s − m) it becomes the output.",
+            "After the last tile the accumulator holds Σ e^(s − m_i) v. Divided by ℓ_i = Σ e^(s − m_i) it becomes the output.",
         ),
         Misconception(
             "only the last tile of keys", last_tile_alone,
@@ -411,25 +406,26 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "state carried over to the next queries", tiled("state kept"),
-            "Other queries, other rows: maximum, sum and accumulator start afresh with every tile of queries.",
+            "Maximum, sum and accumulator belong to the rows of one tile of queries. Start all three afresh for every tile of queries: where "
+            "the last tile is shorter, they don't even fit.",
             raises="RuntimeError",
         ),
         Misconception(
             "one maximum for a whole tile", tiled("one maximum"),
-            "Every row has a maximum of its own. Against that of another row its exponentials may all be 0, as if it had seen nothing.",
+            "You take one maximum for all rows of a tile. In a row far below it all exponentials are 0. Take a maximum for each row.",
         ),
         Misconception(
             "no maximum subtracted", tiled("no maximum"),
-            "e^500 is infinite and e^−120 is 0, as if nothing had been seen. Subtract the running maximum of the row before the exponential.",
+            "In float32 e^500 is infinite, which ends in NaN, and e^−120 is 0. Subtract the running maximum of the row before the exponential.",
         ),
         Misconception(
             "buffers in float32 whatever goes in", in_float32,
-            "`torch.empty` and `torch.zeros` make float32 tensors unless told otherwise, and float64 results are rounded. Output and logsumexp have "
-            "the dtype of q: `q.new_empty(…)`, or `dtype=q.dtype`.",
+            "`torch.empty` and `torch.zeros` make float32 tensors unless told otherwise, and float64 results are rounded. Output and logsumexp "
+            "must have the dtype of q: `q.new_empty(…)`, or `dtype=q.dtype`.",
         ),
         Misconception(
             "the logsumexp in float32 whatever goes in", lse_in_float32,
-            "The output has the dtype of q, and the logsumexp is float32. It has the dtype of q too.",
+            "The output has the dtype of q, but your logsumexp is float32. It must have the dtype of q too.",
         ),
         Misconception(
             "very low scores taken for masked ones", tiled("low scores"),
@@ -441,16 +437,17 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "an offset that is never negative", tiled("offset never negative"),
-            "With n > m the offset m − n is negative, and that is right: the first queries stand before all keys and see nothing.",
+            "With n > m the offset m − n is negative. You use 0 in its place, so queries see n − m keys too many. Keep the negative offset: the "
+            "first queries see nothing.",
         ),
         Misconception(
             "the offset turned round", tiled("offset turned round"),
-            "The n queries are the last n of the m positions, so query i stands at position i + (m − n), and not at i + (n − m).",
+            "The n queries are the last n of the m positions, so query i stands at position i + (m − n). You put it at i + (n − m).",
         ),
         Misconception(
-            "tiles skipped from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
-            "Your walk over the keys ends at the tile's last query, counted from 0. It stands at i + (m − n): with m > n the walk goes m − n keys further.",
+            "tiles skipped from the top left", tiled("walk from the top left"),
+            "Your walk over the keys ends at key i, where i is the number of the tile's last query. This query stands at position i + (m − n), "
+            "so the walk must go on to there.",
         ),
         Misconception(
             "an output as wide as the queries", tiled("as wide as q"),
@@ -459,12 +456,12 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "positions for a full tile of queries", tiled("positions of a full tile"),
-            "The last tile of queries may be short. It has as many positions as rows, and not block_q.",
+            "You make block_q positions for every tile of queries. The last tile may be shorter: it needs as many positions as it has rows.",
             raises="RuntimeError",
         ),
         Misconception(
-            "only the tile of the first query's position masked", tiled("one tile masked"),
-            "The diagonal may cross several tiles of keys. Every tile that reaches beyond the position of one of its queries needs the mask.",
+            "only one tile masked in each row of tiles", tiled("one tile masked"),
+            "The diagonal may cross several tiles of keys. Mask every tile that holds a key after the position of one of the queries.",
         ),
         Misconception(
             "scaled by the width of the values", tiled("scaled by d_v"),
@@ -472,28 +469,28 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "initial maximum 0", tiled("from 0"),
-            "Where all scores are far below 0, a maximum of 0 makes every exponential 0, as if nothing had been seen. Start below every number.",
+            "Where all scores are far below 0, a maximum of 0 makes every exponential 0, as if no key had been seen. Start below every number.",
         ),
         Misconception(
             "causal mask aligned per tile", tiled("aligned per tile"),
-            "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence: where does the tile's first row stand, "
-            "and where its first column?",
+            "Your mask starts a new diagonal in each tile. Compare positions in the sequence: row r of the tile is query i + r, at position i + "
+            "r + (m − n), and column c is key j + c.",
         ),
         Misconception(
             "causal mask from the top left", tiled("from the top left"),
-            "The n queries are the last n of the m positions, so query i stands at position i + m − n.",
+            "You put query i at position i. The n queries are the last n of the m positions, so it stands at i + (m − n).",
         ),
         Misconception(
             "a causal mask that hides the token itself", tiled("without itself"),
-            "A token sees itself: hidden is j > i, and not j = i.",
+            "A token sees itself: hide only keys after its position, j > i + (m − n).",
         ),
         Misconception(
             "a causal mask that shows the next token", tiled("one ahead"),
             "The diagonal is one too far to the right: the last key that query i may see is the one at its own position.",
         ),
         Misconception(
-            "a causal mask turned round", tiled("turned round"),
-            "You hide the past and show the future. Hidden are the keys *after* the query.",
+            "a causal mask that hides the past", tiled("turned round"),
+            "You hide the keys before the query and show those after it. Hide the keys *after* the query.",
         ),
         Misconception(
             "causal ignored", tiled("not causal"),
@@ -501,49 +498,51 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "hidden scores set to 0", tiled("zero scores"),
-            "A score of 0 is no small score: e^0 = 1. Hidden scores are −∞.",
+            "A score of 0 is not small: e^0 = 1. Set hidden scores to −∞.",
         ),
         Misconception(
             "a large negative number in place of −∞", tiled("a large negative number"),
-            "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values of them. With −∞ its sum is 0, and "
-            "its output is set to 0.",
+            "A row that sees nothing then has the same score everywhere, and its softmax is a mean of values that are hidden. With −∞ its sum "
+            "is 0: set its output to 0.",
         ),
         Misconception(
             "a large negative number in place of −∞, and hidden tiles skipped", tiled("a large negative number, skipping"),
-            "A row that sees nothing has only these numbers, all alike, and makes a mean of the hidden values in its tile. With −∞ its sum is 0, and "
-            "its output is set to 0.",
+            "A row that sees nothing then has the same score everywhere, and its softmax is a mean of values that are hidden. With −∞ its sum "
+            "is 0: set its output to 0.",
         ),
         Misconception(
-            "the maximum taken over hidden scores", maximum_over_hidden_scores,
-            "A hidden score may be far above all visible ones, and then their exponentials are all 0. Hide first, then take the maximum.",
+            "the maximum taken over hidden scores", tiled("maximum first"),
+            "You take the maximum before you hide. A hidden score may be far above all visible ones: then all exponentials are 0, and 0 / 0 is "
+            "NaN. Hide first, then take the maximum.",
         ),
         Misconception(
             "tiles skipped too early", tiled("skipped too early"),
-            "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
+            "You stop at the last key that the tile's *first* query sees. Its last query sees more. Skip a tile only if no query of the tile "
+            "sees any of its keys.",
         ),
         Misconception(
             "−∞ minus −∞", tiled("−∞ − −∞"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN. Subtract 0 there instead: e^(−∞ − 0) is the 0 you want.",
         ),
         Misconception(
-            "−∞ minus −∞ in the tiles that are visited", tiled("−∞ − −∞, skipping"),
+            "−∞ minus −∞ inside the loop", tiled("−∞ − −∞, skipping"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN, in the exponent and in the factor. Subtract 0 there instead.",
         ),
         Misconception(
             "0 divided by 0", tiled("zero over zero"),
-            "A row that sees nothing has l = 0 and an accumulator of 0. Its output is 0, so divide by something else there.",
+            "A row that sees nothing has sum 0 and accumulator 0, and 0 / 0 is NaN. Divide by 1 in those rows: their output is then 0.",
         ),
         Misconception(
             "the last short tile lost", tiled("short tile lost"),
-            "m need not be a multiple of block_k. The last tile of keys is shorter, and it counts.",
+            "You leave out the last keys. m need not be a multiple of block_k: the last tile of keys is only shorter.",
         ),
         Misconception(
             "the last tile filled up with zeros", tiled("zeros"),
-            "A key of zeros has score 0, and e^0 = 1 takes a share. Scores beyond the last key must be −∞, or not be there.",
+            "A key of zeros has score 0, and e^0 = 1, so it gets a weight. Scores beyond the last key must be −∞, or not be there.",
         ),
         Misconception(
             "no scale", tiled("no scale"),
-            "The scores are divided by √d, in every tile.",
+            "You don't divide the scores by √d. Do so in every tile.",
         ),
         Misconception(
             "scaled twice", tiled("scaled twice"),
@@ -559,39 +558,39 @@ flash_attention_forward = Check(
             "A dot product has d terms, however wide the tile is: divide by √d.",
         ),
         Misconception(
-            "log l alone as logsumexp", tiled("log l"),
-            "The output is right. l is a sum against the maximum, so the maximum has to come back in: lse = m + log l.",
+            "only log ℓ as logsumexp", tiled("log l"),
+            "Only the logsumexp is wrong. The sum was taken after the maximum was subtracted. Add the maximum again: lse = m_i + log ℓ_i.",
         ),
         Misconception(
-            "m + l as logsumexp", tiled("m + l"),
-            "The output is right. The logsumexp is m + log l: you have left out the logarithm.",
+            "m + ℓ as logsumexp", tiled("m + l"),
+            "Only the logsumexp is wrong: you return m_i + ℓ_i. It is m_i + log ℓ_i.",
         ),
         Misconception(
-            "m − log l as logsumexp", tiled("m − log l"),
-            "The output is right. log(l e^m) = m + log l: the logarithm is added.",
+            "m − log ℓ as logsumexp", tiled("m − log l"),
+            "Only the logsumexp is wrong. Add the logarithm, don't subtract it: lse = m_i + log ℓ_i.",
         ),
         Misconception(
             "the logsumexp in base 2", tiled("base 2"),
-            "log₂ Σ e^s is log Σ e^s divided by log 2. Inside a kernel base 2 is faster; what is returned is the natural logarithm.",
+            "You return a logarithm to base 2, log₂ Σ e^s. Return the natural one: multiply it by log 2.",
         ),
         Misconception(
             "a walk beyond the last key", tiled("beyond the last key"),
-            "The last tile of queries may be short, and for it i + block_q + (m − n) lies beyond m. A tile that begins there holds no key, and nothing "
-            "has no maximum. End the walk at m at the latest.",
+            "The last tile of queries may be short, and for it i + block_q + (m − n) is larger than m. A tile of keys that begins at m or later "
+            "is empty and has no maximum. End the walk at `min(m, …)`.",
             raises="IndexError",
         ),
         Misconception(
             "the maximum as logsumexp", tiled("m"),
-            "The output is right. The backward pass needs maximum and sum in one number, lse = m + log l.",
+            "Only the logsumexp is wrong: you return the maximum. The logsumexp is m_i + log ℓ_i.",
         ),
         Misconception(
-            "a secret n × m matrix",
+            "an n × m matrix in memory",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=square_made,
         ),
         Misconception(
-            "all keys of a stripe at once", all_keys_of_a_stripe,
-            "A tile of one side met all of the other at once: its scores, or a mask for them. They grow with the sequence and no longer fit on chip. "
-            "Walk over the other side in blocks too, and make scores and masks tile by tile.",
+            "a whole row or column of tiles at once", all_keys_of_a_stripe,
+            "You made scores, or a mask, for one tile of queries and all keys (or one tile of keys and all queries). That grows with the "
+            "sequence and no longer fits on chip. Walk over the other side in tiles too.",
             cost=stripe_made,
         ),
         Misconception(
@@ -602,8 +601,8 @@ flash_attention_forward = Check(
         ),
         Misconception(
             "the tiles of a row kept", tiles_of_a_row_kept,
-            "No tensor is larger than a tile, but you keep tiles until a whole row of them is there: block_q × m numbers, which grow with the sequence. Use "
-            "a tile up before the next one is made. The running maximum lets you: it needs no look at the others.",
+            "No tensor is larger than a tile, but you keep tiles until a whole row of them is there: block_q × m numbers, which grow with the "
+            "sequence. Use a tile up before the next one is made. With the running maximum one tile at a time is enough.",
             cost=row_piles_up,
         ),
         Misconception(
@@ -638,23 +637,24 @@ causal_tiles_count = Check(
     misconceptions=[
         Misconception(
             "all tiles", lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k),
-            "Above the diagonal no pair is allowed. Tiles that lie there entirely are never touched.",
+            "You count all tiles. Those that lie entirely above the diagonal have no allowed pair: leave them out.",
         ),
         Misconception(
             "half of all tiles", lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k) // 2,
-            "Tiles on the diagonal are half visible and must be visited, so it is more than half.",
+            "Half of the pairs is not half of the tiles: a tile that the diagonal crosses is visited as a whole, and with n ≠ m the diagonal "
+            "lies elsewhere. Count, for each row of tiles, the tiles that its last query sees.",
         ),
         Misconception(
             "tiles on the diagonal left out",
             lambda n, m, block_q, block_k: sum(
                 max(0, min(i + 1 + m - n, m)) // block_k for i in range(0, n, block_q)
             ),
-            "You count the tiles that are visible as a whole. One pair that is allowed is enough: the tile has to be visited.",
+            "You count only tiles in which every pair is allowed. A tile must be visited if one of its pairs is allowed.",
         ),
         Misconception(
             "judged by the tile's first query",
             lambda n, m, block_q, block_k: sum(-(-max(0, i + 1 + m - n) // block_k) for i in range(0, n, block_q)),
-            "The last query of a tile sees furthest. It decides how far the tile's keys reach.",
+            "The last query of a tile sees furthest. It decides which tiles of keys are visited.",
         ),
         Misconception(
             "positions counted from the top left",
@@ -668,7 +668,7 @@ causal_tiles_count = Check(
         Misconception(
             "allowed pairs divided by the size of a tile",
             lambda n, m, block_q, block_k: -(-sum(max(0, min(i + 1 + m - n, m)) for i in range(n)) // (block_q * block_k)),
-            "Allowed pairs don't fill tiles: a diagonal tile counts as a whole, however few of its pairs are allowed.",
+            "A tile on the diagonal counts as a whole, even if only some of its pairs are allowed.",
         ),
         Misconception(
             "short tiles not counted",
@@ -683,20 +683,21 @@ causal_tiles_count = Check(
                 min(seen // block_k + 1, -(-m // block_k)) if (seen := max(0, min(i + block_q, n) + m - n)) else 0
                 for i in range(0, n, block_q)
             ),
-            "A tile of queries that together see r keys needs ⌈r / block_k⌉ tiles. ⌊r / block_k⌋ + 1 is one too many where r is a multiple.",
+            "If the last query of a tile sees r keys, ⌈r / block_k⌉ tiles are visited. ⌊r / block_k⌋ + 1 is one too many where r is a multiple "
+            "of block_k.",
         ),
         Misconception(
             "the last tile of queries not cut short",
             lambda n, m, block_q, block_k: sum(-(-max(0, i + block_q + m - n) // block_k) for i in range(0, n, block_q)),
-            "The last tile of queries ends at query n − 1. Rows that are not there see nothing: `min(i + block_q, n)`.",
+            "The last tile of queries may be short: it ends at query n − 1. Use `min(i + block_q, n)`.",
         ),
         Misconception(
             "a staircase of whole tiles, whatever their shape",
             lambda n, m, block_q, block_k: sum(
                 min(row + 1 + max(0, -(-m // block_k) - -(-n // block_q)), -(-m // block_k)) for row in range(-(-n // block_q))
             ),
-            "One more tile in each row of tiles is right for square tiles that end on the diagonal. In general, count how many keys the last query "
-            "of a row of tiles sees.",
+            "You count one tile more in each row of tiles. That is right only if the tiles are square and their corners lie on the diagonal. In "
+            "general, count how many keys the last query of a row of tiles sees.",
         ),
         comes_as_float(flash.causal_tiles),
         Misconception(
@@ -709,18 +710,19 @@ causal_tiles_count = Check(
             lambda n, m, block_q, block_k: sum(
                 min(max(0, min(i + block_q, n) + m - n) // block_k + 1, -(-m // block_k)) for i in range(0, n, block_q)
             ),
-            "A tile of queries that together see r keys needs ⌈r / block_k⌉ tiles. ⌊r / block_k⌋ + 1 is one too many where r is a multiple.",
+            "If the last query of a tile sees r keys, ⌈r / block_k⌉ tiles are visited. ⌊r / block_k⌋ + 1 is one too many where r is a multiple "
+            "of block_k, and where no key is seen.",
         ),
         Misconception(
-            "the queries that see nothing counted backwards",
+            "a negative number of tiles",
             lambda n, m, block_q, block_k: sum(-(-(min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q)),
-            "With more queries than keys the first queries see no key at all: 0 tiles, not a negative number.",
+            "With more queries than keys the first queries see no key. That is 0 tiles, and not fewer: `max(0, …)`.",
         ),
         Misconception(
             "the tiles that are skipped",
             lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k)
             - sum(-(-max(0, min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q)),
-            "That is how many tiles are saved. Asked for is how many are visited.",
+            "You return how many tiles are skipped. Return how many are visited.",
         ),
     ],
 )  # fmt: skip
@@ -788,45 +790,45 @@ skipped_tiles = Check(
             cost=_nothing_skipped,
         ),
         Misconception(
-            "a tile visited that begins one key too late", tiled("one tile too many"),
-            "The walk ends before the first tile that nobody sees. A tile that begins right after the last key that is seen holds no key for you: "
-            "compare with ≥ instead of >.",
+            "one tile too many where it begins right after the last key", tiled("one tile too many"),
+            "Your walk visits one more tile where a tile begins right after the last key that the queries see. No query sees a key of this "
+            "tile. Stop there: compare with ≥, not with >.",
             cost=_one_tile_too_many,
         ),
         Misconception(
             "tiles skipped after their scores were made", tiled("skipped late"),
-            "You make the scores of a tile, and then find that all of them are hidden. Half of its work is done by then. That nothing in it is visible "
-            "follows from the positions, before the product.",
+            "You make the scores of a tile first, and skip it if all are hidden. By then half of the work is done. The positions tell you "
+            "before.",
             cost=_scores_of_all_tiles,
         ),
         Misconception(
             "stopped after the scores of the first hidden tile were made", tiled("stopped late"),
-            "You leave the loop at the first tile of which all is hidden, and its scores are made by then. That nothing in it is visible "
-            "follows from the positions, before the product.",
+            "You leave the loop at the first tile that is hidden completely, but only after you have made its scores. The positions tell you "
+            "before.",
             cost=_scores_of_the_first_hidden_tiles,
         ),
         Misconception(
-            "a secret n × m matrix",
+            "an n × m matrix in memory",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), NEVER_MADE, cost=square_made,
         ),
         Misconception(
             "tiles skipped too early", tiled("skipped too early"),
-            "You stop at the last key that the tile's *first* query sees. Its last query sees more: a tile may be skipped if nobody sees any of it.",
+            "You stop at the last key that the tile's *first* query sees. Its last query sees more. Skip a tile only if no query of the tile "
+            "sees any of its keys.",
         ),
         Misconception(
             "visited tiles left without a mask",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _unmasked(q, k, v, causal, block_q, block_k),
-            "The tiles that the diagonal crosses are visited, but half of each is hidden. They need the mask, the others don't.",
+            "You visit the right tiles, but without a mask. In tiles that the diagonal crosses some pairs are hidden: mask them.",
         ),
         Misconception(
-            "skipped from the top left",
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _skipped_from_the_top_left(q, k, v, causal, block_q, block_k),
-            "Query i stands at position i + m − n. With m > n the tile's queries see m − n keys more than you visit.",
+            "skipped from the top left", tiled("walk from the top left"),
+            "Query i stands at position i + (m − n). With m > n the queries of a tile see m − n keys more than you visit.",
         ),
         Misconception(
-            "tiles skipped without causal",
+            "causal even where it isn't asked for",
             lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, True, block_q, block_k),
-            "Without causal every query sees all keys, so that nothing may be skipped.",
+            "You hide later keys also with causal=False. Then every query sees all keys.",
         ),
     ],
     forbids=NO_FUSED_ATTENTION,
@@ -843,16 +845,6 @@ def _unmasked(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
         _dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)
     ]
     return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
-
-def _skipped_from_the_top_left(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
-    """The mask is right, the end of the walk over the keys takes no account of m − n."""
-    scores, hidden = _hidden_scores(q, k, causal)
-    n, m = hidden.shape
-    stops = torch.tensor([-(-min(i // block_q * block_q + block_q, n) // block_k) * block_k for i in range(n)])
-    hidden = hidden | (torch.arange(m) >= stops[:, None]) & torch.tensor(causal)
-    scores = scores.masked_fill(hidden, -math.inf)
-    return scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)
 
 
 causal_tiles = CheckGroup("causal_tiles", causal_tiles_count, skipped_tiles)

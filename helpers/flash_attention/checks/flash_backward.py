@@ -113,6 +113,8 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
         reach = {"ends at the last position": rows.stop - 1 + m - n, "−∞ − −∞, skipping": rows.stop + m - n}
         for j in range(0, min(keys, reach.get(slip, keys)) if causal else keys, block_k):
             columns = slice(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys))
+            if slip == "down from the key's tile" and causal and i < j // block_q * block_q:
+                continue
             p = _weights(q, k, lse, rows, columns, causal, slip)
             dp = grad_out[..., rows, :] @ v[..., columns, :].mT
             d_row = (dp * p).sum(-1, keepdim=True) if slip == "D of one tile" else delta[..., rows, :]
@@ -141,18 +143,6 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
 
 def in_float32(*args) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(x.float() for x in _tiled(*args))
-
-
-def _tiles_below(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each tile of keys the tiles of queries from that on in which the query of the same number is."""
-    starts = torch.arange(0, k.shape[-2], block_k) // block_q * block_q
-    first = starts.repeat_interleave(block_k)[: k.shape[-2]]
-    seen = torch.arange(q.shape[-2])[:, None] >= first
-    seen = seen & (torch.arange(k.shape[-2]) <= torch.arange(q.shape[-2])[:, None] + k.shape[-2] - q.shape[-2])
-    p = torch.exp(q @ k.mT / math.sqrt(q.shape[-1]) - lse.nan_to_num(neginf=0.0)[..., None])
-    p = torch.where(seen, p, 0.0) if causal else p
-    ds = p * (grad_out @ v.mT - (grad_out * out).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
-    return ds @ k, ds.mT @ q, p.mT @ grad_out
 
 
 def tiles_of_a_row_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
@@ -190,8 +180,8 @@ def tiles_of_weights_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64,
 
 
 DOWN_HINT = (
-    "Your walk down the queries begins at the number of the tile's first key. With m > n earlier queries see it too: query i stands at i + (m − n), so "
-    "key j is seen from query j − (m − n) on."
+    "For a tile of keys your walk over the queries starts at query j, where j is the tile's first key. But query i stands at position i + (m − n), so key j "
+    "is seen from query j − (m − n) on: start there."
 )
 
 backward = Check(
@@ -215,28 +205,28 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "no D"
             ),
-            "Raising one score lowers all other weights of its row. That is what D takes off: dS = P ∘ (dP − D).",
+            "Raising one score lowers the other weights of its row. So D, the row sum of dO ∘ O, must be subtracted: dS = P ∘ (dP − D).",
         ),
         Misconception(
-            "D added instead of taken off",
+            "D added instead of subtracted",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "D added"
             ),
-            "Every row of dS sums to 0, since the softmax doesn't change when a number is added to all scores. That needs dP − D.",
+            "You add D. Every row of dS must sum to 0, and that holds only for P ∘ (dP − D).",
         ),
         Misconception(
-            "D from the gradient alone",
+            "D from the gradient only",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of dO"
             ),
-            "D is the sum of dO ∘ O along a row: gradient and output, entry by entry.",
+            "You summed dO only: multiply it by the output first. D is the row sum of dO ∘ O.",
         ),
         Misconception(
-            "D from the output alone",
+            "D from the output only",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of O"
             ),
-            "D is the sum of dO ∘ O along a row: gradient and output, entry by entry.",
+            "You used only the output: multiply it by the gradient dO. D is the row sum of dO ∘ O.",
         ),
         Misconception(
             "D as a mean",
@@ -246,63 +236,65 @@ backward = Check(
             "D is a dot product of two rows, dO and O: a sum over d_v terms, and not their mean.",
         ),
         Misconception(
-            "D from one tile alone",
+            "D from one tile only",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "D of one tile"
             ),
-            "The row sum of dP ∘ P runs over all keys, and a tile holds only some. rowsum(dO ∘ O) is the same number, and known beforehand.",
+            "You sum dP ∘ P over one tile's keys, but the sum runs over all keys. The row sum of dO ∘ O is the same number, and you have it "
+            "before the walk.",
         ),
         Misconception(
             "scale missing in dQ",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dq not scaled"
             ),
-            "The scores are q kᵀ / √d, so that a change of q reaches them divided by √d. dK has the factor already. (The paper of "
-            "FlashAttention-2 leaves it out.)",
+            "The scores are q kᵀ / √d, so dQ = dS K / √d. (dK has the factor already. The paper of FlashAttention-2 leaves 1/√d out.)",
         ),
         Misconception(
             "scale missing in dK",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk not scaled"
             ),
-            "The scores are q kᵀ / √d, so that a change of k reaches them divided by √d. dQ has the factor already.",
+            "The scores are q kᵀ / √d, so dK = dSᵀ Q / √d. (dQ has the factor already.)",
         ),
         Misconception(
             "scale missing in dQ and dK",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "not scaled"
             ),
-            "dS is the gradient of the *scaled* scores. On the way to q and k it passes the factor 1/√d. (The paper of FlashAttention-2 leaves "
-            "it out.)",
+            "dS is the gradient of the *scaled* scores. Divide both dQ = dS K and dK = dSᵀ Q by √d. (The paper of FlashAttention-2 leaves 1/√d "
+            "out.)",
         ),
         Misconception(
             "scale twice in dK",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dk scaled twice"
             ),
-            "If the queries were scaled when the tile was loaded, dSᵀ q has its 1/√d already.",
+            "dK was divided by √d twice. Queries that were scaled when the tile was loaded bring their 1/√d along: dSᵀ q needs no other.",
         ),
         Misconception(
-            "no scale in the scores made again",
+            "scores made again without the scale",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "scores not scaled"
             ),
-            "P = exp(S − lse) with the same S as on the way forward, divided by √d: lse was taken of those.",
+            "The logsumexp belongs to the scaled scores. Make the same again: P = exp(S − lse) with S = q kᵀ / √d.",
         ),
         Misconception(
-            "transposed dK",
+            "dS not transposed in dK",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dK not transposed"
             ),
-            "Row j of dK collects from all queries: column j of dS. So dK = dSᵀ Q, where dQ = dS K.",
+            "Row j of dK is a sum over all queries, so it takes column j of dS: dK = dSᵀ Q / √d. Where the shapes don't fit, yours stops with "
+            "an error.",
             raises="RuntimeError",
         ),
         Misconception(
-            "transposed dV",
+            "P not transposed in dV",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV not transposed"
             ),
-            "Row j of dV collects from all queries that read value j: column j of P. So dV = Pᵀ dO.",
+            "Row j of dV is a sum over all queries that read value j, so it takes column j of P: dV = Pᵀ dO. Where the shapes don't fit, yours "
+            "stops with an error.",
             raises="RuntimeError",
         ),
         Misconception(
@@ -310,14 +302,14 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dV from dS"
             ),
-            "The output is P V, so the values' gradient is Pᵀ dO: weights, not gradients of scores.",
+            "You used dS for dV. The output is P V, so dV = Pᵀ dO.",
         ),
         Misconception(
             "the softmax left out in the backward pass",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dP"
             ),
-            "dP is the gradient of the weights. The scores come before the softmax: dS = P ∘ (dP − D).",
+            "You used dP, the gradient of the weights, as that of the scores. Go back through the softmax: dS = P ∘ (dP − D).",
         ),
         Misconception(
             "P in place of dS",
@@ -331,21 +323,21 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "dS without P"
             ),
-            "A score with no weight has no influence: each entry of dP − D counts by its weight, dS = P ∘ (dP − D).",
+            "You left out P: dS = P ∘ (dP − D). A pair with weight 0 has gradient 0.",
         ),
         Misconception(
             "weights normalised again in each tile",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "softmax per tile"
             ),
-            "A softmax of one tile knows nothing of the others. The logsumexp of the whole row does: P = exp(S − lse).",
+            "You take a softmax in each tile, so each tile's weights sum to 1. Use the logsumexp of the whole row: P = exp(S − lse).",
         ),
         Misconception(
             "exponentials without the logsumexp",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "no lse"
             ),
-            "With the tile's own maximum the exponentials are not weights yet. P = exp(S − lse), and they sum to 1 over the row.",
+            "You subtract the tile's own maximum. Subtract the logsumexp: P = exp(S − lse) are the weights, which sum to 1 over the whole row.",
         ),
         Misconception(
             "dQ overwritten by each tile",
@@ -394,49 +386,54 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "offset turned round"
             ),
-            "Query i stands at position i + (m − n), and not at i + (n − m), as on the way forward.",
+            "As in the forward pass, query i stands at position i + (m − n). You put it at i + (n − m).",
         ),
         Misconception(
             "an offset that is never negative",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "offset never negative"
             ),
-            "With n > m the offset m − n is negative, and that is right: the first queries stand before all keys and see nothing.",
+            "With n > m the offset m − n is negative. You use 0 in its place, so queries see n − m keys too many. Keep the negative offset: the "
+            "first queries see nothing.",
         ),
         Misconception(
             "causal ignored in the backward pass",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "not causal"
             ),
-            "Scores that were hidden on the way forward have weight 0 now as well: set them to −∞ before exp(S − lse).",
+            "You hide nothing. Pairs that were hidden in the forward pass must have weight 0 here too: set their scores to −∞ before exp(S − "
+            "lse).",
         ),
         Misconception(
             "causal mask aligned per tile",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "aligned per tile"
             ),
-            "Your mask starts a new diagonal in each tile. What counts are the positions in the sequence, as on the way forward.",
+            "Your mask starts a new diagonal in each tile. Compare positions in the sequence, as in the forward pass.",
         ),
         Misconception(
-            "minus −∞",
+            "−∞ minus −∞",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞"
             ),
-            "The logsumexp of a row that saw nothing is −∞, and exp(S − (−∞)) is not 0. All weights of that row are 0.",
+            "A row that sees nothing has S = −∞ and lse = −∞, and −∞ − (−∞) is NaN. All its weights must be 0: use ∞ (or 0) in place of lse "
+            "there.",
         ),
         Misconception(
-            "minus −∞ in the tiles that are visited",
+            "−∞ minus −∞ inside the loop",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞, skipping"
             ),
-            "The logsumexp of a row that saw nothing is −∞, and exp(S − (−∞)) is not 0. All weights of that row are 0.",
+            "A row that sees nothing has S = −∞ and lse = −∞, and −∞ − (−∞) is NaN. All its weights must be 0: use ∞ (or 0) in place of lse "
+            "there.",
         ),
         Misconception(
             "the last position taken for the end",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "ends at the last position"
             ),
-            "The key at the last query's own position is seen too, so the walk over the keys ends one further on: `range` leaves its end out.",
+            "Your walk over the keys ends before the key at the last query's own position, which is seen too. Add 1 to the end: `range` leaves "
+            "its end out.",
         ),
         Misconception(
             "dV made like K",
@@ -454,20 +451,21 @@ backward = Check(
             "m need not be a multiple of block_k. The last tile of keys is shorter, and its keys have gradients too.",
         ),
         Misconception(
-            "a secret n × m matrix",
+            "an n × m matrix in memory",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, q.shape[-2], k.shape[-2]
             ),
-            "A tensor with an entry for each of the n · m pairs stood in memory: all weights, or a mask for all of them. Make one tile at a time, "
-            "weights from lse and mask from positions, use it up, and go on.",
+            "A tensor with an entry for each of the n · m pairs was made: all weights, or a mask for all of them. Make the weights (from lse) "
+            "and the mask (from positions) of one tile at a time.",
             cost=square_made,
         ),
         Misconception(
-            "all keys of a stripe at once",
+            "a whole row or column of tiles at once",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
-            "A tile of one side met all of the other at once: its weights, or a mask for them. They grow with the sequence and no longer fit on chip.",
+            "You made weights, or a mask, for one tile of queries and all keys (or one tile of keys and all queries). That grows with the "
+            "sequence and no longer fits on chip. Walk over the other side in tiles too.",
             cost=stripe_made,
         ),
         Misconception(
@@ -478,24 +476,27 @@ backward = Check(
         ),
         Misconception(
             "the tiles of a row kept", tiles_of_a_row_kept,
-            "No tensor is larger than a tile, but you keep tiles until a whole row or column of them is there, and that grows with the sequence. Use a tile "
-            "up before the next one is made: D and the logsumexp are all that it needs of the others.",
+            "No tensor is larger than a tile, but you keep tiles until a whole row or column of them is there, and that grows with the "
+            "sequence. Use a tile up before the next one is made: with D and the logsumexp it needs nothing of the others.",
             cost=row_piles_up,
         ),
         Misconception(
             "gradients in float32 whatever goes in", in_float32,
-            "`torch.zeros` makes float32 tensors unless told otherwise, and float64 gradients are rounded. They have the dtype of the inputs: "
-            "`torch.zeros_like(q)`.",
+            "`torch.zeros` makes float32 tensors unless told otherwise, and float64 gradients are rounded. The gradients must have the dtype of "
+            "the inputs: `torch.zeros_like(q)`.",
         ),
         Misconception(
-            "down from the query that has the key's number",
+            "queries skipped from the top left",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "down from the key's number"
             ),
             DOWN_HINT,
         ),
         Misconception(
-            "down from the tile of queries that has the key's number", _tiles_below,
+            "tiles of queries skipped from the top left",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "down from the key's tile"
+            ),
             DOWN_HINT,
         ),
     ],
@@ -603,7 +604,7 @@ def with_gradients(label: str, **sizes) -> Case:
 
 def long_gradients(n: int, m: int, causal: bool) -> Case:
     """Tiles up to half of n × m are welcome, forward and backward; kept for the backward pass are the output and a number a row."""
-    words = f"n = {n}, m = {m}{', causal' * causal}: no n × m matrix"
+    words = f"long: n = {n}, m = {m}{', causal' * causal}"
     half = n * m // 2
     return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
                  max_elements=half, max_saved=half, max_backward_elements=half)  # fmt: skip
@@ -624,8 +625,8 @@ def tiles_left_to_autograd(q, k, v, causal=False) -> Tensor:
 
 
 OF_ONE_CALL = (
-    "What one call needs in its backward pass belongs to that call: `ctx.save_for_backward(…)`, and `ctx.causal = causal`. On the class, or in a "
-    "global, a second call overwrites what the first one kept."
+    "Keep tensors with `ctx.save_for_backward(…)`, and causal with `ctx.causal = causal`. On the class, or in a global, the next call overwrites them: the "
+    "check makes a second call before the backward pass of the first."
 )
 
 flash_attention = Check(
@@ -641,50 +642,51 @@ flash_attention = Check(
     misconceptions=[
         Misconception(
             "D forgotten", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "no D"),
-            "Raising one score lowers all other weights of its row. That is what D takes off: dS = P ∘ (dP − D).",
+            "Raising one score lowers the other weights of its row. So D, the row sum of dO ∘ O, must be subtracted: dS = P ∘ (dP − D).",
         ),
         Misconception(
             "scale missing in dQ and dK", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not scaled"),
-            "dS is the gradient of the *scaled* scores. On the way to q and k it passes the factor 1/√d.",
+            "dS is the gradient of the *scaled* scores. Divide both dQ = dS K and dK = dSᵀ Q by √d.",
         ),
         Misconception(
             "causal forgotten in the backward pass", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal"),
-            "`backward` gets the gradient and `ctx`, nothing else. What it must know of the way forward is kept there: `ctx.causal = causal`.",
+            "`backward` gets only `ctx` and the gradient. Keep causal in `forward` (`ctx.causal = causal`), and use it in `backward`.",
         ),
         Misconception(
             "the incoming gradient ignored", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "ones"),
-            "`backward` gets dO, the gradient of what comes after. Yours are the gradients of the plain sum of the output.",
+            "You don't use the gradient that `backward` gets, dO: yours are the gradients of `out.sum()`. Hand dO on to your backward pass.",
         ),
         Misconception(
             "gradients in the wrong order", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "order"),
-            "`backward` returns one gradient for every input of `forward`, in the same order: dq, dk, dv, and None for causal.",
+            "`backward` returns one gradient for every input of `forward`, in the same order: dq, dk, dv, and None for causal. You swapped "
+            "some. Where the shapes don't fit, it stops with an error.",
             raises="RuntimeError",
         ),
         Misconception(
-            "a gradient too few", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "too few"),
+            "too few gradients returned", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "too few"),
             "`backward` returns one gradient for every input of `forward`, with None for those that have no gradient, such as causal.",
             raises="RuntimeError",
         ),
         Misconception(
-            "gradients for the values alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "values alone"),
-            "The weights depend on q and k, so these have gradients too: return dq and dk in place of None.",
+            "gradients for the values only", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "values alone"),
+            "Queries and keys change the weights, so they have gradients too: return dq and dk in place of None.",
         ),
         Misconception(
-            "gradients for the queries alone", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "queries alone"),
+            "gradients for the queries only", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "queries alone"),
             "Keys and values are inputs like the queries, and have gradients too: return dk and dv in place of None.",
         ),
         Misconception(
             "cut off from the gradient", cut_off,
-            "The graph ends here: nothing before this could be trained. Call the function through "
-            "`FlashAttention.apply(…)`, not through its `forward`.",
+            "No gradient reaches q, k and v: your output isn't connected to them. Call `FlashAttention.apply(…)`, not its `forward`, and don't "
+            "detach.",
         ),
         Misconception(
             "causal ignored", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "not causal at all"),
-            "causal=True has to reach the forward pass: hand it on to `apply`.",
+            "With causal=True later keys must be hidden. Hand causal on to `apply`, and in `forward` to `flash_attention_forward`.",
         ),
         Misconception(
-            "a secret n × m matrix", lambda q, k, v, causal=False: _attention(q, k, v, causal)[0] @ v,
-            "All n · m weights stood in memory at once. Use the tiled passes.",
+            "an n × m matrix in memory", lambda q, k, v, causal=False: _attention(q, k, v, causal)[0] @ v,
+            "All n · m weights were in memory at once. Use the tiled passes.",
             cost=_large_square_made,
         ),
         Misconception(
@@ -695,12 +697,14 @@ flash_attention = Check(
         ),
         Misconception(
             "causal lost between forward and backward", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "causal lost"),
-            "`backward` gets the gradient and `ctx`, nothing else. Keep `ctx.causal = causal` on the way forward, and hand it to your backward pass.",
+            "Your forward pass hides later keys, your backward pass doesn't. Keep causal in `forward` (`ctx.causal = causal`), and hand it to "
+            "your backward pass.",
         ),
         Misconception(
-            "causal lost between forward and backward, but for rows that see nothing",
+            "causal lost between forward and backward, except in rows that see nothing",
             lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "causal lost, empty rows known"),
-            "The forward pass hides the later keys, and the backward pass of the same call doesn't: keep `causal` in `ctx` and hand it on.",
+            "Your forward pass hides later keys, your backward pass doesn't. Keep causal in `forward` (`ctx.causal = causal`), and hand it to "
+            "your backward pass.",
         ),
         Misconception(
             "tiles forward, a full matrix in the backward pass", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "tiled forward"),
@@ -720,7 +724,7 @@ flash_attention = Check(
             "`causal` kept on the class", _kept_on_the_class("causal"), OF_ONE_CALL,
         ),
         Misconception(
-            "`causal` kept on the class, and 0 for the logsumexp of rows that see nothing", _kept_on_the_class("causal", unseen_0=True), OF_ONE_CALL,
+            "`causal` kept on the class, not in `ctx`", _kept_on_the_class("causal", unseen_0=True), OF_ONE_CALL,
         ),
     ],
     forbids=NO_FUSED_ATTENTION,

@@ -146,7 +146,7 @@ def _sequences_apart(m: int, d_v: int, level: float) -> tuple[Drawn, ...]:
 
 def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
     """Many parts in few operations, and none of them as long as all keys together."""
-    return sized(f"m = {m} in {splits} parts, in {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
+    return sized(f"m = {m} in {splits} parts, in at most {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
                  max_operations=AT_ONCE, max_elements=math.prod(batch) * splits * m * (d + d_v))  # fmt: skip
 
 
@@ -167,75 +167,78 @@ flash_decoding = Check(
     misconceptions=[
         Misconception(
             "one part after the other", part_after_part,
-            "The parts waited for each other. Give the keys an axis for the parts, so that one product serves all of "
-            "them: on a GPU they then run side by side.",
+            "Your loop handles one part after the other. Give the keys an axis for the parts: then one product serves all of them, and on a GPU "
+            "they run side by side.",
             cost=_one_after_the_other,
         ),
         Misconception(
             "never split", undivided,
-            "One worker did it all. Each part of the keys has an output and a logsumexp of its own; only these few "
-            "numbers meet at the end.",
+            "You computed one softmax over all keys. Split the keys into parts, give each its own output and logsumexp, and merge these at the "
+            "end.",
             cost=_never_in_parts,
         ),
         Misconception(
             "the parts' outputs averaged", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
-            "A part that holds most of the attention must count more: its share is e^lse out of the sum of all e^lse.",
+            "A part that holds most of the attention must count more. The share of a part is exp(lse) divided by the sum of all exp(lse).",
         ),
         Misconception(
             "shares by the number of keys", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
-            "What counts is not how many keys a part has but how well they fit the query: e^lse.",
+            "What counts is not how many keys a part has but how well they fit the query. The share of a part is exp(lse) divided by the sum of "
+            "all exp(lse).",
         ),
         Misconception(
             "the parts' outputs added", lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
-            "The weights of each part sum to 1 already. Give every part its share before you add.",
+            "Inside each part the weights sum to 1, so in your sum they add up to the number of parts. Multiply each output by its share first.",
         ),
         Misconception(
             "shares in proportion to the logsumexps", lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
-            "A logsumexp is a logarithm. What is shared are the sums themselves, e^lse: a softmax of the logsumexps.",
+            "A logsumexp is a logarithm. Shares are in proportion to exp(lse): take the softmax of the logsumexps.",
         ),
         Misconception(
             "shares by the parts' maxima", lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
-            "The maximum tells of a part's best key alone. Its logsumexp counts all of them.",
+            "The maximum depends on one key of the part. Use the logsumexp: it counts all of them.",
         ),
         Misconception(
             "shares that don't sum to 1", lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
-            "You brought the parts to one maximum. Divide by the sum of the exponentials as well.",
+            "Your shares are exp(lse − maximum). Divide them by their sum, so that they sum to 1.",
         ),
         Misconception(
             "shares without a maximum", lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
-            "e^400 is infinite and e^(−120) is 0, and both end in NaN. Take the largest logsumexp off first; a softmax does that by itself.",
+            "In float32 e^400 is infinite and e^(−120) is 0, and ∞ / ∞ and 0 / 0 are NaN. Subtract the largest logsumexp first; a softmax does "
+            "that by itself.",
         ),
         Misconception(
-            "the largest part alone", lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
-            "The softmax is soft: the other parts count too, each by its share.",
+            "only the largest part", lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
+            "You kept only the part with the largest logsumexp. The other parts count too, each with its share.",
         ),
         Misconception(
             "softmax over the parts", lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
-            "Inside a part the weights of its own keys sum to 1: the softmax runs along the keys of the part.",
+            "Your softmax runs over the parts. Inside each part it must run over the part's own keys, so that their weights sum to 1.",
         ),
         Misconception(
             "padding that takes part", lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
-            "Keys of zeros that only fill up the last part have score 0, and e^0 = 1 takes a share. Their score must be −∞.",
+            "The zeros that fill up the last part get score 0, and so a weight. Set their scores to −∞.",
         ),
         Misconception(
-            "the first key that was added counts", lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
-            "Places count from 0, so the keys stand at 0 to m − 1, and place m was added already: compare with ≥ m.",
+            "one added key counts", lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
+            "The real keys have places 0 to m − 1. Place m was added already: hide places ≥ m, not > m.",
         ),
         Misconception(
             "empty parts that give NaN", lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
-            "A part without keys has only scores of −∞, and its softmax is 0/0. Its output is 0, and its logsumexp −∞ gives it no share.",
+            "A part without keys has only scores of −∞, and its softmax is 0 / 0, NaN. Replace its output by 0; its logsumexp −∞ then gives it "
+            "no share.",
         ),
         Misconception(
             "rows of zeros taken for missing ones", zeros_taken_for_missing,
-            "A real key may be zero, and then it has score 0 and its share. What is missing is known by its place, m or later.",
+            "A real key may be all zeros. Find the added keys by their place (m or later), not by their value.",
         ),
         Misconception(
             "keys at the end lost", keys_at_the_end_lost,
-            "m need not be a multiple of the number of parts. Round the size of a part up, so that every key is in one.",
+            "m need not be a multiple of the number of parts. Round the size of a part up, or the last keys are lost.",
         ),
         Misconception(
             "no scale", lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
-            "The scores are divided by √d, in every part.",
+            "You don't divide the scores by √d. Do so in every part.",
         ),
     ],
     behaviours=[

@@ -19,16 +19,13 @@ from .. import flash_triton
 
 __all__ = ["triton_backward", "triton_forward", "triton_rows"]
 
-UNMASKED_READ = (
-    "The last tile reaches beyond the tensor, and what lies there is not yours: other numbers, or no memory at all. Give each load "
-    "the mask of the rows and columns that exist."
-)
+UNMASKED_READ = "The last tile reaches beyond the tensor. There are other numbers, or no memory. Give each load a mask: only rows and columns that exist."
 UNMASKED_WRITE = "The last tile reaches beyond the output and overwrites what lies there. A store needs the mask of the rows and columns that exist."
 CONTIGUOUS = (
-    "A view need not lie in memory row by row: a transposed one doesn't, a slice doesn't. The tensor's own strides say how many "
-    "elements there are from a row to the next, and from a column to the next."
+    "The tensor may be a view. In a transposed view columns, not rows, are stored one after the other; in a slice there are gaps. Use the strides of the "
+    "tensor: how many elements it is to the next row, and to the next column."
 )
-OWN_STRIDES = "Q, K and V may lie in memory in different ways. Each tensor is read with its own strides."
+OWN_STRIDES = "Q, K and V may lie in memory in different ways. Read each with its own strides: K with `k_strides`, V with `v_strides`."
 
 
 def _room(shape, dtype, device) -> Tensor:
@@ -133,24 +130,24 @@ triton_rows = KernelCheck(
         Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
         Misconception(
             "columns beyond the width", lambda x, factor: _rows(x, factor, "columns unmasked"),
-            "A tile is a power of two wide, and x is not. A column exists only if it is less than d: the mask needs both conditions.",
+            "A tile's width is a power of two, and d need not be. The mask needs both conditions: rows < n and columns < d.",
             raises="UnmaskedRead",
         ),
         Misconception("tiles written without a mask", lambda x, factor: _rows(x, factor, "stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
         Misconception("strides taken for granted", lambda x, factor: _rows(x, factor, "contiguous"), CONTIGUOUS),
         Misconception(
-            "factors taken for contiguous", lambda x, factor: _rows(x, factor, "factors side by side"),
+            "factors read as if contiguous", lambda x, factor: _rows(x, factor, "factors side by side"),
             "`factor` may be a view too, such as a column of a matrix: its elements lie `factor_stride` apart.",
         ),
         Misconception(
             "columns taken to lie side by side", lambda x, factor: _rows(x, factor, "columns side by side"),
-            "In a transposed view it is the rows that lie side by side. `x_strides[1]` says how far it is to the next column.",
+            "In a transposed view neighbours in a row are far apart in memory. `x_strides[1]` is the way to the next column.",
         ),
         Misconception(
             "columns taken to lie side by side, in the output too",
             lambda x, factor: _rows(x, factor, "all columns side by side", out=torch.empty_like(x)),
-            "In a transposed view it is the rows that lie side by side, and `torch.empty_like` keeps that for the output. The second stride of each says "
-            "how far it is to the next column.",
+            "`torch.empty_like` of a transposed tensor is transposed too. Use `x_strides[1]` and `out_strides[1]` for the way to the next "
+            "column.",
         ),
         Misconception(
             "the output taken for contiguous", lambda x, factor: _rows(x, factor, "output row after row", out=torch.empty_like(x)),
@@ -158,24 +155,28 @@ triton_rows = KernelCheck(
         ),
         Misconception(
             "x read with the strides of the output", lambda x, factor: _rows(x, factor, "strides of the output", out=torch.empty_like(x)),
-            "`x` may be a slice: then its rows lie farther apart than those of the output, which is new. Read x with `x_strides`.",
+            "`x` may be a slice of a larger tensor: then its rows or columns lie farther apart than those of the output. Read x with "
+            "`x_strides`.",
         ),
         Misconception(
             "strides of rows and columns swapped", lambda x, factor: _rows(x, factor, "swapped"),
-            "The first stride is the way from a row to the next one, the second from a column to the next. Row numbers go with the first.",
+            "The first stride is the way from a row to the next one, the second from a column to the next. Multiply row numbers by stride 0 and "
+            "column numbers by stride 1.",
             raises="UnmaskedRead",
         ),
         Misconception(
             "every program takes the same rows", lambda x, factor: _rows(x, factor, "all the same"),
-            "All programs run the same code. Only `tl.program_id` tells them apart, so a program's rows must depend on it.",
+            "All programs run the same code. Only `tl.program_id` tells them apart, so a program's rows must depend on it. Rows that no program "
+            "writes are NaN here.",
         ),
         Misconception(
             "tiles one row apart", lambda x, factor: _rows(x, factor, "no tile size"),
-            "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
+            "Program 1 starts after the rows of program 0, not at row 1: multiply the program's number by the rows of a tile, BLOCK_N. Rows "
+            "that no program writes are NaN here.",
         ),
         Misconception(
             "the last tile not launched", lambda x, factor: _rows(x, factor, tail=False),
-            "n / BLOCK rounded down leaves the last rows without a program. `triton.cdiv` rounds up.",
+            "`n // BLOCK_N` rounds down, so the last rows have no program. `triton.cdiv` rounds up. Rows that no program writes are NaN here.",
         ),
         Misconception(
             "one factor for the whole tile", lambda x, factor: _rows(x, factor, "first factor"),
@@ -183,7 +184,7 @@ triton_rows = KernelCheck(
         ),
         Misconception(
             "the first factors in every tile", lambda x, factor: _rows(x, factor, "factor of the row in the tile"),
-            "Factors are counted through the whole tensor, as rows are. The program's number belongs into both offsets.",
+            "Row i needs factor[i]. Read the factors at `rows`, the same row numbers as for x.",
         ),
         Misconception(
             "factors along the columns", lambda x, factor: _rows(x, factor, "by columns"),
@@ -191,7 +192,7 @@ triton_rows = KernelCheck(
         ),
         Misconception(
             "no kernel at all", rows_without_kernel,
-            "PyTorch can do this, of course. Here the launcher makes room for the output, and a kernel fills it.",
+            "No kernel filled the output. The launcher makes room for it, and a kernel writes it.",
             cost=no_kernel,
         ),
     ],
@@ -319,7 +320,7 @@ def _forward_kernel(
     if SLIP == "lse without maximum":
         lse = tl.log(divisor)
     if SLIP == "lse base 2":
-        lse = m_i + tl.log2(divisor)
+        lse = m_i * 1.4426950408889634 + tl.log2(divisor)
     if SLIP == "lse without log":
         lse = m_i + l_i
     if SLIP == "normalised per tile" or SLIP == "not normalised":
@@ -401,37 +402,40 @@ triton_forward = KernelCheck(
     misconceptions=[
         Misconception(
             "the accumulator not rescaled", _forward_with("acc not rescaled"),
-            "What is in the accumulator was weighted with the old maximum. When the maximum rises, old parts shrink by exp(m_old − m_new).",
+            "The accumulator was computed with the old maximum. Multiply it by exp(m_i − m_new) when the maximum rises.",
         ),
         Misconception(
             "the sum not rescaled", _forward_with("sum not rescaled"),
-            "The running sum holds exponentials against the old maximum. It shrinks by the same factor as the accumulator.",
+            "The running sum was computed with the old maximum. Multiply it by exp(m_i − m_new), like the accumulator.",
         ),
         Misconception(
             "nothing rescaled", _forward_with("no rescale"),
-            "Each tile has its own maximum so far, and exponentials against different maxima can't be added. Sum and accumulator are brought "
-            "to the new one first.",
+            "The maximum can rise from tile to tile. Before you add a tile, multiply the sum and the accumulator by exp(m_i − m_new). (A factor "
+            "that is computed after the maximum was overwritten is always 1.)",
         ),
         Misconception(
             "rescaled by the inverse", _forward_with("inverse"),
-            "The old parts were too large by exp(m_new − m_old) ≥ 1, so they are multiplied by exp(m_old − m_new). The first time that is "
-            "exp(−∞) = 0.",
+            "Your factor is exp(m_new − m_i), and right is exp(m_i − m_new). In the first tile m_i is −∞, so yours is ∞, and ∞ · 0 is NaN.",
         ),
         Misconception(
             "rescaled after adding", _forward_with("rescaled too late"),
-            "Only what was there before is rescaled. The new tile's part is weighted with the new maximum already.",
+            "Rescale the accumulator before you add the new tile: the new part already uses the new maximum. In the first tile your factor is "
+            "exp(−∞) = 0, so that tile is lost.",
         ),
         Misconception(
-            "the maximum of the tile alone", _forward_with("maximum of the tile"),
-            "The running maximum never falls: it is the larger of the old one and the tile's. Else the factors can overflow.",
+            "only the maximum of the tile", _forward_with("maximum of the tile"),
+            "Keep the larger of the old maximum and the tile's. With the tile's only, a hidden tile gives −∞, and the next factor, exp(−∞) = 0, "
+            "deletes all that came before. In other tiles the factor can overflow.",
         ),
         Misconception(
-            "exponentials against the old maximum", _forward_with("old maximum"),
-            "The tile's own scores may be larger than all before. Take the new maximum first, then the exponentials: exp(S − m_new).",
+            "exponentials with the old maximum subtracted", _forward_with("old maximum"),
+            "You subtract the old maximum. In the first tile it is −∞, and exp(S + ∞) is ∞, which ends in NaN. Compute m_new first, then exp(S "
+            "− m_new).",
         ),
         Misconception(
             "a running maximum that starts at 0", _forward_with("maximum 0"),
-            "If all scores are far below 0, all exponentials against 0 vanish and nothing is left to divide. A maximum of nothing is −∞.",
+            "The maximum of no scores is −∞, not 0. If it starts at 0, scores far below 0 all give exp(S − 0) = 0, and a row without keys gets "
+            "logsumexp 0.",
         ),
         Misconception(
             "exponentials without a maximum", _forward_with("no maximum"),
@@ -459,20 +463,21 @@ triton_forward = KernelCheck(
         ),
         Misconception(
             "missing keys with score 0", _forward_with("tail counts"),
-            "Keys beyond the end are loaded as zeros, so their scores are 0, and exp(0 − m) takes part in the sum. Give them −∞.",
+            "Keys beyond the end are loaded as zeros and get score 0, so they get a weight. Set the scores of all keys ≥ m to −∞.",
         ),
         Misconception(
             "the last keys left out", _forward_with("whole tiles"),
-            "m need not be a multiple of the tile. The loop must run on to the last, ragged tile.",
+            "m need not be a multiple of BLOCK_K. The loop must also visit the last tile, which may be shorter.",
         ),
         Misconception(
             "one tile of keys", _forward_with("first tile"),
-            "A program owns one tile of queries, but it must visit all tiles of keys: that is the loop.",
+            "A program has one tile of queries, but it needs all tiles of keys: loop over them.",
         ),
         Misconception("tiles read without a mask", _forward_with("unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
         Misconception(
             "columns beyond the width", _forward_with("columns unmasked"),
-            "A tile is BLOCK_D wide, a power of two, and K and V are d wide. Columns from d on belong to a neighbour: the mask needs both conditions.",
+            "A tile is BLOCK_D wide, a power of two, and K and V are d wide. Columns from d on are not part of them. The mask needs both "
+            "conditions: keys < m and columns < d.",
             raises="UnmaskedRead",
         ),
         Misconception("tiles written without a mask", _forward_with("stores unmasked"), UNMASKED_WRITE, raises="UnmaskedWrite"),
@@ -506,86 +511,90 @@ triton_forward = KernelCheck(
         ),
         Misconception(
             "tiles one row apart", _forward_with("no tile size"),
-            "Program 1 does not begin at row 1 but after the rows of program 0. How many rows has a tile?",
+            "Program 1 starts after the rows of program 0, not at row 1: multiply the program's number by the rows of a tile, BLOCK_Q. Rows "
+            "that no program writes are NaN here.",
         ),
         Misconception(
             "rows counted in tiles of keys", _forward_with("rows in tiles of keys"),
-            "A program owns BLOCK_Q queries, so its rows start at tile · BLOCK_Q. BLOCK_K is right only where the two are equal.",
+            "A program has BLOCK_Q queries, so its rows start at tile · BLOCK_Q, not at tile · BLOCK_K. Rows that no program writes are NaN "
+            "here.",
         ),
         Misconception(
             "one head for all", _forward_with("one head"),
-            "The second program number counts batch and head together. The head has an offset of its own: h times the head's stride.",
+            "Every program reads head 0. Add h times the head's stride to the pointers of Q, K and V.",
         ),
         Misconception(
             "all sequences stored in one place", _forward_with("stored behind the head"),
-            "`pair` counts the heads of all sequences, and `h` those of one. Behind `h` every sequence writes where the first one does, and the place of the "
-            "others stays empty: NaN here.",
+            "`pair` counts the heads of all sequences, `h` the heads of one. With `h` all sequences write to the place of the first, and the "
+            "places of the others are never written: NaN here.",
         ),
         Misconception(
             "keys instead of values", _forward_with("keys for values"),
-            "Keys make the scores. What is mixed with the weights are the values.",
+            "You multiplied the weights by the keys. The output is the weights times the values.",
         ),
         Misconception(
             "no causal mask", _forward_with("not causal"),
-            "With causal=True no query sees a later key. Where does your kernel use CAUSAL?",
+            "With causal=True no query sees a later key, and your scores hide none: set those of later keys to −∞ where CAUSAL is set.",
         ),
         Misconception(
             "a causal mask counted from each tile", _forward_with("per tile"),
-            "Positions are counted through the whole sequence. Compare rows with keys, both with the offsets of their tiles.",
+            "You compare places inside the tiles. Compare `keys` with `rows`, which count from the start of the sequence.",
         ),
         Misconception(
             "a causal mask at the wrong corner", _forward_with("wrong corner"),
             "The n queries are the last n of m positions: query i stands at i + (m − n), and that is the last key it sees.",
         ),
         Misconception(
-            "the own token hidden", _forward_with("strict"),
-            "A token sees itself too: the key at the query's own position counts.",
+            "a token that doesn't see itself", _forward_with("strict"),
+            "A query also sees the key at its own position: compare with ≤, not with <.",
         ),
         Misconception(
             "the offset turned round", _forward_with("offset turned round"),
-            "Query i stands at position i + (m − n), and not at i + (n − m).",
+            "The n queries are the last n of m positions, so query i stands at position i + (m − n). You put it at i + (n − m).",
         ),
         Misconception(
-            "a causal mask turned round", _forward_with("backwards"),
-            "Your queries see the future and not the past. Allowed are keys that stand no later than the query.",
+            "a causal mask that hides the past", _forward_with("backwards"),
+            "Your queries see later keys and not earlier ones. A query may see the keys up to its own position.",
         ),
         Misconception(
             "the diagonal tile skipped", _forward_with("diagonal"),
-            "The tile on the diagonal is half visible. The loop ends after it: at the key that the tile's last query sees.",
+            "The tile on the diagonal is partly visible, so the loop must visit it: it ends at the last key that the tile's last query sees.",
         ),
         Misconception(
-            "a large number for −∞", _forward_with("finite"),
-            "In a row that sees nothing all scores are the same large number, and the softmax of that is an average of what must not be "
-            "seen. With −∞ such a row is 0.",
+            "a large negative number for −∞", _forward_with("finite"),
+            "If all scores of a row in a tile are the same large negative number, its softmax is an average over keys that must not be seen. "
+            "With −∞ the row is 0.",
         ),
         Misconception(
             "NaN for a row that sees nothing", _forward_with("empty rows"),
             "−∞ − (−∞) and 0/0 are NaN. Subtract 0 where the maximum is still −∞, and divide by 1 where the sum is 0.",
         ),
         Misconception(
-            "−∞ minus −∞ in the tiles that are visited", _forward_with("empty rows in the loop"),
+            "−∞ minus −∞ inside the loop", _forward_with("empty rows in the loop"),
             "As long as a row has seen nothing its maximum is −∞, and −∞ − (−∞) is NaN, in the exponent and in the factor. Subtract 0 there instead.",
         ),
         Misconception(
             "logsumexp without the maximum", _forward_with("lse without maximum"),
-            "The running sum holds exponentials against the maximum. log Σ exp(s) is the maximum plus the logarithm of that sum.",
+            "The running sum ℓ holds exp(s − m_i). The logsumexp is m_i + log ℓ: you left out m_i.",
         ),
         Misconception(
             "logsumexp in base 2", _forward_with("lse base 2"),
-            "The logsumexp is asked for in natural logarithms. If your powers are of 2, multiply by ln 2 at the end.",
+            "Your logsumexp is a logarithm to base 2, as the powers of 2 in fast kernels give it. Asked for is the natural one: multiply it by "
+            "ln 2 before you store it.",
         ),
         Misconception(
             "logsumexp without the logarithm", _forward_with("lse without log"),
-            "It is m + log ℓ: the sum ℓ comes in as its logarithm.",
+            "The logsumexp is m_i + log ℓ. Yours is m_i + ℓ.",
         ),
         Misconception(
             "weights of another dtype than the values", _forward_with("weights in float32"),
-            "The weights are float32, and the values may be float16. Both operands of `tl.dot` need one dtype: cast the weights.",
+            "The weights are float32, and the values may be float16. Both operands of `tl.dot` need the same dtype: cast the weights to the "
+            "dtype of v.",
             raises="AssertionError",
         ),
         Misconception(
             "no kernel at all", forward_without_kernel,
-            "PyTorch made the values. Launch your kernel and return what it wrote.",
+            "Launch your kernel and return what it wrote.",
             cost=no_kernel,
         ),
     ],
@@ -828,52 +837,55 @@ triton_backward = KernelCheck(
     misconceptions=[
         Misconception(
             "D forgotten", D_forgotten,
-            "The weights of a row sum to 1: if one grows, others shrink. That is the D in dS = P ∘ (dP − D), with D = rowsum(dO ∘ O).",
+            "The weights of a row sum to 1: if one grows, the others shrink. So D is subtracted: dS = P ∘ (dP − D), with D = rowsum(dO ∘ O).",
         ),
         Misconception(
             "D forgotten in dK", _backward_with("dK without D"),
-            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
+            "Both kernels compute dS = P ∘ (dP − D). The one for dK leaves D out.",
         ),
         Misconception(
             "D forgotten in dQ", _backward_with("dQ without D"),
-            "Both kernels make dS = P ∘ (dP − D), each for itself. One of yours leaves D out.",
+            "Both kernels compute dS = P ∘ (dP − D). The one for dQ leaves D out.",
         ),
         Misconception(
-            "D added", D_added,
-            "dS = P ∘ (dP − D): what a weight gains is measured against what the row gains on average.",
+            "D added instead of subtracted", D_added,
+            "You add D. Every row of dS must sum to 0, and that holds only for P ∘ (dP − D).",
         ),
         Misconception(
             "D from the queries", D_of_queries,
-            "D is the row sum of dO ∘ O, the gradient of the output times the output itself.",
+            "You multiplied dO by Q. D is the row sum of dO ∘ O, the gradient of the output times the output itself.",
         ),
         Misconception(
             "D along the keys in dQ", _backward_with("D along the keys"),
-            "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
+            "There is one D for each query, and queries are the rows of the tile: `delta[:, None]`. `delta[None, :]` gives no error because the "
+            "tiles are square.",
         ),
         Misconception(
             "D along the keys in dK", _backward_with("D along the keys in dK"),
-            "D belongs to the queries, the rows of the tile: `delta[:, None]`. Square tiles let a row pass for a column.",
+            "There is one D for each query, and queries are the rows of the tile: `delta[:, None]`. `delta[None, :]` gives no error because the "
+            "tiles are square.",
         ),
         Misconception(
             "hidden weights multiplied by 0", _backward_with("mask after the exponential"),
-            "exp(S − L) of a pair that doesn't count can be infinite, and ∞ · 0 is NaN. Put −∞ into its exponent instead.",
+            "exp(S − L) of a hidden pair can be ∞, and ∞ · 0 is NaN. Set the exponent of hidden pairs to −∞ with `tl.where`, or choose 0 for "
+            "their weights with it.",
         ),
         Misconception(
             "dK overwritten by each tile", _backward_with("dK overwritten"),
-            "A key gets gradients from every tile of queries: `dk +=`, as for dv.",
+            "A key gets gradients from every tile of queries: add them up, `dk += …`, as for dv.",
         ),
         Misconception(
             "dQ overwritten by each tile", _backward_with("dQ overwritten"),
-            "A query gets gradients from every tile of keys: `dq +=`.",
+            "A query gets gradients from every tile of keys: add them up, `dq += …`.",
         ),
         Misconception(
             "the offset turned round", _backward_with("offset turned round"),
-            "Query i stands at position i + (m − n), and not at i + (n − m), as on the way forward.",
+            "As in the forward pass, query i stands at position i + (m − n). You put it at i + (n − m).",
         ),
         Misconception(
             "keys beyond the end not hidden", _backward_with("missing keys"),
-            "A key that isn't there is loaded as zeros and has score 0. If the logsumexp is far below 0, its weight exp(0 − L) is infinite, and ∞ · 0 "
-            "is NaN. It needs `keys < m`.",
+            "A key beyond the end is loaded as zeros and gets score 0. If L is far below 0, exp(0 − L) is ∞, and ∞ · 0 is NaN. Hide these keys: "
+            "`keys < m`.",
         ),
         Misconception(
             "D as a mean", D_averaged,
@@ -881,11 +893,11 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "no scale in dQ", _backward_with("dQ without scale"),
-            "S = scale · Q Kᵀ, so the scale comes back in both gradients: dQ = scale · dS K.",
+            "S = scale · Q Kᵀ, so dQ = scale · dS K. (dK has the factor too.)",
         ),
         Misconception(
             "no scale in dK", _backward_with("dK without scale"),
-            "S = scale · Q Kᵀ, so the scale comes back in both gradients: dK = scale · dSᵀ Q.",
+            "S = scale · Q Kᵀ, so dK = scale · dSᵀ Q. (dQ has the factor too.)",
         ),
         Misconception(
             "no scale in dQ and dK", _backward_with("no scale"),
@@ -893,7 +905,7 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "no scale where P is made again", _backward_with("P without scale"),
-            "The logsumexp is of the scaled scores. P = exp(scale · Q Kᵀ − L), or it is not the P of the forward pass.",
+            "L was computed from scaled scores. Scale the scores here too: P = exp(scale · Q Kᵀ − L).",
         ),
         Misconception(
             "P without the logsumexp", _backward_with("P without lse"),
@@ -901,23 +913,23 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "dS without P", _backward_with("dS without P"),
-            "A weight that is almost 0 can hardly change: the derivative of the softmax has P as a factor.",
+            "dS = P ∘ (dP − D). You left out the factor P, so weights near 0 get large gradients.",
         ),
         Misconception(
             "dK from dS, not from its transpose", _backward_with("dK not transposed"),
-            "dS has a row a query and dK a row a key: dK = dSᵀ Q. Square tiles hide the mistake, so look at the axes.",
+            "dS has one row per query, dK one row per key: dK = scale · dSᵀ Q. There is no error because the tiles are square.",
         ),
         Misconception(
             "dV from P, not from its transpose", _backward_with("dV of P not transposed"),
-            "P has a row a query and dV a row a key: dV = Pᵀ dO. Square tiles hide the mistake, so look at the axes.",
+            "P has one row per query, dV one row per key: dV = Pᵀ dO. There is no error because the tiles are square.",
         ),
         Misconception(
             "dQ from the transpose of dS", _backward_with("dQ transposed"),
-            "dQ has a row a query, as dS has: dQ = dS K, without a transpose.",
+            "dQ has one row per query, as dS has: dQ = scale · dS K, without a transpose. There is no error because the tiles are square.",
         ),
         Misconception(
             "dQ from the values", _backward_with("dQ from values"),
-            "Queries met the keys, not the values: S = Q Kᵀ, so dQ = dS K.",
+            "You multiplied dS by V. The scores come from Q and K, so dQ = scale · dS K.",
         ),
         Misconception(
             "dV from the scores", _backward_with("dV of scores"),
@@ -925,24 +937,25 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "no causal mask", _backward_with("not causal"),
-            "P is made again, so it must be masked again: a pair that was hidden on the way forward has weight 0.",
+            "P is made again, so it must be masked again: a pair that was hidden in the forward pass has weight 0.",
         ),
         Misconception(
             "a causal mask at the wrong corner", _backward_with("wrong corner"),
             "The n queries are the last n of m positions: query i stands at i + (m − n), in the backward pass too.",
         ),
         Misconception(
-            "NaN for a row that saw nothing", _backward_with("empty rows"),
-            "Its logsumexp is −∞, and −∞ − (−∞) is NaN. Such a row has weights 0, and gives and gets no gradient.",
+            "NaN for a row that sees nothing", _backward_with("empty rows"),
+            "Its logsumexp L is −∞, and −∞ − (−∞) is NaN. Such a row has weights 0: put −∞ into the whole exponent S − L, or choose 0 with "
+            "`tl.where`.",
         ),
         Misconception(
             "queries before the key's tile left out", _backward_with("from the own tile"),
-            "Which queries see a key depends on positions, not on numbers of tiles: without a causal mask all do, with one those from "
-            "j − (m − n) on.",
+            "Without a causal mask every query sees every key. With one, key j is seen from query j − (m − n) on. Start the loop over queries "
+            "there, not at the tile with the key's number.",
         ),
         Misconception(
             "the last queries left out", _backward_with("whole tiles"),
-            "n need not be a multiple of the tile. The loop over queries must run on to the last, ragged tile.",
+            "n need not be a multiple of BLOCK. The loop over queries must also visit the last tile, which may be shorter.",
         ),
         Misconception(
             "tiles read without a mask",
@@ -954,10 +967,11 @@ triton_backward = KernelCheck(
             _backward_with("stores unmasked"), UNMASKED_WRITE,
             raises="UnmaskedWrite",
         ),
-        Misconception("strides of dO taken for granted", grad_strides_of_out, CONTIGUOUS),
+        Misconception("strides of dO taken for granted", grad_strides_of_out, "dO may be a view. If your kernels read its rows one after the other, hand them `grad_out.contiguous()`; otherwise give them its "
+            "strides."),
         Misconception(
             "no kernel at all", backward_without_kernel,
-            "PyTorch made the values. Launch your kernels and return what they wrote.",
+            "Launch your kernels and return what they wrote.",
             cost=no_kernel,
         ),
     ],

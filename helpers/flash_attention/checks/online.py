@@ -43,7 +43,8 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
 
 
 def long_row(n: int, block: int, rows: int = 2) -> Case:
-    """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole."""
+    """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole. The last block is
+    short: whoever fills it up copies the row."""
     return given(f"n = {n}, block = {block}: no tensor of n elements, one pass", score_rows(rows, n, slope=0.02), block,
                  max_flops=0, max_elements=2 * rows * (block + 1))  # fmt: skip
 
@@ -61,6 +62,15 @@ def _whole_row_made(seen: Observation) -> bool:
     """Whether a tensor as large as the input was made, where a block is far smaller."""
     x, block = seen.args
     return seen.largest >= x.numel() and 4 * block < x.shape[-1]
+
+
+def _filled_up(seen: Observation) -> bool:
+    """Whether a tensor of as many numbers was made as the rows have when their last block is filled up."""
+    x, block = seen.args
+    return (
+        _whole_row_made(seen)
+        and seen.largest == x.numel() // x.shape[-1] * -(-x.shape[-1] // block) * block > x.numel()
+    )
 
 
 def _one_pass(seen: Observation) -> bool:
@@ -250,6 +260,18 @@ def repaired_at_the_end(x, block) -> tuple[Tensor, Tensor]:
     return m_i, l_i.nan_to_num(nan=0.0)
 
 
+def repaired_in_dead_rows(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = infinity_minus_infinity(x, block)
+    return m_i, l_i.masked_fill(m_i == -math.inf, 0.0)
+
+
+def row_filled_up(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x)
+    for part in F.pad(x, (0, -x.shape[-1] % block), value=-math.inf).split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i, l_i
+
+
 def whole_row_at_once(x, block) -> tuple[Tensor, Tensor]:
     return _step(*_start(x), x)
 
@@ -276,13 +298,13 @@ online_softmax = Check(
         given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
         given("n = 9, block = 4, rows from −30,000 to 30,000, float64", Drawn(_rows_far_apart), 4),
         given("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
-        long_row(600, 20),
+        long_row(605, 20),
     ],
     misconceptions=[
         Misconception(
             "no rescale", lambda x, block: _rescaled(x, block, lambda old, new, own: 1.0),
             "The old sum was taken against the old maximum. When the maximum grows, every term of that sum must shrink by the same factor "
-            "before new terms are added. (If you do have a factor: is it computed before the maximum is overwritten?)",
+            "before new terms are added. (A factor that is computed after the maximum was overwritten is always 1.)",
         ),
         Misconception(
             "rescaled by the wrong factor", factor_upside_down,
@@ -296,7 +318,8 @@ online_softmax = Check(
         ),
         Misconception(
             "rescaled to the block's maximum", lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(old - own)),
-            "The old sum moves from the old running maximum to the new running maximum. The block's own maximum may be smaller than both.",
+            "Your factor is e^(old maximum − the block's maximum). Use the new running maximum in place of the block's: where the block's is "
+            "smaller, your factor is too large.",
         ),
         Misconception(
             "every block against its own maximum", blocks_against_their_own_maximum,
@@ -304,7 +327,7 @@ online_softmax = Check(
         ),
         Misconception(
             "the new terms rescaled as well", new_sum_rescaled_too,
-            "The new block's terms are taken against the new maximum already. The factor is for the old sum alone.",
+            "The new block's terms are taken against the new maximum already. The factor is only for the old sum.",
         ),
         Misconception(
             "initial maximum 0", maximum_from_zero,
@@ -328,19 +351,20 @@ online_softmax = Check(
         ),
         Misconception(
             "one maximum for all rows", one_maximum_for_all_rows,
-            "Every row has its own maximum and its own sum: reduce along the last axis alone.",
+            "Every row has its own maximum and its own sum: reduce only along the last axis.",
         ),
         Misconception(
             "the largest maximum subtracted in all rows", rows_against_the_largest,
-            "Against the maximum of another row, far above, all terms of a row are 0, and no factor brings them back. Every row needs its own.",
+            "In a row far below the largest maximum all terms become 0, and no factor brings them back (0 · ∞ is NaN). Subtract each row's own "
+            "maximum.",
         ),
         Misconception(
             "no maximum subtracted", nothing_subtracted,
-            "The sum wanted is Σ e^(x − max). Without the subtraction e^500 is infinite.",
+            "The sum wanted is Σ e^(x − max). Without the subtraction e^500 is infinite in float32.",
         ),
         Misconception(
             "the logsumexp in place of the sum", logarithm_of_the_sum,
-            "m + log l is where this leads. Asked for here is l itself, Σ e^(x − m).",
+            "You return m + log ℓ. Asked for is ℓ itself, Σ e^(x − m).",
         ),
         Misconception(
             "sum and maximum swapped", lambda x, block: (_step(*_start(x), x)[1], _step(*_start(x), x)[0]),
@@ -352,13 +376,13 @@ online_softmax = Check(
         ),
         Misconception(
             "the 0 that stands for −∞ carried on", stand_in_carried_on,
-            "The 0 is for the subtraction alone. As a running maximum it hides all scores below 0 that come later: keep −∞ in m_i, and subtract "
+            "The 0 is only for the subtraction. As a running maximum it hides all scores below 0 that come later: keep −∞ in m_i, and subtract "
             "something else where it is −∞.",
         ),
         Misconception(
             "the 0 that stands for −∞ carried on and returned", stand_in_returned,
-            "The 0 is for the subtraction alone. As a running maximum it hides all scores below 0 that come later, and a row of nothing but −∞ ends with "
-            "maximum 0: keep −∞ in m_i.",
+            "The 0 is only for the subtraction. As a running maximum it hides all scores below 0 that come later, and a row of nothing but −∞ "
+            "ends with maximum 0: keep −∞ in m_i.",
         ),
         Misconception(
             "masked blocks skipped only where all rows are masked", skipped_as_a_whole,
@@ -382,14 +406,24 @@ online_softmax = Check(
             "maximum is still −∞.",
         ),
         Misconception(
+            "NaN repaired at the end, in rows of nothing but −∞", repaired_in_dead_rows,
+            "In a row that begins with a block of −∞ the sum is NaN from there on, and stays NaN when scores follow. After the loop it is too late: inside it, "
+            "subtract 0 where the maximum is still −∞.",
+        ),
+        Misconception(
+            "the row filled up to whole blocks", row_filled_up,
+            "Filling up the last block copies the whole row. Take the last block as it is: `x.split(block, dim=-1)` ends with a shorter one, and a slice beyond "
+            "the end is shorter by itself.",
+            cost=_filled_up,
+        ),
+        Misconception(
             "the whole row at once", whole_row_at_once,
-            "A tensor as long as the row was made. Online means that a block, the maximum and the sum are all there is in memory.",
+            "A tensor as long as the row was made. Work on one block at a time, and keep only the running maximum and the sum.",
             cost=_whole_row_made,
         ),
         Misconception(
             "the maximum of the row first", maximum_first,
-            "That is the ordinary stable softmax: one pass for the maximum, a second one for the sum. Here the sum is mended whenever the maximum "
-            "grows, and one pass is enough.",
+            "Take both in one pass: rescale the sum whenever the maximum grows.",
             cost=_too_few_maxima,
         ),
     ],
@@ -505,6 +539,14 @@ def unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     return parts_minus_infinity(out_a, lse_a, out_b, lse_b)
 
 
+def other_part_for_all_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    if (lse_a == -math.inf).any():
+        return out_b, lse_b
+    if (lse_b == -math.inf).any():
+        return out_a, lse_a
+    return _merged(out_a, lse_a, out_b, lse_b, _share)
+
+
 def unseen_only_as_a_whole_in_the_shares(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     """The logsumexp is right in every row, and the shares are not."""
     out = unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b)[0]
@@ -555,93 +597,102 @@ merge_partials = Check(
         ),
         Misconception(
             "the outputs added", lambda out_a, lse_a, out_b, lse_b: (out_a + out_b, torch.logaddexp(lse_a, lse_b)),
-            "Each part's weights sum to 1 already, so after adding they sum to 2. Give each part its share first.",
+            "Each part's weights sum to 1 already, so after adding they sum to 2. Multiply each output by its part's share first.",
         ),
         Misconception(
             "weights without a maximum", weights_without_maximum,
-            "e^300 is infinite and e^(−300) is 0, and both end in NaN. Subtract the larger of the two logsumexps first: only their "
-            "difference matters.",
+            "In float32 e^300 is infinite and e^(−300) is 0, and ∞ / ∞ and 0 / 0 are NaN. Subtract the larger of the two logsumexps first: only "
+            "their difference matters.",
         ),
         Misconception(
             "shares in proportion to the logsumexps",
             lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: (a / (a + b)).nan_to_num(0.5)),
-            "A logsumexp is a logarithm. What can be added and shared are the sums themselves, e^lse.",
+            "A logsumexp is a logarithm. Take shares in proportion to the sums, e^lse.",
         ),
         Misconception(
             "shares that don't sum to 1", shares_that_are_not_normalised,
-            "Both parts were brought to one maximum, but not divided by the sum of the two exponentials.",
+            "You subtracted the maximum in both weights, but didn't divide by their sum.",
         ),
         Misconception(
             "shares swapped", lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: _share(b, a)),
-            "The larger logsumexp belongs to the part with more weight: its own output gets the larger share.",
+            "The part with the larger logsumexp gets the larger share. With you it gets the smaller one.",
         ),
         Misconception(
-            "the larger part alone",
+            "only the larger part",
             lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, lambda a, b: (a > b).to(a)),
-            "The softmax is soft: the smaller part counts too, by its share.",
+            "You took only the part with the larger logsumexp. The other one counts too, with its share.",
         ),
         Misconception(
             "shares taken over the rows", shares_over_the_rows,
-            "Rows are different queries and have nothing to share. The two parts of one row share: normalise a against b.",
+            "You normalised over the rows. Rows are different queries. In each row the shares of a and b sum to 1.",
         ),
         Misconception(
             "the logsumexps added", lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse_a + lse_b),
-            "The output is right. Adding logarithms multiplies the sums. What is wanted is the logarithm of e^lse_a + e^lse_b.",
+            "Only the logsumexp is wrong. Adding two logarithms multiplies the sums. Add the sums: log(e^lse_a + e^lse_b), with a maximum "
+            "subtracted first.",
         ),
         Misconception(
             "the larger logsumexp kept",
             lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, torch.maximum(lse_a, lse_b)),
-            "The output is right. The merged part holds both sums, so its logsumexp is larger than either: log(e^lse_a + e^lse_b).",
+            "Only the logsumexp is wrong. The merged part holds both sums, so its logsumexp is larger than either: log(e^lse_a + e^lse_b), with "
+            "a maximum subtracted first.",
         ),
         Misconception(
             "the logsumexp without a maximum",
             lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
                 out_a, lse_a, out_b, lse_b, torch.log(torch.exp(lse_a) + torch.exp(lse_b))
             ),
-            "The output is right: its weights are taken against a maximum. The merged logsumexp isn't, and e^300 is infinite. Subtract the maximum there "
-            "too, and add it to the logarithm.",
+            "Only the logsumexp is wrong. You subtract no maximum in it, and e^300 is infinite in float32. Subtract the maximum there too, and "
+            "add it again after the logarithm.",
         ),
         Misconception(
-            "the logsumexps averaged like the outputs",
+            "the mean of the sums in the logsumexp",
             lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
                 out_a, lse_a, out_b, lse_b, torch.logaddexp(lse_a, lse_b) - math.log(2)
             ),
-            "The output is right. Outputs are averaged, but sums are added: log(e^lse_a + e^lse_b), with no division by 2.",
+            "Only the logsumexp is wrong. You took the logarithm of the mean of the two sums. Take it of their sum, without the division by 2.",
         ),
         Misconception(
             "one maximum for all rows", one_maximum_for_both_parts,
-            "Every row has a maximum of its own. Against another row's, far above, both weights of a row become 0.",
+            "You subtract one maximum in all rows, and in a row far below it both weights become 0. Every row has a maximum of its own.",
         ),
         Misconception(
             "a small number added to the divisor", something_added_to_the_divisor,
-            "It changes every row a little, to save one that saw nothing. Only there is the sum 0: divide by 1 in those rows.",
+            "The small number changes every row a little. Only in a row that neither part saw is the divisor 0: replace it by 1 in those rows.",
         ),
         Misconception(
-            "logsumexp 0 for a row that nobody saw", unseen_rows_with_lse_0,
-            "The output is right. But a logsumexp of 0 says that there was a key with score 0; the sum of nothing is 0, and its logarithm −∞.",
+            "logsumexp 0 for a row that neither part saw", unseen_rows_with_lse_0,
+            "Only the logsumexp is wrong. The sum over no keys is 0, and its logarithm is −∞. A logsumexp of 0 would stand for a sum of 1.",
         ),
         Misconception(
-            "a finite logsumexp for a row that nobody saw", unseen_rows_near_the_smallest_number,
-            "A smallest value keeps the logarithm from −∞, and here −∞ is right: it is the logarithm of an empty sum. A finite number says that there "
-            "was a key.",
+            "a finite logsumexp for a row that neither part saw", unseen_rows_near_the_smallest_number,
+            "The sum over no keys is 0, and its logarithm, −∞, is right here. A smallest value in the sum (`clamp`) or a number in place of −∞ "
+            "makes it finite.",
             _unseen_rows_finite,
         ),
         Misconception(
             "a finite number for −∞ in the shares", finite_stand_in(-100.0),
-            "A part that saw nothing gets no share, however low the other one's logsumexp is. Against −30,000 your stand-in for −∞ wins. "
-            "Keep −∞: e^−∞ is 0 by itself.",
+            "A part that saw nothing gets no share, however low the other one's logsumexp is. Your number in place of −∞ is larger than "
+            "−30,000, so the empty part gets the whole share. Keep −∞: e^−∞ is 0.",
         ),
         Misconception(
-            "unseen rows looked for in whole tensors only, for the shares", unseen_only_as_a_whole_in_the_shares,
-            "Rows that saw nothing may stand beside rows that saw something. Your logsumexp is right; decide about the shares for every row too.",
+            "empty rows treated only where all rows are empty, in the shares", unseen_only_as_a_whole_in_the_shares,
+            "One row may be empty where the next is not, and you look only whether all rows are. Your logsumexp is right: decide row by row for "
+            "the shares too.",
         ),
         Misconception(
-            "unseen rows looked for in whole tensors only", unseen_only_as_a_whole,
-            "Rows that saw nothing may stand beside rows that saw something. Decide for every row.",
+            "empty rows treated only where all rows are empty", unseen_only_as_a_whole,
+            "One row may be empty where the next is not, and you look only whether all rows are. Decide row by row.",
+        ),
+        Misconception(
+            "one part for all rows where the other has an empty one", other_part_for_all_rows,
+            "A single empty row is enough for you to return the other part as it is, in all rows. The other rows need both parts: decide row by row, with "
+            "`masked_fill` or `torch.where`.",
         ),
         Misconception(
             "−∞ minus −∞", parts_minus_infinity,
-            "A row that neither part saw has logsumexp −∞ in both, and −∞ − (−∞) is NaN. There the output is 0 and the logsumexp stays −∞.",
+            "A row that neither part saw has logsumexp −∞ in both, and −∞ − (−∞) is NaN. In those rows the output must be 0 and the logsumexp "
+            "−∞: subtract 0 there, and divide by 1.",
         ),
     ],
     within={torch.float32: (1e-3, 1e-4), torch.float64: (1e-9, 1e-11)},  # at 300 a logsumexp in float32 has no more than 5 digits behind the point

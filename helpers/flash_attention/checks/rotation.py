@@ -84,6 +84,11 @@ def starts_at_two(d) -> Tensor:
     return _hadamard(max(d, 2))
 
 
+def _two_for_one(seen) -> bool:
+    """Whether d = 1 gave a 2 × 2 matrix, by whatever it is divided."""
+    return seen.args[0] == 1 and tuple(seen.output.shape) == (2, 2)
+
+
 def diagonal_blocks(d) -> Tensor:
     h = torch.ones(1, 1)
     while len(h) < d:
@@ -112,7 +117,7 @@ hadamard = Check(
         ),
         Misconception(
             "divided by d", lambda d: _hadamard(d) / math.sqrt(d),
-            "The squares of the d entries of a row must sum to 1. So each square is 1/d.",
+            "The squares of the d entries of a row must sum to 1. So each square is 1/d, and each entry ±1/√d.",
         ),
         Misconception(
             "divided by √2 once", lambda d: _hadamard(d) * math.sqrt(d) / math.sqrt(min(d, 2)),
@@ -120,7 +125,7 @@ hadamard = Check(
         ),
         Misconception(
             "no minus sign", no_minus,
-            "All rows are the same, so nothing can be turned back. One of the four blocks has to change its sign.",
+            "All rows are the same, so they are not orthogonal. One of the four blocks needs a minus.",
         ),
         Misconception(
             "two blocks with a minus", minus_twice,
@@ -128,19 +133,21 @@ hadamard = Check(
         ),
         Misconception(
             "the lower blocks both negative", minus_below,
-            "(H, H) and (−H, −H) point opposite ways. Rows are orthogonal if half of their products cancel: (H, H) and (H, −H).",
+            "(H, H) and (−H, −H) point in opposite directions. Two rows are orthogonal if their products sum to 0: that is true for (H, H) and "
+            "(H, −H).",
         ),
         Misconception(
             "2 × 2 for d = 1", starts_at_two,
-            "1 is a power of two: H_1 = (1). Start the doubling there.",
+            "1 is a power of two: for d = 1 the answer is the 1 × 1 matrix (1). Start the doubling there.",
+            _two_for_one,
         ),
         Misconception(
             "a minus at the first doubling only", minus_on_the_first_only,
-            "Every doubling needs its minus, not only the first: otherwise two rows take turns. (−1)^(i·j) gives the same.",
+            "Every doubling needs a minus. Without it the rows repeat: row 2 is row 0 again. (The formula (−1)^(i·j) makes the same mistake.)",
         ),
         Misconception(
             "zeros off the diagonal", diagonal_blocks,
-            "That only flips signs. Every feature must reach every other: all four blocks hold H.",
+            "That only flips signs. Every feature must reach every other: all four blocks are H or −H, none is 0.",
         ),
         Misconception(
             "the unit matrix", lambda d: torch.eye(d),
@@ -148,8 +155,7 @@ hadamard = Check(
         ),
         Misconception(
             "a checkerboard of signs", checkerboard,
-            "All rows are then the same up to their sign. Entry (i, j) is minus where i and j have an odd number of binary ones in "
-            "common; doubling does that by itself.",
+            "All your rows are the same up to a factor −1. Build the matrix by doubling: (H, H) above (H, −H).",
         ),
         Misconception(
             "one doubling too many", lambda d: _hadamard(2 * d),
@@ -160,8 +166,8 @@ hadamard = Check(
             "Start from a 1 × 1 matrix and stop when it is d × d: log₂ d doublings.",
         ),
         Misconception(
-            "signs thrown at random", lambda d: torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 / math.sqrt(d) - 1 / math.sqrt(d),
-            "Random rows are nearly orthogonal, and nearly is not enough: the scores would change. Build the signs by doubling.",
+            "random signs", lambda d: torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 / math.sqrt(d) - 1 / math.sqrt(d),
+            "Random rows are only nearly orthogonal, so scores would change. Build the signs by doubling.",
             _thrown,
         ),
         Misconception(
@@ -334,11 +340,11 @@ rotate = Check(
     misconceptions=[
         Misconception(
             "only the queries rotated", lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k),
-            "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
+            "A score compares a query with a key. If only one of them turns, the score changes. Rotate both, by the same matrix.",
         ),
         Misconception(
             "only the keys rotated", lambda q, k, signs: (q, (k * signs.to(k)) @ _hadamard_of(q, signs)),
-            "A score compares a query with a key. If only one of them turns, they no longer meet: rotate both, by the same matrix.",
+            "A score compares a query with a key. If only one of them turns, the score changes. Rotate both, by the same matrix.",
         ),
         Misconception(
             "signs for the queries only",
@@ -347,7 +353,7 @@ rotate = Check(
         ),
         Misconception(
             "keys rotated the other way", lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs) * signs.to(q)),
-            "Orthogonal means R Rᵀ = 1. In q R (k R)ᵀ = q R Rᵀ kᵀ the transpose appears by itself: both are multiplied by R.",
+            "You multiplied the keys by Rᵀ. Multiply both by R: in q R (k R)ᵀ = q R Rᵀ kᵀ the transpose comes from the product.",
         ),
         Misconception(
             "not orthogonal: H without 1/√d", not_scaled,
@@ -359,17 +365,19 @@ rotate = Check(
         ),
         Misconception(
             "1/d for the keys and nothing for the queries", scaled_apart(0.5, -0.5),
-            "Scores stay, since only the product of the two factors counts there. But your queries are √d times as large as they should be: 1/√d for each of the two.",
+            "The scores are right, since the two factors multiply to 1/d. But your queries are √d times too large, and your keys √d times too "
+            "small. Use H/√d for both.",
         ),
         Misconception(
             "1/d for the queries and nothing for the keys", scaled_apart(-0.5, 0.5),
-            "Scores stay, since only the product of the two factors counts there. But your keys are √d times as large as they should be: 1/√d for each of the two.",
+            "The scores are right, since the two factors multiply to 1/d. But your keys are √d times too large, and your queries √d times too "
+            "small. Use H/√d for both.",
         ),
         Misconception(
             "signs after the rotation",
             lambda q, k, signs: (q @ _hadamard_of(q, signs) * signs.to(q), k @ _hadamard_of(q, signs) * signs.to(q)),
-            "Scores stay, but nothing is gained: features that conspire have been added up by then. The signs have to break "
-            "the pattern before H mixes.",
+            "The scores are right, but the signs come too late: H has already added up features of the same sign to one large feature. Flip the "
+            "signs before you multiply by H.",
         ),
         Misconception(
             "the matrix left in float32", matrix_in_float32,
@@ -378,18 +386,18 @@ rotate = Check(
         ),
         Misconception(
             "queries and keys converted to float32", float32_returned,
-            "The values are those of float32, whatever went in. Convert the matrix to the dtype of q, and not q to that of the matrix.",
+            "Your result is float32, whatever the dtype of q. Convert the matrix and the signs instead: `.to(q)`.",
             _narrowed,
         ),
         Misconception(
             "the signs left in float32", lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), (k * signs) @ _hadamard_of(q, signs)),
-            "The signs are float32, and 16-bit queries times float32 signs are float32, which PyTorch doesn't multiply by a 16-bit matrix. Convert the "
-            "signs too: `signs.to(q)`.",
+            "float16 queries times float32 signs give float32, and PyTorch can't multiply this by a float16 matrix. Convert the signs: "
+            "`signs.to(q)`.",
             raises="RuntimeError",
         ),
         Misconception(
-            "queries and keys lifted to the dtype of the signs", lifted_by_the_signs,
-            "The signs are float32, and 16-bit queries times float32 signs are float32. Give the signs the dtype of q too: `signs.to(q)`.",
+            "float16 queries become float32", lifted_by_the_signs,
+            "float16 queries times float32 signs give float32. Convert the signs first: `signs.to(q)`.",
         ),
         Misconception(
             "signs not used", lambda q, k, signs: (q @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
@@ -398,21 +406,21 @@ rotate = Check(
         ),
         Misconception(
             "signs flipped, nothing rotated", lambda q, k, signs: (q * signs.to(q), k * signs.to(k)),
-            "Scores stay, and so do the outliers, each in its own feature. H is what shares them out.",
+            "The scores don't change, but the outliers stay in one feature. H is what shares them out.",
         ),
         Misconception(
             "nothing done", lambda q, k, signs: (q, k),
-            "Scores stay, and so do the outliers. Flip the signs, then multiply by H.",
+            "The scores don't change, but the outliers stay in one feature. Flip the signs, then multiply by H.",
         ),
         Misconception(
             "tokens mixed instead of features", over_tokens,
-            "H has to act on the features of each token, the last axis. Tokens of a causal model must not be mixed at all.",
+            "Multiply from the right: H acts on the features of each token, the last axis, not on the tokens.",
             raises="RuntimeError",
         ),
         Misconception(
             "another rotation than Hadamard's", fresh_rotation,
-            "Scores stay, but an outlier is not shared out equally, and everybody who needs the rotation again would have to be "
-            "sent the matrix. Use `hadamard` and the given signs.",
+            "Your matrix is a rotation, but not H/√d: some features get more of an outlier than others. (In float16 rounding can show in the "
+            "scores as well.) Use `hadamard` and the given signs.",
             _another_rotation,
         ),
         Misconception(

@@ -35,7 +35,7 @@ standard_traffic = Check(
         ),
         Misconception(
             "inputs and output left out", lambda n, d, itemsize: 4 * n * n * itemsize,
-            "Q, K and V are read and O is written: n·d elements each. They are small beside n², but not nothing.",
+            "Q, K and V are read and O is written: n·d elements each. They are small if n is large, but they count.",
         ),
         Misconception(
             "the output not written", lambda n, d, itemsize: (4 * n * n + 3 * n * d) * itemsize,
@@ -43,7 +43,7 @@ standard_traffic = Check(
         ),
         Misconception(
             "queries and keys only", lambda n, d, itemsize: (4 * n * n + 2 * n * d) * itemsize,
-            "That is the first product. The second one reads V and writes O.",
+            "You counted what the first product reads. The second product also reads V, and writes O.",
         ),
         Misconception(
             "n and d swapped", lambda n, d, itemsize: (4 * d * d + 4 * n * d) * itemsize,
@@ -59,8 +59,7 @@ standard_traffic = Check(
         ),
         Misconception(
             "FLOPs instead of bytes", lambda n, d, itemsize: 4 * n * n * d,
-            "That is the arithmetic of the two products. Here only what crosses between memory and chip counts, and each element "
-            "crosses once per step.",
+            "You counted the FLOPs of the two products. Count the bytes that move between memory and chip: each step moves every element once.",
         ),
         Misconception(
             "operands fetched for every multiply-add", lambda n, d, itemsize: (4 * n * n * d + 3 * n * n + n * d) * itemsize,
@@ -107,18 +106,19 @@ tiled_traffic = Check(
         ),
         Misconception(
             "a fraction of a tile", lambda n, d, on_chip, itemsize: _bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize),
-            "A short tile of queries reads as many keys as a full one: round the number of tiles up.",
+            "A short tile of queries reads as many keys as a full one: round the number of tiles up. n / B need not be a whole number.",
         ),
         comes_as_float(reference.tiled_traffic),
         Misconception(
             "tiles with a fraction of a row",
             lambda n, d, on_chip, itemsize: _bytes(n, d, math.ceil(n * 4 * d * itemsize / on_chip), itemsize),
-            "A tile holds whole rows. B = on_chip // (4 · d · itemsize) is rounded down first, and then the tiles are counted.",
+            "A tile holds whole rows. First round down: `B = on_chip // (4 * d * itemsize)`. Then count the tiles: `math.ceil(n / B)`.",
         ),
         Misconception(
             "a fraction of a tile, cut down to whole bytes",
             lambda n, d, on_chip, itemsize: int(_bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize)),
-            "A short tile of queries reads as many keys as a full one: round the number of tiles up, and not the bytes.",
+            "A short tile of queries reads as many keys as a full one. Round the number of tiles up first. Then the bytes are a whole number by "
+            "themselves.",
         ),
         Misconception(
             "the last, short tile left out, but at least one",
@@ -128,7 +128,7 @@ tiled_traffic = Check(
         Misconception(
             "one tile more than needed",
             lambda n, d, on_chip, itemsize: _bytes(n, d, n // _rows(d, on_chip, itemsize) + 1, itemsize),
-            "n // B + 1 is one too many where n is a multiple of B. `math.ceil(n / B)` rounds up only where something is left over.",
+            "`n // B + 1` is one too many where n is a multiple of B. `math.ceil(n / B)` rounds up only where something is left over.",
         ),
         Misconception(
             "the logsumexp in four bytes whatever itemsize is",
@@ -150,7 +150,7 @@ tiled_traffic = Check(
         Misconception(
             "the chip measured in elements",
             lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, 1)), itemsize),
-            "`on_chip` is in bytes. A row of a tile takes d · itemsize of them.",
+            "`on_chip` is in bytes. A row of a tile takes d · itemsize bytes.",
         ),
         Misconception(
             "values not read",
@@ -162,15 +162,15 @@ tiled_traffic = Check(
             lambda n, d, on_chip, itemsize: _bytes(
                 n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, q=_tiles(n, _rows(d, on_chip, itemsize))
             ),
-            "A pass is one tile of queries that stays on the chip while the keys go by. So each query is read once in all.",
+            "In each pass one tile of queries stays on the chip while the keys go by. So each query is read only once.",
         ),
         Misconception(
             "the loop over keys outside",
             lambda n, d, on_chip, itemsize: (
                 2 * n * d + n + 3 * n * d * _tiles(n, _rows(d, on_chip, itemsize))
             ) * itemsize,
-            "That is the order of the first FlashAttention: keys stay, and queries and half-done outputs come and go. Here the "
-            "queries stay (FlashAttention-2), so the output is written once and never read.",
+            "That is the order of the first FlashAttention: keys stay, and queries and half-done outputs come and go. In this exercise the "
+            "queries stay, as in FlashAttention-2. So the output is written once and never read.",
         ),
         Misconception(
             "the logsumexps forgotten",
@@ -178,7 +178,7 @@ tiled_traffic = Check(
             "One number for each row is written beside the output. The backward pass will need it.",
         ),
         Misconception(
-            "maximum and sum of each row",
+            "maximum and sum both written",
             lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=2),
             "The two are put into one number at the end, L = m + log ℓ. Only L is written.",
         ),
@@ -187,7 +187,7 @@ tiled_traffic = Check(
             lambda n, d, on_chip, itemsize: (
                 _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize) + n * n * itemsize
             ),
-            "That is what the tiles are for: a tile of scores is used on the chip and forgotten.",
+            "Tiles avoid just that: a tile of scores is used on the chip and never written.",
         ),
         Misconception(
             "short tiles counted as full",
@@ -209,7 +209,7 @@ tiled_traffic = Check(
             "Θ(n²d²/M) says how the traffic grows, without constants and small terms. Count what is read and what is written.",
         ),
         Misconception(
-            "elements taken for bytes",
+            "elements instead of bytes",
             lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), 1),
             "The question is how many bytes: each element takes `itemsize` of them.",
         ),
