@@ -263,7 +263,11 @@ def test_a_right_output_by_a_secret_matrix_earns_half():
         return flash.flash_attention_forward(q, k, v, causal, q.shape[-2], k.shape[-2])
 
     score = check.flash_attention_forward(secret, points=5)
-    assert score == 2.5 and score.diagnosis == "an n × m matrix in memory" and "Your output is right, but it costs too much" in score.message
+    assert (
+        score == 2.5
+        and score.diagnosis == "an n × m matrix in memory"
+        and "Your output is right, but it costs too much" in score.message
+    )
 
 
 def test_gradients_that_are_wrong_in_a_way_nobody_thought_of_are_not_named():

@@ -652,6 +652,7 @@ LATE = spelled(
 beam_search = Check(
     reference=reference.beam_search,
     drive=_searched,
+    counts=False,
     cases=[
         given("a tempting first word, k = 2", TEMPTING, 2, 6, 0.6),
         given("a short sentence against a long one, k = 3", LONG, 3, 8, 1.0),

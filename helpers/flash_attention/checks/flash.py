@@ -340,7 +340,7 @@ NEVER_MADE = (
 
 flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
-    names=("output", "logsumexp"),
+    names=("output: queries features", "logsumexp: queries"),
     cases=[
         sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3)),
         heads_split(sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3))),
@@ -776,7 +776,7 @@ def _one_tile_too_many(seen: Observation) -> bool:
 skipped_tiles = Check(
     exercise="flash_attention_forward",
     reference=flash.flash_attention_forward,
-    names=("output", "logsumexp"),
+    names=("output: queries features", "logsumexp: queries"),
     cases=[
         skipping_tiles((), 24, 24, 4, 3, 8, 4), skipping_tiles((2,), 24, 26, 3, 5, 6, 4), skipping_tiles((), 30, 17, 4, 2, 6, 5),
         sized("not causal: nothing is skipped", **tile_sizes(9, 14, 4, 3, False, 4, 3)),

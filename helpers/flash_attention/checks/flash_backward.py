@@ -186,7 +186,7 @@ DOWN_HINT = (
 
 backward = Check(
     reference=flash.flash_attention_backward,
-    names=("dQ", "dK", "dV"),
+    names=("dQ: queries features", "dK: keys features", "dV: keys features"),
     cases=[
         after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
         heads_split(after_forward("2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", batch=(2, 3), n=5, m=3, d=3, d_v=6, block_q=3, block_k=2)),

@@ -389,7 +389,7 @@ triton_forward = KernelCheck(
     reference=flash_triton.triton_forward,
     oracle=attention,
     layouts=("gaps", "heads inside", "columns"),
-    names=("output", "logsumexp"),
+    names=("output: sequences heads queries features", "logsumexp: sequences heads queries"),
     cases=[
         in_tiles(b=1, h=1, n=36, m=57, d=16, causal=True, scale=1.5, block_q=32, label="causal, n = 36, m = 57, d = 16, tiles of 32 × 16"),
         in_tiles(b=1, h=1, n=40, m=22, d=20, causal=True, label="causal, n = 40, m = 22: the first 18 rows see nothing"),
@@ -826,7 +826,7 @@ triton_backward = KernelCheck(
     reference=flash_triton.triton_backward,
     oracle=gradients,
     layouts=("heads inside", "gaps", "columns", "gaps", "dense", "columns"),
-    names=("dQ", "dK", "dV"),
+    names=("dQ: sequences heads queries features", "dK: sequences heads keys features", "dV: sequences heads keys features"),
     cases=[
         backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
         backward_case(b=1, h=1, n=35, m=17, d=20, causal=True, label="causal, n = 35, m = 17: the first 18 rows see nothing"),

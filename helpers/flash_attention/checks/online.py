@@ -577,7 +577,7 @@ def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Ten
 
 merge_partials = Check(
     reference=online.merge_partials,
-    names=("output", "logsumexp"),
+    names=("output: queries features", "logsumexp: queries"),
     cases=[
         sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
         two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
