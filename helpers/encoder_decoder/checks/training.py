@@ -421,7 +421,7 @@ def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
     behind END, and whether Adam remembers. Every string is followed by one PAD, in two short trainings by many; of those nothing may be
     left."""
-    short = [watch(answer, *_padded(sources[:steps], PADS)) for steps in (1, 2)]
+    short = [watch(answer, *_padded(sources[:steps], PADS), counts=True) for steps in (1, 2)]
     _, first = _returned(short[1].output)
     model, losses = _returned(answer(*_padded(sources, 1)))
     seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
