@@ -23,7 +23,7 @@ from .unseen import without_words
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 NAME = re.compile("`[^`]*`")
-FRESH = 3  # failing cases that are drawn again
+FRESH = 2  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
 
