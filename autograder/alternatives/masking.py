@@ -200,7 +200,7 @@ def detector_by_influence(model, x):
     before, rows = model(x), []
     for j in range(len(x)):
         probe = x.clone()
-        probe[j] = 2 * torch.randn(x.shape[1])
+        probe[j] = torch.randn_like(x[j])
         rows.append((model(probe) - before).abs().amax(-1))
     return (torch.stack(rows, dim=1).triu(1) > 1e-5).any()
 
