@@ -67,9 +67,8 @@ def html(picture: Picture) -> str:
     """The tables side by side, under a line that says what they show."""
     block = style(colour=INK, ground=PAPER, display="inline-block", vertical_align="top", margin="0 18px 6px 0")
     drawn = panels(picture)
-    width = max(
-        len(word) for panel in drawn for row in panel.cells for word in row
-    )  # so that columns stand below each other
+    words = [word for panel in drawn for row in panel.cells for word in row]
+    width = max(map(len, words), default=0)  # one for all, so that columns stand below each other
     tables = "".join(f"<div {block}>{_table(panel, width)}</div>" for panel in drawn)
     about = f"<div {style(colour=GREY, ground=PAPER)}>{escape(caption(picture))}</div>"
     return f"<div {style(colour=INK, ground=PAPER, margin_top='8px', overflow_x='auto')}>{about}{tables}</div>"
@@ -354,9 +353,6 @@ def _table(panel: Panel, width: int) -> str:
 def _column_numbers(panel: Panel, width: int) -> str:
     if panel.first is None or not panel.cells:
         return ""
-    width = max(
-        len(word) for row in panel.cells for word in row
-    )  # all columns alike: those of another table stand above
     numbers = "".join(_header(str(panel.first[1] + j), width=width) for j in range(len(panel.cells[0])))
     return f"<tr {style(colour=GREY, ground=PAPER)}>{_header('')}{numbers}</tr>"
 

@@ -76,7 +76,7 @@ class Check:
         )
         self.properties, self.behaviours, self.forbids = tuple(properties), tuple(behaviours), tuple(forbids)
         self.compare, self.within, self.drive, self.view, self.quiz = compare, within, drive, view, quiz
-        self.names = tuple(names)
+        self.names = tuple(name.partition(": ")[::2] for name in names)  # what it is called, and its axes
         marked = any(wrong.recognise or wrong.cost for wrong in misconceptions)
         limited = bool(behaviours) or any(case.limited for case in cases)
         self.counts = limited or marked if counts is None else counts
@@ -138,7 +138,7 @@ class Check:
             return ""
         if self.quiz:
             return not_the_answer(seen.output, expected, within)
-        return difference(seen.output, expected, within, [name.partition(":")[0] for name in self.names])
+        return difference(seen.output, expected, within, [name for name, _ in self.names])
 
     def items(self, trials: list[Trial]) -> list[Item]:
         """The cases count; what they have in common (shape, properties) is shown before them and explains."""

@@ -21,7 +21,8 @@ def pictures(check: Any, trials: Sequence[Trial], telling: Trial | None = None) 
     cases = [telling] * (telling is not None) + [trial for trial in trials if trial is not telling]
     drawn = (_drawn(check, trial, *pair) for trial in cases if not (trial.passed or trial.hidden)
              for pair in _wrong_pairs(check, trial))  # fmt: skip
-    return tuple(filter(None, [next(filter(None, drawn), None)]))
+    first = next(filter(None, drawn), None)
+    return (first,) if first else ()
 
 
 def words(trials: Sequence[Trial], message: str, drawn: bool) -> str:
@@ -38,20 +39,19 @@ def _is_said(trial: Trial, message: str) -> bool:
     return trial.note in message or bool(error and error.message and error.message in message)
 
 
-def _wrong_pairs(check: Any, trial: Trial) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """The name of a tensor that is off, what it should be, and the student's."""
+def _wrong_pairs(check: Any, trial: Trial) -> Iterator[tuple[tuple[str, str], Tensor, Tensor]]:
+    """A tensor that is off: its name and its axes, what it should be, and the student's."""
     pairs = list(_pairs(trial.seen.output, trial.expected))
-    names = _names(check.names, len(pairs))
-    for name, (got, expected) in zip(names, pairs, strict=True):
+    for name, (got, expected) in zip(_names(check.names, len(pairs)), pairs, strict=True):
         if isinstance(got, Tensor) and got.numel() and not check.agrees(got, expected, trial.seen.args):
             yield name, expected, got
 
 
-def _drawn(check: Any, trial: Trial, name: str, expected: Tensor, got: Tensor) -> Picture | None:
+def _drawn(check: Any, trial: Trial, name: tuple[str, str], expected: Tensor, got: Tensor) -> Picture | None:
     within = check.tolerated(trial.seen.args)
     if not readable(expected, got, within):
         return None
-    called, _, axes = name.partition(": ")
+    called, axes = name
     label = trial.case.label + f" · {called}" * bool(called)
     named = tuple(axes.split()) or axes_of(check.reference, expected)
     return Picture(label, expected, got, within, named, _source(trial, expected, got))
@@ -63,18 +63,14 @@ def _source(trial: Trial, *outputs: Tensor) -> Tensor | None:
     return tensors[0] if len(tensors) == 1 and traceable(tensors[0], *outputs) else None
 
 
-def _names(names: Sequence[str], count: int) -> list[str]:
+def _names(names: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
     """One for each of so many tensors. Names that are too few begin anew, with a number; where there are none, the place is told."""
     if not names:
-        return [f"tensor {i} of {count}" * (count > 1) for i in range(1, count + 1)]
+        return [(f"tensor {i} of {count}" * (count > 1), "") for i in range(1, count + 1)]
     if count <= len(names):
         return list(names[:count])
-    return [_numbered(names[i % len(names)], i // len(names) + 1) for i in range(count)]
-
-
-def _numbered(name: str, number: int) -> str:
-    called, colon, axes = name.partition(": ")
-    return f"{called} {number}{colon}{axes}"
+    rounds = (divmod(i, len(names)) for i in range(count))
+    return [(f"{names[place][0]} {times + 1}", names[place][1]) for times, place in rounds]
 
 
 def _pairs(got: Any, expected: Any) -> Iterator[tuple[Any, Tensor]]:

@@ -27,3 +27,9 @@ def test_a_float_of_another_precision_is_not_marked():
     picture = Picture("a case", torch.ones(2, 3, dtype=torch.float64), torch.zeros(2, 3))
     assert [panel.title for panel in panels(picture)] == ["expected 2×3", "yours 2×3", "difference 2×3"]
     assert not any(panel.alien for panel in panels(picture))
+
+
+def test_columns_of_tables_below_each_other_are_of_one_width():
+    """The widest word of all tables counts: one of zeros would be narrower than the one above it."""
+    drawn = html(Picture("", torch.full((2, 3), -11.25), torch.zeros(2, 3)))
+    assert drawn.count("min-width:6ch") == 9 and "min-width:1ch" not in drawn
