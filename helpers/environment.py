@@ -60,7 +60,8 @@ def triton_mode() -> str:
         version = importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
         return "No Triton: fine until unit 09."
-    return f"Triton {version}, {'compiled' if torch.cuda.is_available() else 'interpreted'}."
+    settle_triton()
+    return f"Triton {version}, {'interpreted' if os.environ.get('TRITON_INTERPRET') else 'compiled'}."
 
 
 def settle_triton() -> None:

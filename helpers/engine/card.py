@@ -118,7 +118,7 @@ def _message(score: Result) -> str:
         words = words.replace(name, _bold(name), 1)
     words = re.sub(r"\*(\w[^*\n]*)\*", r"<i>\1</i>", words)
     words = re.sub("`([^`\n]+)`", lambda match: _code(match[1], escaped=True), words)
-    lead = "" if score.diagnosis == "not attempted" else f"{_bold('What happened.')} "
+    lead = "" if score.full or score.diagnosis == "not attempted" else f"{_bold('What happened.')} "
     return f"<div {style(colour=INK, ground=SHADE, margin_top='8px', border_radius='4px', padding='8px 10px')}>{lead}{words}</div>"
 
 

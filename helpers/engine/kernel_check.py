@@ -5,7 +5,7 @@ from typing import Any
 
 from torch.utils._pytree import tree_map
 
-from helpers.kernels import UNAVAILABLE
+from helpers.kernels import UNAVAILABLE, device
 
 from .cases import Case
 from .check import Behaviour, Check, Misconception
@@ -25,6 +25,10 @@ IN_THE_LAUNCHER = (
     "tensordot",
 )
 """What PyTorch may not do beside the kernel: the kernel's own work."""
+BLIND = (
+    "On a GPU nobody sees a load or a store that leaves its tensor. Grading sees it, for it interprets the kernel. To look as closely, put "
+    "`%env TRITON_INTERPRET=1` above the first cell of the notebook, restart, and run this check again."
+)
 
 
 def no_kernel(seen: Observation) -> bool:
@@ -56,10 +60,13 @@ class KernelCheck(Check):
     def __call__(
         self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
     ) -> Score:
-        """As `Check`; 0 points and what to do where no kernel can run."""
+        """As `Check`; 0 points and what to do where no kernel can run, and what a GPU doesn't show where all is right."""
         if UNAVAILABLE:
             return not_attempted(self.exercise, points, f"Not attempted here. {UNAVAILABLE}")
-        return super().__call__(student, points=points, cases=cases, seed=seed)
+        score = super().__call__(student, points=points, cases=cases, seed=seed)
+        if score.full and device().type == "cuda":
+            score.message = BLIND
+        return score
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Misconceptions write nowhere but into their own outputs: they need no process of their own."""

@@ -176,9 +176,10 @@ def _observed(
 
 
 def _plain(leaf: Any) -> Any:
-    """A part of an output once and for all: no graph behind it, and no object of another process that could change its answers."""
+    """A part of an output once and for all: no graph behind it, not on a GPU, for it is compared with what isn't, and no object of
+    another process that could change its answers."""
     if isinstance(leaf, Tensor):
-        return leaf.detach()
+        return leaf.detach() if leaf.is_meta else leaf.detach().cpu()
     return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
 
 

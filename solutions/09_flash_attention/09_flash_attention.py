@@ -724,7 +724,8 @@ plots.gradients_agree(flash_attention)
 # - A tile is a rectangle of addresses: a column of row offsets plus a row of column offsets. `tl.load(addresses, mask=…, other=0.0)` fetches it,
 #   `tl.store(addresses, tile, mask=…)` writes it.
 # - Sides of tiles are powers of two. Slots beyond the edge are **masked**: not read, not written.
-# - Nobody checks. Without a mask you read a neighbour's number, or the memory of something else.
+# - Nobody checks. Without a mask you read a neighbour's number, or the memory of something else. (Triton's interpreter, below, can be watched: without a GPU,
+#   and in grading, the check tells you where you left a tensor. On a GPU it can't. `%env TRITON_INTERPRET=1` above the first cell, and a restart, give you the interpreter there too.)
 #
 # **By hand.** Find $x_{3,1}$ in both pictures. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the transposed view, strides (1, 5):
 # $3 \cdot 1 + 1 \cdot 5 = 8$. And what would be read in the slot marked "3 ✗" on the left?
