@@ -83,4 +83,4 @@ def test_a_command_brings_no_more_along(arguments, needs):
 
 def test_marking_a_notebook_needs_neither_nbgrader_nor_dask():
     released = "notebooks/00_start_here/00_start_here.ipynb"
-    assert of_command("mark", released) <= {"torch", "triton", "IPython", "nbconvert", "matplotlib"}
+    assert of_command("mark", released) <= {"nbconvert"}

@@ -25,7 +25,7 @@ def mark(course: Course, path: Path) -> dict:
     """
     allowed = limits(course)
     if allowed.sandbox != BUBBLEWRAP:
-        start_ahead()  # which takes longest, so it comes before this process imports torch as well
+        start_ahead()  # which takes longest, for it imports PyTorch
     limited.prepare("autograder.grading.reading", "autograder.grading.source")  # another process imports them meanwhile
     from autograder.grading.verdict import judged
     from autograder.judge.kernels import kernels

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.reach import rooms_out_of_reach
-from autograder.judge.examiner import unknown_names
+from autograder.judge.cells import unknown_names
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
 UNREADABLE = "source that can't be read"
@@ -44,7 +42,15 @@ class Finding:
     kind: str = FORBIDDEN
 
 
-def look(notebook: NotebookNode, unit: str) -> list[Finding]:
+@dataclass(frozen=True)
+class Rules:
+    """forbids: the patterns of names that each exercise forbids; methods: the names of what tensors have."""
+
+    forbids: dict[str, list[str]]
+    methods: frozenset[str]
+
+
+def look(notebook: NotebookNode, unit: str, rules: Rules) -> list[Finding]:
     """What stands in the answers of a notebook that may not stand there, exercise by exercise."""
     known = _definitions(notebook)
     bases = _bases(known)
@@ -52,30 +58,21 @@ def look(notebook: NotebookNode, unit: str) -> list[Finding]:
     findings = []
     for cell in notebooks.tests(notebook):
         exercise = notebooks.exercise_id(cell)
-        patterns = [re.compile(part, re.I) for part in forbidden_parts(exercise)]
+        patterns = [re.compile(part, re.I) for part in rules.forbids.get(exercise, ())]
         for function in _wanted(cell):
             for node, line in _reached([function], known):
-                for name, kind in _spelt(node, bases):
+                for name, kind in _spelt(node, bases, rules.methods):
                     if _counts(name, kind, patterns, rooms):
                         findings.append(Finding(exercise, function, name, line, kind))
     return list(dict.fromkeys(findings))
 
 
-def written(notebook: NotebookNode, unit: str) -> dict[str, dict[str, dict[str, Any]]]:
+def written(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
     """What was found, as the judge takes it: by exercise and function."""
     found: dict[str, dict[str, list[Finding]]] = {}
-    for one in look(notebook, unit):
+    for one in look(notebook, unit, rules):
         found.setdefault(one.exercise, {}).setdefault(one.function, []).append(one)
     return {exercise: {name: _told(ones) for name, ones in by_name.items()} for exercise, by_name in found.items()}
-
-
-def forbidden_parts(exercise: str) -> tuple[str, ...]:
-    """The patterns of names that the check of this exercise forbids."""
-    from helpers import check
-
-    found = getattr(check, exercise, None)
-    checks = getattr(found, "parts", {"": found}).values()
-    return tuple(part for one in checks for part in getattr(one, "forbids", ()))
 
 
 def _told(findings: list[Finding]) -> dict[str, Any]:
@@ -140,6 +137,8 @@ def _module(source: str) -> dict:
 
 def _parsed(source: str) -> list[ast.stmt] | None:
     """The statements of a cell, as IPython reads it; None where it can't be read."""
+    from IPython.core.inputtransformer2 import TransformerManager  # here, for who has others look needs none of it
+
     try:
         return ast.parse(TransformerManager().transform_cell(source)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -244,14 +243,14 @@ def _never(test: ast.expr, known: dict) -> bool:
     return isinstance(test, ast.Constant) and not test.value
 
 
-def _spelt(node: ast.AST | None, bases: set[str]) -> list[tuple[str, str]]:
+def _spelt(node: ast.AST | None, bases: set[str], methods: frozenset[str]) -> list[tuple[str, str]]:
     """The names of foreign things that a node mentions, each with its kind."""
     if node is None:
         return [(UNREADABLE, EVADES)]
     if isinstance(node, ast.Attribute):
         if SWITCHES.search(node.attr):
             return [(node.attr, EVADES)]
-        return [(node.attr, FORBIDDEN)] if _of_torch(node, bases) else []
+        return [(node.attr, FORBIDDEN)] if _of_torch(node, bases, methods) else []
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         module = getattr(node, "module", None)
         names = [f"{module}.{alias.name}" if module else alias.name for alias in node.names]
@@ -259,15 +258,15 @@ def _spelt(node: ast.AST | None, bases: set[str]) -> list[tuple[str, str]]:
     if isinstance(node, ast.Subscript) and _root(node.value) in bases:
         return [(_constant(node.slice), FORBIDDEN)] if _constant(node.slice) else _computed(node)
     if isinstance(node, ast.Call) and _last(node.func) in (ASKED if isinstance(node.func, ast.Name) else FROM_MODULES):
-        return _asked(node, bases)
+        return _asked(node, bases, methods)
     return []
 
 
-def _asked(node: ast.Call, bases: set[str]) -> list[tuple[str, str]]:
+def _asked(node: ast.Call, bases: set[str], methods: frozenset[str]) -> list[tuple[str, str]]:
     """What a call looks up by a string."""
     owner = _root(node.args[0]) if node.args else ""
     if _last(node.func) == "getattr" and owner and owner not in bases:
-        return [(text, FORBIDDEN) for text in map(_constant, node.args[1:2]) if hasattr(torch.Tensor, text)]
+        return [(text, FORBIDDEN) for text in map(_constant, node.args[1:2]) if text in methods]
     texts = [text for argument in node.args if (text := _constant(argument))]
     found = [(word, FORBIDDEN) for text in texts for word in re.findall(r"[\w.]+", text)]
     dark = not texts and (_last(node.func) in ("eval", "exec") or any(_root(part) in bases for part in node.args[:1]))
@@ -282,12 +281,12 @@ def _computed(node: ast.expr) -> list[tuple[str, str]]:
     return [(re.sub(r"\s+", " ", ast.unparse(node))[:60], COMPUTED)]
 
 
-def _of_torch(node: ast.Attribute, bases: set[str]) -> bool:
+def _of_torch(node: ast.Attribute, bases: set[str], methods: frozenset[str]) -> bool:
     """Whether this may be a function of PyTorch's: one under its modules, or a method that tensors have."""
     root = _root(node.value)
     if root in bases:
         return True
-    return root != "self" and hasattr(torch.Tensor, node.attr)
+    return root != "self" and node.attr in methods
 
 
 def _foreign(name: str) -> bool:

@@ -17,7 +17,7 @@ PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
     """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged, see
     `grader_version`}."""
-    from autograder.grading.verdict import judged  # imports torch, which who only hands work out does not need
+    from autograder.grading.verdict import judged
     from autograder.judge.clock import Clock
 
     clock = Clock()
@@ -46,5 +46,7 @@ def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
 
     for unit, original in zip(units, originals, strict=True):
         kernels(limits.sandbox).prepare(exam(unit))
-        verdict.prepare(unit)
         limited.remember(feedback.remember, original)
+    limited.prepare(verdict.source.__name__)
+    for unit in units:  # the warm processes have imported by now what they were told to above
+        verdict.rules(unit, limits, kernels(limits.sandbox))

@@ -1,29 +1,54 @@
 """The judge, told what it needs to know of a unit of this course."""
 
+import json
 from functools import cache
 
 from nbformat import NotebookNode
 
 from autograder import limited
 from autograder.course.reach import checks_of, exam
+from autograder.errors import CourseError
 from autograder.grading import source
 from autograder.judge.clock import Clock
 from autograder.judge.judge import Limits, judge
-from autograder.judge.kernels import Kernels
+from autograder.judge.kernels import Kernels, kernels
+from autograder.judge.warm import JUDGE
+from autograder.judge.wire import read
+
+RULES = """
+import json
+import torch
+from helpers import check, rooms
+parts = lambda found: getattr(found, "parts", {{"": found}}).values()
+forbids = {{name: [pattern for one in parts(getattr(check, name)) for pattern in getattr(one, "forbids", ())]
+           for name, module in rooms.offered("checks").items() if module in {modules}}}
+print(json.dumps([forbids, dir(torch.Tensor)]))
+"""
 
 
 def judged(
     notebook: NotebookNode, unit: str, limits: Limits, within: Kernels | None = None, clock: Clock | None = None
 ) -> NotebookNode:
     """A sanitised notebook of the unit with the outputs of all its code cells."""
-    clock = clock or Clock()
+    clock, within = clock or Clock(), within or kernels(limits.sandbox)
     with clock.part("border"):
-        prepare(unit)
-        written = limited.call(source.written, notebook, unit)
+        written = limited.call(source.written, notebook, unit, rules(unit, limits, within))
     return judge(notebook, exam(unit), limits, written, within, clock)
 
 
 @cache
-def prepare(unit: str) -> None:
-    """Has the unit's checks imported where the source is looked at: that takes longer than looking."""
-    limited.prepare(*checks_of(unit), source.__name__)
+def rules(unit: str, limits: Limits, within: Kernels) -> source.Rules:
+    """What the source of an answer is looked at for. A judge's kernel says it: it has the unit's checks, and PyTorch, imported."""
+    kernel = within.ready(within.start(JUDGE, exam(unit), limits))
+    try:
+        kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})
+        said, message = "", read(kernel.wire.receive(60))
+        while "done" not in message:
+            said += "".join(output.get("text", "") for output in message["outputs"])
+            message = read(kernel.wire.receive(60))
+    finally:
+        kernel.close()
+    if message["done"] != "ok":
+        raise CourseError(f"The checks of {unit} can't be used ({message['done']}).")
+    forbids, methods = json.loads(said)
+    return source.Rules(forbids, frozenset(methods))

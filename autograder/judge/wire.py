@@ -3,24 +3,31 @@
 A frame is two lengths, a JSON tree and a safetensors blob; nothing is ever unpickled. Whatever comes in is rebuilt from
 scratch as plain Python values and plain `torch.Tensor`s, so a student's subclass with a clever `__eq__` stays at home.
 Functions, classes and other objects stay at home too: a number goes over in their place (see `Endpoint`).
+
+Who hands notebooks to kernels sends and hears plain values alone, and has no need of PyTorch: it is imported with the first tensor.
 """
+
+from __future__ import annotations
 
 import json
 import math
 import re
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from types import GeneratorType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import safetensors.torch
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 HEADER = struct.Struct(">II")  # bytes of JSON, bytes of safetensors
 
@@ -66,9 +73,7 @@ class Packer:
     def frame(self, value: Any) -> bytes:
         """The frame for `value`; BorderError where it is too large or can't cross."""
         text = json.dumps(self.node(value), allow_nan=False).encode()
-        blob = (
-            safetensors.torch.save({str(i): tensor for i, tensor in enumerate(self.tensors)}) if self.tensors else b""
-        )
+        blob = _blob(self.tensors) if self.tensors else b""
         if max(len(text), len(blob)) > self.bounds.frame:
             raise BorderError(_too_large(self.bounds))
         return HEADER.pack(len(text), len(blob)) + text + blob
@@ -77,7 +82,7 @@ class Packer:
         self.nodes += 1
         if depth > self.bounds.depth or self.nodes > self.bounds.nodes:
             raise BorderError("the value is nested too deeply or has too many parts")
-        for kinds, pack in _PACKERS:
+        for kinds, pack in _packers("torch" in sys.modules):
             if isinstance(value, kinds):
                 return pack(self, value, depth + 1)
         if self.export is None:
@@ -91,6 +96,8 @@ class Packer:
 
     def tensor(self, value: Tensor) -> int:
         """The place of a tensor in the blob, as contiguous memory on the CPU."""
+        import torch
+
         if id(value) not in self.places:
             self.places[id(value)] = len(self.tensors)
             self.kept.append(value)
@@ -100,11 +107,13 @@ class Packer:
             plain = value.detach().to_dense() if value.layout != torch.strided else value.detach()
             plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
             self.tensors.append(
-                plain.resolve_neg().cpu().as_subclass(Tensor).clone(memory_format=torch.contiguous_format)
+                plain.resolve_neg().cpu().as_subclass(torch.Tensor).clone(memory_format=torch.contiguous_format)
             )
         return self.places[id(value)]
 
     def array(self, value: Any) -> list:
+        import torch
+
         try:
             tensor = torch.from_numpy(np.array(value, subok=False))
         except TypeError:
@@ -116,6 +125,12 @@ def _too_large(bounds: Bounds) -> str:
     return f"the value is larger than {bounds.frame >> 20} MB, or holds more than {bounds.tensors} tensors"
 
 
+def _blob(tensors: list[Tensor]) -> bytes:
+    import safetensors.torch
+
+    return safetensors.torch.save({str(i): tensor for i, tensor in enumerate(tensors)})
+
+
 def _pack_float(packer: Packer, value: float, depth: int) -> Any:
     return float(value) if math.isfinite(value) else ["float", repr(float(value))]
 
@@ -124,15 +139,15 @@ def _pack_generator(packer: Packer, value: GeneratorType, depth: int) -> list:
     return ["list", packer.many(islice(value, packer.bounds.nodes), depth)]
 
 
-_PACKERS: list[tuple[Any, Callable]] = [  # the first that fits
+_SCALARS: list[tuple[Any, Callable]] = [
     ((type(None), bool), lambda packer, value, depth: value),
     ((np.generic, np.ndarray), lambda packer, value, depth: packer.array(value)),
     (int, lambda packer, value, depth: int(value) if abs(int(value)) < 1 << 63 else ["int", hex(value)]),
     (float, _pack_float),
     (complex, lambda packer, value, depth: ["complex", packer.node(value.real), packer.node(value.imag)]),
     (str, lambda packer, value, depth: str(value)),
-    (Tensor, lambda packer, value, depth: ["tensor", packer.tensor(value), value.is_complex(), value.requires_grad]),
-    (torch.Size, lambda packer, value, depth: ["size", packer.many(value, depth)]),
+]
+_REST: list[tuple[Any, Callable]] = [
     (list, lambda packer, value, depth: ["list", packer.many(value, depth)]),
     (tuple, lambda packer, value, depth: ["tuple", packer.many(value, depth)]),
     ((set, frozenset), lambda packer, value, depth: ["set", packer.many(value, depth)]),
@@ -140,11 +155,30 @@ _PACKERS: list[tuple[Any, Callable]] = [  # the first that fits
     (GeneratorType, _pack_generator),
     (range, lambda packer, value, depth: ["range", value.start, value.stop, value.step]),
     (slice, lambda packer, value, depth: ["slice", *packer.many((value.start, value.stop, value.step), depth)]),
-    (torch.dtype, lambda packer, value, depth: ["dtype", str(value).removeprefix("torch.")]),
-    (torch.device, lambda packer, value, depth: ["device", str(value)]),
-    (torch.Generator, lambda packer, value, depth: ["generator", packer.node(value.get_state())]),
     (type(...), lambda packer, value, depth: ["ellipsis"]),
 ]
+
+
+@cache
+def _packers(with_torch: bool) -> list[tuple[Any, Callable]]:
+    """Kinds of values and what packs them; the first that fits counts."""
+    return [*_SCALARS, *(_of_torch() if with_torch else []), *_REST]
+
+
+def _of_torch() -> list[tuple[Any, Callable]]:
+    """PyTorch's kinds. No value is of one of them where nobody has imported it."""
+    import torch
+
+    return [
+        (
+            torch.Tensor,
+            lambda packer, value, depth: ["tensor", packer.tensor(value), value.is_complex(), value.requires_grad],
+        ),
+        (torch.Size, lambda packer, value, depth: ["size", packer.many(value, depth)]),
+        (torch.dtype, lambda packer, value, depth: ["dtype", str(value).removeprefix("torch.")]),
+        (torch.device, lambda packer, value, depth: ["device", str(value)]),
+        (torch.Generator, lambda packer, value, depth: ["generator", packer.node(value.get_state())]),
+    ]
 
 
 # ---------------------------------------------------------------- frame → values
@@ -173,6 +207,8 @@ class Unpacker:
     def tensor(self, place: Any, is_complex: Any, requires_grad: Any) -> Tensor:
         tensor = self.tensors[_index(place)]
         if is_complex is True:
+            import torch
+
             tensor = torch.view_as_complex(tensor)
         return (
             tensor.requires_grad_()
@@ -216,6 +252,8 @@ def _separators(text: bytes) -> int:
 
 
 def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:
+    import safetensors.torch
+
     found = safetensors.torch.load(blob)
     if len(found) > bounds.tensors:
         raise BorderError(_too_large(bounds))
@@ -224,6 +262,8 @@ def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:
 
 def _normal(tensor: Tensor) -> Tensor:
     """A byte that is neither 0 nor 1 is no bool, yet would be taken for one that equals everything and nothing."""
+    import torch
+
     return tensor.view(torch.uint8) != 0 if tensor.dtype == torch.bool else tensor
 
 
@@ -254,6 +294,8 @@ def _dict(keys: list, values: list) -> dict:
 
 
 def _dtype(name: str) -> torch.dtype:
+    import torch
+
     found = torch.__dict__[name]
     if not isinstance(found, torch.dtype):
         raise BorderError("not a frame (no dtype)")
@@ -275,7 +317,21 @@ def _whole(node: Any) -> int:
     return node
 
 
+def _size(parts: list) -> torch.Size:
+    import torch
+
+    return torch.Size(parts)
+
+
+def _device(name: Any) -> torch.device:
+    import torch
+
+    return torch.device(name)
+
+
 def _generator(state: Tensor) -> torch.Generator:
+    import torch
+
     generator = torch.Generator()
     generator.set_state(state)
     return generator
@@ -288,7 +344,7 @@ _UNPACKERS: dict[str, Callable] = {
     "tensor": lambda unpacker, rest, depth: unpacker.tensor(*rest),
     "array": lambda unpacker, rest, depth: _array(unpacker.value(rest[0], depth), False),
     "scalar": lambda unpacker, rest, depth: _array(unpacker.value(rest[0], depth), True),
-    "size": lambda unpacker, rest, depth: torch.Size(unpacker.many(rest[0], depth)),
+    "size": lambda unpacker, rest, depth: _size(unpacker.many(rest[0], depth)),
     "list": lambda unpacker, rest, depth: unpacker.many(rest[0], depth),
     "tuple": lambda unpacker, rest, depth: tuple(unpacker.many(rest[0], depth)),
     "set": lambda unpacker, rest, depth: set(unpacker.many(rest[0], depth)),
@@ -296,7 +352,7 @@ _UNPACKERS: dict[str, Callable] = {
     "range": lambda unpacker, rest, depth: _range(rest),
     "slice": lambda unpacker, rest, depth: slice(*unpacker.many(rest, depth)),
     "dtype": lambda unpacker, rest, depth: _dtype(rest[0]),
-    "device": lambda unpacker, rest, depth: torch.device(rest[0]),
+    "device": lambda unpacker, rest, depth: _device(rest[0]),
     "generator": lambda unpacker, rest, depth: _generator(unpacker.value(rest[0], depth)),
     "ellipsis": lambda unpacker, rest, depth: ...,
 }
@@ -369,7 +425,7 @@ class Endpoint:
     named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel.
     """
 
-    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[["Endpoint", dict], Any], named: bool = True):
+    def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[[Endpoint, dict], Any], named: bool = True):
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
@@ -413,7 +469,7 @@ class Endpoint:
         self.objects.append(value)
         if not self.named:
             return ["ref", len(self.objects) - 1, "function", "function"]
-        kind = "class" if isinstance(value, type) else "module" if isinstance(value, torch.nn.Module) else "object"
+        kind = "class" if isinstance(value, type) else "module" if _is_module(value) else "object"
         name = getattr(value, "__name__", type(value).__name__)
         return ["ref", len(self.objects) - 1, "function" if hasattr(value, "__code__") else kind, str(name)[:80]]
 
@@ -422,6 +478,12 @@ class Endpoint:
             return self.objects[_index(node[1])]
         _, number, kind, name = node
         return self.stand_in(self, _index(number), str(kind), str(name)[:80])
+
+
+def _is_module(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.nn.Module)
 
 
 class Stand:
@@ -435,5 +497,5 @@ class Stand:
     def __repr__(self) -> str:
         return f"<{self.__kind__} {self.__name__}>"
 
-    def __deepcopy__(self, memo: dict) -> "Stand":
+    def __deepcopy__(self, memo: dict) -> Stand:
         return self

@@ -13,12 +13,11 @@ from autograder import notebooks
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.reach import room
 from autograder.grading.grade import NO_MISTAKE
+from autograder.judge.outputs import MIME
 from autograder.term import beyond, grades, similar
 from autograder.term.book import gradebook
 from autograder.term.grades import MISSING, Grade
 from autograder.term.similar import Pair
-
-SCORE = "application/vnd.attention-course.score+json"  # helpers.engine.mime.MIME, without importing torch
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ def _said(cell: dict) -> dict[str, Any]:
     for output in cell.get("outputs", ()):
         if output.get("output_type") == "error":
             return {"score": 0.0, "points": 1.0, "message": f"{output.get('ename')}: {output.get('evalue')}"}
-        if found := output.get("data", {}).get(SCORE):
+        if found := output.get("data", {}).get(MIME):
             return found
     return {}
 

@@ -52,3 +52,9 @@ def test_odd_outputs_can_be_drawn():
                 "text/html"
             ]
         )
+
+
+def test_the_grader_reads_what_the_checks_write():
+    from autograder.judge.outputs import MIME as read
+
+    assert read == MIME

@@ -8,9 +8,9 @@ from nbformat.v4 import new_code_cell
 
 from autograder import notebooks
 from autograder.grading.source import look
-from autograder.grading.verdict import judged
+from autograder.grading.verdict import judged, rules
 from autograder.judge import outputs
-from autograder.judge.examiner import unknown_names
+from autograder.judge.cells import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import Kernels
 from autograder.judge.plain import clean_html, cleaned
@@ -269,9 +269,9 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     ("def softmax(x, dim)", ["source that can't be read"]),
 ], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic", "cell magic", "reference",
         "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
-def test_the_look_at_the_source(notebook, source, found):
+def test_the_look_at_the_source(notebook, kernels, source, found):
     cell(notebook, "softmax").source = source
-    assert [one.name for one in look(notebook, UNIT)] == found
+    assert [one.name for one in look(notebook, UNIT, rules(UNIT, LIMITS, kernels))] == found
 
 
 def test_names_that_a_test_cell_needs():
