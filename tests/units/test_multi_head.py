@@ -1,6 +1,7 @@
 """The references of unit 04 against PyTorch's own operators, in float64."""
 
 import math
+from copy import copy
 
 import matplotlib.pyplot as plt
 import pytest
@@ -143,6 +144,27 @@ def test_pytorchs_own_layer_in_disguise_is_found():
 
     score = check.MultiHeadAttention(Disguised, points=4)
     assert score == 0 and score.diagnosis == "forbidden function"
+
+
+def test_keys_and_values_kept_for_the_same_tokens_are_found_by_other_weights():
+    """Not while it is graded: there each call has copies of its inputs."""
+
+    class Kept(multi_head.MultiHeadAttention):
+        tokens = None
+
+        def forward(self, x, memory=None, mask=None):
+            memory = x if memory is None else memory
+            if memory is not self.tokens:
+                self.tokens = memory
+                self.k, self.v = (multi_head.split_heads(w(memory), self.h) for w in (self.w_k, self.w_v))
+            scores = multi_head.split_heads(self.w_q(x), self.h) @ self.k.mT / math.sqrt(self.k.shape[-1])
+            scores = scores if mask is None else scores.masked_fill(~mask.unsqueeze(-3), -math.inf)
+            return self.w_o(multi_head.merge_heads(scores.softmax(-1) @ self.v))
+
+    after_a_call = copy(check.MultiHeadAttention)
+    after_a_call.cases = [case for case in after_a_call.cases if "after a call" in case.label]
+    score = after_a_call(Kept, points=4)
+    assert score < 4 and score.diagnosis == "keys and values kept from an earlier call"
 
 
 def two_answers(h, seed, rate, steps=150, n=8, kinds=8, d=32):

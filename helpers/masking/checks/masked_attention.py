@@ -1,6 +1,7 @@
 """Checks of the masked softmax and of attention with a causal mask."""
 
 import math
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,18 @@ from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visibl
 from .. import masked_attention
 
 __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_is_it_for", "why_before_softmax"]
+
+
+SOFTMAX_IN_FLOAT32 = (
+    "The inputs are float64, and your output is right to about seven digits only. `dtype=torch.float32` in a softmax and `.float()` help half precision, but cost "
+    "float64 half of its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)` and `torch.tensor(…)` make float32 "
+    "too, unless you say `dtype=x.dtype`."
+)
+
+RAISED = (
+    "On paper a large number added to all visible scores cancels in the softmax. But float32 has seven digits: beside 10⁶ only one of a score's decimals "
+    "is left, beside 10⁹ nothing. Set hidden scores to −∞, and leave visible ones as they are."
+)
 
 
 # A hidden score that towers above the others (in the last row by 89.5: in float32 e^−89.5 is not yet 0, but e^89.5 is infinite); scores
@@ -80,6 +93,19 @@ def clamped_scores(scores, mask) -> Tensor:
     powers = torch.exp(scores.clamp(-80, 80)) * mask
     total = powers.sum(-1, keepdim=True)
     return powers / total.masked_fill(total == 0, 1)
+
+
+def visible_scores_raised(scores, mask, by=1e6) -> Tensor:
+    return (scores + by * mask).softmax(-1) * mask
+
+
+def _raised(seen) -> bool:
+    """Weights of visible keys that are off as if their scores had been raised by a power of ten, whatever is done with hidden ones afterwards."""
+    scores, mask = seen.args
+    fit, shown = tolerance(seen.args), seen.output * mask
+    if agree(shown, masked_attention.masked_softmax(scores, mask), fit):
+        return False
+    return any(agree(shown, visible_scores_raised(scores, mask, 10.0**power), fit) for power in range(4, 13))
 
 
 def masked_in_float32(scores, mask) -> Tensor:
@@ -212,9 +238,9 @@ masked_softmax = Check(
             "Your empty rows are right. But −10⁴ is low only until the allowed scores are lower still: then hidden keys win. Only −∞ is below every score.",
         ),
         Misconception(
-            "−10⁴ instead of −∞, then times the mask", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
-            "The product with the mask comes too late. −10⁴ is low only until the allowed scores are lower still: then the hidden keys take the whole 1, and "
-            "the product throws it away. Only −∞ is below every score.",
+            "−10⁴ instead of −∞, hidden weights set to 0 afterwards", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
+            "The zeros come too late. −10⁴ is low only until the allowed scores are lower still: then the hidden keys take the whole 1, and "
+            "that is thrown away with them. Only −∞ is below every score.",
         ),
         Misconception(
             "NaN left in the gradient",
@@ -255,6 +281,7 @@ masked_softmax = Check(
             "then take exponentials.",
             _infinite_beside_a_tower,
         ),
+        Misconception("visible scores raised by a large number", visible_scores_raised, RAISED, _raised),
         Misconception(
             "scores clamped to a range", clamped_scores,
             "Scores beyond the limit become equal, and so do their weights. Put −∞ where a key is hidden, and let the allowed scores be.",
@@ -399,7 +426,7 @@ mask_then_renormalise = Check(
             ))(scores.softmax(_axis_guessed(scores))),
             NO_AXIS_HINT,
         ),
-        in_single_precision(masked_attention.mask_then_renormalise),
+        replace(in_single_precision(masked_attention.mask_then_renormalise), hint=SOFTMAX_IN_FLOAT32),
         Misconception(
             "what is left taken as 1 − lost", lambda scores, mask: (scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None], _lost(scores, mask)),
             "On paper what is left is 1 − lost. In floating point a lost share near 1 leaves 0: add up the weights that are kept.",
@@ -594,7 +621,7 @@ causal_attention = Check(
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis. (NaN comes from −∞ all along the wrong axis.)",
         ),
         Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
-        in_single_precision(masked_attention.causal_attention),
+        replace(in_single_precision(masked_attention.causal_attention), hint=SOFTMAX_IN_FLOAT32),
         Misconception(
             "the weights in place of the output", weights_for_the_output,
             "The third result is weights @ v.",

@@ -159,8 +159,8 @@ shift_targets = Check(
     properties=[
         Property(
             "tokens are whole numbers", lambda output, *_: not any(part.is_floating_point() for part in output),
-            "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and `torch.zeros` make floats; `torch.full` and "
-            "`full_like` keep whole numbers whole.",
+            "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and `torch.zeros` make floats, and so does "
+            "a −100.0 with a point; `torch.full_like` keeps the dtype of the tokens.",
         ),
     ],
     misconceptions=[
@@ -251,7 +251,8 @@ shift_targets = Check(
         ),
         Misconception(
             "tokens that have become floats", lambda tokens, lengths, end: tuple(part.float() for part in targets.shift_targets(tokens, lengths, end)),
-            "`torch.ones` and `torch.zeros` make floats, and `torch.cat` then makes floats of everything. An embedding can't be indexed with them.",
+            "An embedding can't be indexed with floats. `torch.ones`, `torch.zeros` and any number with a point, as in `torch.full(…, -100.0)`, make floats, and "
+            "`torch.cat` then makes floats of everything.",
             lambda seen: any(part.is_floating_point() for part in seen.output),
         ),
     ],

@@ -1,13 +1,17 @@
 """Checks of attention in which several query heads share one head of keys and values."""
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.compare import agree, tolerance
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
+from helpers.masking.checks.masked_attention import SOFTMAX_IN_FLOAT32
 
 from .. import grouped_query
 from .heads import AS_PRECISE, SCALED_TOO_LATE, cut_off
@@ -59,6 +63,24 @@ def one_softmax_for_a_group(q, k, v) -> Tensor:
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).unflatten(1, (-1, size))  # (b, h_kv, size, n, m)
     shares = torch.softmax(scores.movedim(2, -2).flatten(-2), dim=-1).unflatten(-1, (size, -1)).movedim(-2, 2)
     return shares.flatten(1, 2) @ v
+
+
+def softmax_along(q, k, v, axis=-2) -> Tensor:
+    """Of the scores (b, h_kv, h / h_kv, n, m)."""
+    grouped = q.unflatten(1, (k.shape[1], -1))
+    scores = grouped @ k.unsqueeze(2).mT / math.sqrt(q.shape[-1])
+    return (scores.softmax(axis) @ v.unsqueeze(2)).flatten(1, 2)
+
+
+def softmax_along_all_heads(q, k, v) -> Tensor:
+    size = q.shape[1] // k.shape[1]
+    return attention(q, k.repeat_interleave(size, dim=1), v.repeat_interleave(size, dim=1), axis=1)
+
+
+def _another_axis(seen) -> bool:
+    """A mark: the softmax along an axis that isn't the keys'."""
+    others = (softmax_along_all_heads, *(partial(softmax_along, axis=axis) for axis in range(4)))
+    return any(agree(seen.output, wrong(*seen.args), tolerance(seen.args)) for wrong in others)
 
 
 def copied_h_kv_times(q, k, v) -> Tensor:
@@ -214,7 +236,13 @@ grouped_query_attention = Check(
             "a causal mask that nobody asked for", causal,
             "Nobody asks for a mask here: every query sees all m keys, later ones too.",
         ),
-        in_single_precision(grouped_query.grouped_query_attention),
+        replace(in_single_precision(grouped_query.grouped_query_attention), hint=SOFTMAX_IN_FLOAT32),
+        Misconception(
+            "softmax along another axis than the keys", softmax_along,
+            "Each query has one unit of attention to share out over the keys, and these are the last axis of the scores. An axis for the groups moves the others "
+            "one place on, so count from the right: `dim=-1`.",
+            _another_axis,
+        ),
         Misconception(
             "query heads dealt out to the groups in turn", queries_dealt_out,
             "The h query heads are cut into (h_kv, h / h_kv), in this order: neighbours share a key/value head.",

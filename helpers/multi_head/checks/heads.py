@@ -1,7 +1,7 @@
 """Checks of multi-head attention: cutting the width into heads, running them, and what they cost."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -11,10 +11,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.compare import Told, agree, in_float64
+from helpers.engine.compare import TOLERANCE, Told, agree, in_float64, tolerance
 from helpers.engine.driving import Stopped, call
 from helpers.engine.observe import Observation, observe
 from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
+from helpers.masking.checks.masked_attention import RAISED, SOFTMAX_IN_FLOAT32
 
 from .. import heads as multi_head
 
@@ -46,6 +47,15 @@ AS_PRECISE = Property(
 def _nearly(wrong: Callable) -> Callable[[Observation], bool]:
     """A mark: an output that is, to some digits, what `wrong` makes of the same inputs."""
     return lambda seen: agree(seen.output, wrong(*tree_map(in_float64, seen.args)), ROUNDING[torch.float32])
+
+
+def _off_as(seen: Observation, right: Callable, wrongs: Iterable[Callable]) -> bool:
+    """Whether an output is off, and is what one of `wrongs` makes of the same inputs."""
+    usual = tolerance(seen.args)
+    within = ROUNDING[torch.float32] if usual == TOLERANCE[torch.float32] else usual
+    if agree(seen.output, right(*tree_map(in_float64, seen.args)), within):
+        return False
+    return any(agree(seen.output, wrong(*seen.args), within) for wrong in wrongs)
 
 
 def cut_off(function) -> Misconception:
@@ -313,6 +323,14 @@ def loop_with_exponentials_thrown_away(x, memory, w_q, w_k, w_v, w_o, mask) -> T
     return torch.cat(heads, dim=-1) @ w_o
 
 
+def loop_with_visible_scores_raised(x, memory, w_q, w_k, w_v, w_o, mask, by=1e6) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1]) + by * mask
+        heads.append(torch.softmax(scores, dim=-1) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
 def loop_that_overwrites_x(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
     output, d_h = 0, w_q.shape[-1]
     for i in range(len(w_q)):
@@ -358,13 +376,18 @@ THROWN_AWAY = (
     "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the output is right, and the gradient is 0 · ∞ = NaN. "
     "Hide the scores first, then take exponentials."
 )
+RAISED_BY = [10.0**k for k in range(4, 13)]
+OVER_THE_QUERIES = (
+    "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores. "
+    "(NaN comes from −∞ all along the wrong axis.)"
+)
 NOT_LOW_ENOUGH = "Visible scores may lie in the hundreds below 0 too, and then a hidden key with −100 wins. Only −∞ is below every score."
 
 
-def loop_over_the_queries(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+def loop_over_the_queries(x, memory, w_q, w_k, w_v, w_o, mask, hidden=-torch.inf) -> Tensor:
     heads = []
     for q, k, v in zip(w_q, w_k, w_v):
-        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -1e9)
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, hidden)
         heads.append(torch.softmax(scores, dim=-2) @ (memory @ v))
     return torch.cat(heads, dim=-1) @ w_o
 
@@ -486,8 +509,10 @@ multi_head_loop = Check(
             "score.",
         ),
         Misconception(
-            "softmax over the queries", loop_over_the_queries,
-            "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores.",
+            "softmax over the queries", loop_over_the_queries, OVER_THE_QUERIES,
+            lambda seen: any(
+                agree(seen.output, loop_over_the_queries(*seen.args, hidden), tolerance(seen.args)) for hidden in (-torch.inf, -1e9)
+            ),
         ),
         Misconception(
             "the maximum taken over hidden keys too",
@@ -497,7 +522,11 @@ multi_head_loop = Check(
             TOWER,
         ),
         Misconception("exponentials of hidden scores thrown away afterwards", loop_with_exponentials_thrown_away, THROWN_AWAY),
-        in_single_precision(multi_head.multi_head_loop),
+        Misconception(
+            "visible scores raised by a large number", loop_with_visible_scores_raised, RAISED,
+            lambda seen: _off_as(seen, multi_head.multi_head_loop, (partial(loop_with_visible_scores_raised, by=by) for by in RAISED_BY)),
+        ),
+        replace(in_single_precision(multi_head.multi_head_loop), hint=SOFTMAX_IN_FLOAT32),
     ],
     within=ROUNDING,
     properties=[AS_PRECISE],
@@ -697,17 +726,24 @@ class LayerWithOneSoftmax(_Layer):
 
 
 class LayerWithHeadsCompeting(_Layer):
+    axis, hidden = 1, -torch.inf
+
     def weights(self, scores, mask) -> Tensor:
         if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
-        return torch.softmax(scores, dim=1)
+            scores = scores.masked_fill(~mask.unsqueeze(-3), self.hidden)
+        return torch.softmax(scores, dim=self.axis)
 
 
-class LayerWithQueriesCompeting(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(-3), -1e9)
-        return torch.softmax(scores, dim=-2)
+class LayerWithQueriesCompeting(LayerWithHeadsCompeting):
+    axis = -2
+
+
+def _competing(layer: type) -> Callable[[Observation], bool]:
+    """A mark: such a layer, with −∞ or with a finite number for hidden scores."""
+    lower = type(layer.__name__, (layer,), {"hidden": -1e9})
+    return lambda seen: any(
+        agree(seen.output, _run(one, *seen.args), ROUNDING[torch.float32]) for one in (layer, lower)
+    )
 
 
 class LayerWithoutCrossAttention(_Layer):
@@ -745,6 +781,19 @@ class LayerWithMaskMultiplied(_Layer):
 class LayerWithMaskAdded(_Layer):
     def weights(self, scores, mask) -> Tensor:
         return torch.softmax(scores if mask is None else scores + mask.unsqueeze(-3), dim=-1)
+
+
+class LayerWithVisibleScoresRaised(_Layer):
+    by = 1e6
+
+    def weights(self, scores, mask) -> Tensor:
+        return torch.softmax(scores if mask is None else scores + self.by * mask.unsqueeze(-3), dim=-1)
+
+
+def _raised_layers() -> Iterable[Callable]:
+    """What such layers give, whatever they raise by."""
+    layers = (type("Raised", (LayerWithVisibleScoresRaised,), {"by": by}) for by in RAISED_BY)
+    return (partial(_run, layer) for layer in layers)
 
 
 class LayerWithMaskAfterSoftmax(_Layer):
@@ -857,10 +906,13 @@ class LayerThatKeepsKeysAndValues(_Layer):
     kept = None
 
     def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        if memory is x:
-            return super().project(x, x)
         self.kept = self.kept or super().project(x, memory)[1:]
         return self.w_q(x), *self.kept
+
+
+def _kept_keys_and_values(seen: Observation) -> bool:
+    """A mark: keys and values of the call before, whatever they were kept for: all calls, a memory, or the same tokens again."""
+    return _off_as(seen, partial(_run, multi_head.MultiHeadAttention), [partial(_run, LayerThatKeepsKeysAndValues)])
 
 
 class LayerWithADetachedMemory(_Layer):
@@ -970,15 +1022,15 @@ MultiHeadAttention = Check(
         layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
         layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
         layer_case("large scores", n=4, d=10, h=5, scale=5.5),
-        layer_case("no mask, after a call with one", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
-        layer_case("no memory, after a call with one", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
+        layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
+        layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         given(
             "scores near −800, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
             normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
-        layer_case("another memory, after a call with one", n=3, m=4, d=8, h=2, earlier=normal(2, 4, 8)),
+        layer_case("another memory, after a call with one and other weights", n=3, m=4, d=8, h=2, earlier=normal(2, 4, 8)),
         layer_case("self-attention: gradients, in float64", n=4, d=6, h=3, dtype=torch.float64, gradients=True),
         layer_case("cross-attention with a mask: gradients, in float64", n=3, m=5, d=6, h=2, mask=(2, 3, 5), dtype=torch.float64, gradients=True),
     ],
@@ -986,8 +1038,9 @@ MultiHeadAttention = Check(
     misconceptions=[
         Misconception(
             "keys and values kept from an earlier call", LayerThatKeepsKeysAndValues,
-            "Keys and values belong to one call: another memory has others, and so have other weights. Make them anew in every call. (A model that writes "
-            "may keep them. Unit 08 says when.)",
+            "Keys and values belong to one call: other tokens have others, and so have the same tokens after a step of training, or with other weights loaded. "
+            "Make them anew in every call. (A model that writes may keep them. Unit 08 says when.)",
+            _kept_keys_and_values,
         ),
         Misconception("the memory cut off from its gradients", LayerWithADetachedMemory, MEMORY_CUT_OFF),
         Misconception(
@@ -1050,11 +1103,12 @@ MultiHeadAttention = Check(
         ),
         Misconception(
             "a softmax over the heads", LayerWithHeadsCompeting,
-            "The head axis is not the axis of the keys. Heads don't compete; the keys within one head do, and they are the last axis.",
+            "The head axis is not the axis of the keys. Heads don't compete; the keys within one head do, and they are the last axis. (NaN comes from −∞ all along the "
+            "wrong one.)",
+            _competing(LayerWithHeadsCompeting),
         ),
         Misconception(
-            "softmax over the queries", LayerWithQueriesCompeting,
-            "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores.",
+            "softmax over the queries", LayerWithQueriesCompeting, OVER_THE_QUERIES, _competing(LayerWithQueriesCompeting),
         ),
         Misconception(
             "keys and values from the queries' tokens", LayerWithoutCrossAttention,
@@ -1139,8 +1193,14 @@ MultiHeadAttention = Check(
             "Without a mask every query sees all keys, later ones too. Your layer hides them as soon as there is none.",
         ),
         Misconception("the maximum taken over hidden keys too", LayerWithTheMaximumOfAll, TOWER),
+        Misconception(
+            "visible scores raised by a large number", LayerWithVisibleScoresRaised, RAISED,
+            lambda seen: _off_as(seen, partial(_run, multi_head.MultiHeadAttention), _raised_layers()),
+        ),
         Misconception("exponentials of hidden scores thrown away afterwards", LayerWithExponentialsThrownAway, THROWN_AWAY),
-        replace(in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax),
+        replace(
+            in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax, hint=SOFTMAX_IN_FLOAT32,
+        ),
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,
             "A mask belongs to one call. Without one every key is visible, whatever was hidden before.",
@@ -1277,8 +1337,12 @@ head_flops = Check(
             "There are four projections: Q, K, V, and the output.",
         ),
         Misconception(
-            "the weighted sum left out", lambda n, d, h, d_h: 8 * n * d * h * d_h + 2 * n * n * h * d_h,
-            "Two products have n² in them: the scores Q Kᵀ, and the weights times V.",
+            "half of the attention", lambda n, d, h, d_h: 8 * n * d * h * d_h + 2 * n * n * h * d_h,
+            "Two products have n² in them: the scores Q Kᵀ, and the weights times V. You count as much as one of them, or half of each. (No mask hides a half here.)",
+        ),
+        Misconception(
+            "the pairs under a causal mask", lambda n, d, h, d_h: 8 * n * d * h * d_h + 2 * n * (n + 1) * h * d_h,
+            "Under a causal mask n(n + 1)/2 pairs of a query and a key are left. Here no mask is given: every query meets every key, n² pairs.",
         ),
         Misconception(
             "the scores of one head only", lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * d_h,
@@ -1388,6 +1452,18 @@ def parts_added_up_in_place(heads, w_o) -> tuple[Tensor, Tensor]:
     return parts, total
 
 
+def parts_as_running_totals(heads, w_o) -> tuple[Tensor, Tensor]:
+    parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
+    return parts.cumsum(dim=1), parts.sum(dim=1)
+
+
+def _totals_for_parts(seen: Observation) -> bool:
+    """A mark: running totals where parts belong, or the last of them in every place, as if one tensor had been put there h times."""
+    totals, total = parts_as_running_totals(*seen.args)
+    wrong = (totals, total.unsqueeze(1).expand_as(totals))
+    return any(agree(seen.output[0], one, tolerance(seen.args)) for one in wrong)
+
+
 def parts_of_h_rows(heads, w_o) -> tuple[Tensor, Tensor]:
     blocks = w_o.split(heads.shape[1])
     parts = torch.stack([heads[:, i] @ blocks[i] for i in range(heads.shape[1])], dim=1)
@@ -1473,6 +1549,12 @@ heads_as_sum = Check(
             "the sum collected in the first head's part", parts_added_up_in_place,
             "Your sum is right, but `parts[:, 0]` is a view: adding to it in place changes the first part too. Start from a new tensor, or use "
             "`sum`.",
+        ),
+        Misconception(
+            "totals in place of parts", parts_as_running_totals,
+            "A part is what one head adds by itself. Yours are sums over several heads: collect each product before you add it to the others. (After `total += …` "
+            "a list that holds `total` h times holds one tensor.)",
+            _totals_for_parts,
         ),
         Misconception(
             "blocks of h rows", parts_of_h_rows,
