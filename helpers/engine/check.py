@@ -41,6 +41,10 @@ CHANGES_INPUTS = (
     "Your function changes its inputs in place. `x += …`, `x[i] = …` and methods whose names end in `_` write into x; so they do when "
     "they are used on a slice or another view of it."
 )
+CHANGES_LISTS = (
+    "Your function changes a list that it was given: `x[i] = …`, `del`, `pop`, `append` and `sort` do so, and the caller's list is another "
+    "one afterwards. Work on a copy, `list(x)`."
+)
 ASKS_FOR_GRADIENTS = (
     "Your function leaves `requires_grad` switched on (or off) in one of its inputs: the caller's tensor is another one afterwards. "
     "Work on a copy: `x.detach().clone().requires_grad_()`."
@@ -296,11 +300,21 @@ def _misuse_items(trials: list[Trial]) -> list[Item]:
     forbidden = sorted({name for trial in trials for name in trial.seen.forbidden})
     items = []
     if modified:
-        items.append(Item(LEAVES_INPUTS, False, ASKS_FOR_GRADIENTS if modified == {ASKED} else CHANGES_INPUTS))
+        items.append(Item(LEAVES_INPUTS, False, _what_changed(trials, modified)))
     if forbidden:
         public = [name for name in forbidden if not name.startswith("_")] or forbidden
         items.append(Item(FORBIDDEN, False, f"It calls `{'`, `'.join(public)}`, itself or through another function."))
     return items
+
+
+def _what_changed(trials: list[Trial], modified: set[int | str]) -> str:
+    """How inputs were changed in place, of which kind they are."""
+    if modified == {ASKED}:
+        return ASKS_FOR_GRADIENTS
+    changed = [
+        dict(enumerate(trial.seen.args)).get(key) for trial in trials for key in trial.seen.modified if key != ASKED
+    ]
+    return CHANGES_LISTS if all(isinstance(one, list) for one in changed) else CHANGES_INPUTS
 
 
 def _value(points: float, items: list[Item], trials: list[Trial]) -> float:

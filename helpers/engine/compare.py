@@ -75,9 +75,19 @@ def _same_shape_and_kind(got: Any, expected: Any) -> bool:
 
 
 def same_kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
-    """Truth values where truth values are expected, whole numbers where whole numbers are (a float may come as a whole number)."""
+    """Truth values where truth values are expected, whole numbers where whole numbers are (a float may come as a whole number), and
+    those wide enough."""
     whole = not expected.is_floating_point() and expected.dim() > 0
-    return (got.dtype == torch.bool) == (expected.dtype == torch.bool) and not (whole and got.is_floating_point())
+    return (got.dtype == torch.bool) == (expected.dtype == torch.bool) and not (
+        whole and (got.is_floating_point() or _narrow(got, expected))
+    )
+
+
+def _narrow(got: Tensor, expected: Tensor) -> bool:
+    """Whether whole numbers come in fewer than 32 bits, and are not asked for in so few: they are right only as long as they are small."""
+    if got.is_floating_point() or got.dtype == torch.bool:
+        return False
+    return got.dtype.itemsize < min(expected.dtype.itemsize, torch.int32.itemsize)
 
 
 def _close(got: Any, expected: Any, within: tuple[float, float]) -> bool:
@@ -170,6 +180,8 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
     if got.is_complex():
         return "Your output is complex, and real numbers are expected."
     if not same_kind_of_numbers(got, expected):
+        if _narrow(got, expected):
+            return f"Your output has dtype {got.dtype}, and torch.int64 or torch.int32 is expected: large numbers need their bits."
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     return _not_finite(got, expected) or _value_difference(got, expected, within)
 

@@ -220,6 +220,25 @@ def test_whole_numbers_stay_whole():
     assert "torch.int64 is expected" in check(lambda x: x.argsort().float(), points=1).message
 
 
+@pytest.mark.parametrize("few", [torch.int16, torch.int8, torch.uint8], ids=str)
+def test_whole_numbers_have_32_bits_at_least(few):
+    check = Check(lambda x: x.argsort(), [given("drawn", normal(3))], exercise="order")
+    assert (
+        f"dtype {few}, and torch.int64 or torch.int32 is expected"
+        in check(lambda x: x.argsort().to(few), points=1).message
+    )
+    assert agree(torch.ones(2, dtype=few), torch.ones(2, dtype=few), (0, 0)) and agree(
+        torch.ones(2, dtype=few), torch.ones(2), (0, 0)
+    )
+
+
+def test_an_input_that_is_changed_is_named_by_its_kind():
+    check = Check(lambda x, order: x[order], [given("drawn", normal(3), [2, 0, 1])], exercise="picked")
+    popped = check(lambda x, order: torch.stack([x[order.pop(0)] for _ in range(3)]), points=1)
+    added = check(lambda x, order: x.add_(1)[order] - 1, points=1)
+    assert "`pop`" in popped.message and "end in `_`" in added.message and "`pop`" not in added.message
+
+
 def test_float64_is_not_computed_in_float32():
     check = Check(lambda x: x / 3, [given("float64", normal(3, dtype=torch.float64))], exercise="third")
     assert check(lambda x: x * (1 / 3), points=1).full and not check(lambda x: x.float() / 3, points=1).full

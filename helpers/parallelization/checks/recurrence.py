@@ -117,6 +117,19 @@ def _overflowed(seen: Observation) -> bool:
     return bool(seen.output.isnan().any()) and seen.args[0].abs().max() > 10
 
 
+def clamped_before_the_tanh(most, x, w_x, w_h, bias) -> Tensor:
+    return _states(x, len(bias), lambda x_t, h: torch.tanh((x_t @ w_x + h @ w_h + bias).clamp(-most, most)))
+
+
+def _clamped(seen: Observation) -> bool:
+    """The states are those of an RNN whose tanh gets no number beyond a limit, and others than the right ones."""
+    limit = math.atanh(seen.output.abs().max().item())
+    within = tolerance(seen.args)
+    return agree(seen.output, clamped_before_the_tanh(limit, *seen.args), within) and not agree(
+        seen.output, recurrence.rnn_encoder(*seen.args), within
+    )
+
+
 def tanh_with_a_lost_gradient(x, w_x, w_h, bias) -> Tensor:
     return _states(x, len(bias), lambda x_t, h: 1 - 2 / (torch.exp(2 * (x_t @ w_x + h @ w_h + bias)) + 1))
 
@@ -290,6 +303,11 @@ rnn_encoder = Check(
             "Where an exponential is infinite, 2/∞ is 0 and the tanh comes out right. But on the way back the gradient is 0·∞, NaN. `torch.tanh` is safe "
             "both ways.",
             _gradient_lost,
+        ),
+        Misconception(
+            "what goes into the tanh clamped", lambda *inputs: clamped_before_the_tanh(10, *inputs),
+            "None of your states comes nearer to ±1 than a certain limit: what goes into the tanh is clamped. `torch.tanh` is safe for numbers of any size.",
+            _clamped,
         ),
         in_single_precision(recurrence.rnn_encoder),
     ],
@@ -552,6 +570,13 @@ def steps_for_missing_neighbours(operator, elements) -> Tensor:
     return elements
 
 
+def rows_of_two_put_before(operator, elements) -> Tensor:
+    for reach in _powers(len(elements)):
+        nothing = elements.new_tensor([1.0, 0.0]).repeat(reach, 1)
+        elements = operator(torch.cat([nothing, elements[:-reach]]), elements)
+    return elements
+
+
 def scan_with_combine(operator, elements) -> Tensor:
     return scan_all(lambda a, b: _pair(a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]), elements)
 
@@ -684,6 +709,12 @@ scan = Check(
             "a neutral element taken for granted", steps_for_missing_neighbours,
             "The first `reach` rows have no row so far to their left: they are done, and are passed on as they are. You combine them with (1, 0), which "
             "changes nothing for steps only. Another operator has another neutral element, or none.",
+        ),
+        Misconception(
+            "rows of two numbers put before the first", rows_of_two_put_before,
+            "You fill up on the left with (1, 0), the step that changes nothing. Elements may be of any width (here a column more, in which the operator counts its "
+            "nesting), and other operators have another neutral element, or none: the first `reach` rows are done, and are passed on as they are.",
+            raises="RuntimeError",
         ),
         Misconception(
             "a round too few where n is one more than a power of 2",

@@ -171,19 +171,13 @@ def as_floats(schedule) -> Misconception:
     )
 
 
-def in_eight_bits(schedule) -> Misconception:
+def in_few_bits(schedule) -> Misconception:
     return Misconception(
-        "whole numbers of 8 bits",
-        lambda layers, n: schedule(layers, n).to(torch.uint8),
-        "A byte ends at 255, and then begins again at 0. Long texts have more steps: leave it at the 64 bits of `torch.arange`.",
-    )
-
-
-def in_seven_bits(schedule) -> Misconception:
-    return Misconception(
-        "whole numbers of 8 bits with a sign",
-        lambda layers, n: schedule(layers, n).to(torch.int8),
-        "`int8` ends at 127, and goes on at −128. Long texts have more steps: leave it at the 64 bits of `torch.arange`.",
+        "whole numbers of too few bits",
+        lambda layers, n: schedule(layers, n).to(torch.int16),
+        "`int8` ends at 127, `uint8` at 255, `int16` at 32,767, and then they begin again from below. Long texts have more steps: leave it at the 64 "
+        "bits of `torch.arange`.",
+        lambda seen: seen.output.dtype in (torch.int8, torch.uint8, torch.int16),
     )
 
 
@@ -250,8 +244,7 @@ rnn_schedule = Check(
                       "`[[0] * n for _ in range(layers)]` makes a row for each."),
         as_floats(schedules.rnn_schedule),
         axes_of_size_1_dropped(schedules.rnn_schedule),
-        in_eight_bits(schedules.rnn_schedule),
-        in_seven_bits(schedules.rnn_schedule),
+        in_few_bits(schedules.rnn_schedule),
     ],
 )  # fmt: skip
 
@@ -279,6 +272,7 @@ transformer_schedule = Check(
                       "`repeat(n)` puts whole copies of 1 … L one behind the other, and a row cuts through them. In row l every number is l + 1: "
                       "`repeat_interleave`, or a second axis that is expanded."),
         as_floats(schedules.transformer_schedule),
+        in_few_bits(schedules.transformer_schedule),
         axes_of_size_1_dropped(schedules.transformer_schedule),
         Misconception("tokens and layers swapped", lambda layers, n: rows_in_order(layers, n).mT.contiguous(),
                       "Rows are layers and columns are tokens: the result is (layers, n)."),
@@ -314,8 +308,7 @@ writing_schedule = Check(
                       "Row 0 of the table is the first layer, although the pictures draw it at the bottom: don't turn the table round."),
         as_floats(schedules.writing_schedule),
         axes_of_size_1_dropped(schedules.writing_schedule),
-        in_eight_bits(schedules.writing_schedule),
-        in_seven_bits(schedules.writing_schedule),
+        in_few_bits(schedules.writing_schedule),
     ],
 )  # fmt: skip
 

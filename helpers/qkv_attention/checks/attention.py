@@ -12,6 +12,7 @@ from helpers.engine import slips
 from helpers.engine.cases import Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.slips import NO_FUSED_ATTENTION
+from helpers.parallelization.checks.parallel import constant_in_the_denominator, power_before_division
 
 from .. import attention
 
@@ -32,10 +33,30 @@ def _scores_near_1000() -> tuple[Tensor, Tensor]:
     return torch.tensor([10.0, 1.0]), torch.tensor([[100.0, -1.0], [99.0, 10.0], [100.0, -2.0]])
 
 
+def _far_ahead(*shape: int) -> Drawn:
+    """Of two such tensors the first rows have a product that lies far above the mean of all: less the mean, it still overflows."""
+
+    def make(generator: torch.Generator) -> Tensor:
+        rows = 8 * torch.randn(shape, generator=generator)
+        rows.view(-1)[0] = 60
+        return rows
+
+    return Drawn(make)
+
+
+def mean_subtracted(scores) -> Tensor:
+    """A softmax by hand along the last axis, in which the mean takes the place of the maximum."""
+    powers = torch.exp(scores - scores.mean(-1, keepdim=True))
+    return powers / powers.sum(-1, keepdim=True)
+
+
+MEAN_HINT = "A score can lie far above the mean, and then its exponential still overflows: ∞/∞ is NaN. Only with the maximum is no exponent above 0."
+
+
 attention_weights = Check(
     reference=attention.attention_weights,
     cases=[
-        sized(n=5, d=3), sized(n=4, d=6), sized(n=3, d=4, scale=12.0, label="large scores"), sized(n=1, d=4),
+        sized(n=5, d=3), sized(n=4, d=6), given("large scores", _far_ahead(4), _far_ahead(3, 4)), sized(n=1, d=4),
         sized(n=4, d=4, label="as many keys as entries, n = d = 4"),
         given("scores of 999, 1,000 and 998", *_scores_near_1000()),
     ],
@@ -64,6 +85,7 @@ attention_weights = Check(
             "no maximum is subtracted", lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
             "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Take `torch.softmax`, or subtract the largest score first.",
         ),
+        Misconception("the mean subtracted, not the maximum", lambda query, keys: mean_subtracted(keys @ query), MEAN_HINT),
         Misconception(
             "scores clamped to a range", lambda query, keys: torch.softmax((keys @ query).clamp(-80, 80), dim=0),
             "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score: that changes no weight.",
@@ -115,7 +137,7 @@ def as_wide_as_the_query(query, keys, values) -> Tensor:
 attend = Check(
     reference=attention.attend,
     cases=[
-        sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), sized(n=4, d=3, d_v=5, scale=8.0, label="large scores"),
+        sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), given("large scores", _far_ahead(3), _far_ahead(4, 3), normal(4, 5)),
         sized(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), sized(n=5, d=3, d_v=1), sized(n=1, d=5, d_v=3),
         given("scores of 999, 1,000 and 998", *_scores_near_1000(), normal(3, 2)),
     ],
@@ -162,6 +184,7 @@ attend = Check(
             "no maximum is subtracted", lambda query, keys, values: torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum(),
             "e^1000 is infinite in every dtype, and ∞/∞ is NaN. Use your `attention_weights`, or subtract the largest score first.",
         ),
+        Misconception("the mean subtracted, not the maximum", lambda query, keys, values: mean_subtracted(keys @ query) @ values, MEAN_HINT),
         Misconception(
             "scores clamped to a range", lambda query, keys, values: torch.softmax((keys @ query).clamp(-80, 80), dim=0) @ values,
             "Scores beyond the limit become equal, and so do their weights. Use your `attention_weights`, or subtract the largest score.",
@@ -368,7 +391,7 @@ scaled_dot_product_attention = Check(
         sized(n=5, m=7, d=4, d_v=3),
         sized(n=4, m=4, d=8, d_v=8, label="as many queries as keys"),
         sized(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
-        sized(n=3, m=5, d=16, d_v=4, scale=8.0, label="large scores"),
+        given("large scores", _far_ahead(3, 16), _far_ahead(5, 16), normal(5, 4)),
         sized(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
         given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
         sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
@@ -400,6 +423,7 @@ scaled_dot_product_attention = Check(
             "scaled by the number of queries", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-2] ** -0.5),
             "What makes a dot product large is the number of its terms, and that is the width d, not how many queries there are.",
         ),
+        power_before_division(attention.scaled_dot_product_attention),
         Misconception(
             "multiplied by √d", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-1] ** 0.5),
             "The scale must make large scores smaller: divide by √d.",
@@ -440,6 +464,7 @@ scaled_dot_product_attention = Check(
             "no maximum is subtracted", no_maximum,
             "e^240 is infinite in float32, and ∞/∞ is NaN. Take `torch.softmax`, or subtract each row's maximum first.",
         ),
+        Misconception("the mean subtracted, not the maximum", lambda q, k, v: mean_subtracted(q @ k.mT / math.sqrt(q.shape[-1])) @ v, MEAN_HINT),
         Misconception(
             "softmax along axis 1", lambda q, k, v: slips.attention(q, k, v, axis=1),
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
@@ -489,6 +514,7 @@ scaled_dot_product_attention = Check(
             "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. Count from the end: `transpose(-2, -1)`.",
             raises="RuntimeError",
         ),
+        constant_in_the_denominator(attention.scaled_dot_product_attention),
         Misconception(
             "computed in float32 where the inputs are float64", computed_in_float32,
             "float32 keeps 7 of the 16 digits that came in. Leave the dtype as it is.",

@@ -1,5 +1,7 @@
 """Checks of queries, keys and weights that students make to order: many answers are right, so properties decide."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,31 @@ def _all_differ(values: Tensor) -> bool:
 
 def _two_alike(values: Tensor) -> bool:
     return bool((torch.pdist(values.double()) == 0).any())
+
+
+FINITE = Property(
+    "no number is NaN or infinite",
+    lambda output, *_: bool(output.isfinite().all()),
+    "Your output holds NaN or ∞: something was divided by 0, or overflowed.",
+)
+
+
+def _sized(output, n, d) -> bool:
+    return all(part.shape == (n, d) for part in output)
+
+
+def _sizes(output, n, d) -> str:
+    return f"Yours are {', '.join('×'.join(map(str, part.shape)) for part in output)}."
+
+
+def of_right_size(mark: Callable) -> Callable:
+    """A mark of what vectors do, not of how many there are."""
+    return lambda seen: _sized(seen.output, *seen.args) and mark(seen)
+
+
+def _as_many_as_columns(seen) -> bool:
+    n, d = seen.args
+    return n != d and all(len(part) == d for part in seen.output)
 
 
 def _equal_keys(seen) -> bool:
@@ -88,62 +115,67 @@ select_one_value = Check(
     cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=16, d=16), sized(n=200, d=256)],
     compare=False,
     properties=[
-        Property("all are n × d", lambda output, n, d: all(part.shape == (n, d) for part in output), "Return three n × d tensors."),
+        Property("all are n × d", _sized, "Return three n × d tensors.", _sizes),
         Property("output i is value i, within 0.001", _selects, "Query i must give value i and next to nothing of the others."),
         Property("the scores are finite", _finite_scores, "In float32 a score beyond 3·10³⁸ is infinite, and the softmax of ∞ is NaN."),
         Property("all values differ", lambda output, n, d: _all_differ(output[2]), "Some two of your values differ by less than 0.01 in every entry."),
     ],
     misconceptions=[
         Misconception(
+            "as many vectors as they have entries", lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)),
+            "You return d queries, keys and values, and n of each are asked for, of width d. They are as many only for n = d: `torch.eye(n, d)` has n rows.",
+            _as_many_as_columns,
+        ),
+        Misconception(
             "equal keys", lambda n, d: (100 * torch.eye(n, d), torch.ones(n, d), _rows(n, d)),
             "Equal keys get equal scores from every query, whatever the query is, so every output is the mean of the values.",
-            _equal_keys,
+            of_right_size(_equal_keys),
         ),
         Misconception(
             "keys that can't be separated",
             lambda n, d: (100 * torch.eye(n, d), torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d), _rows(n, d)),
             "All your keys point the same way. Any query then prefers the longest of them, or the shortest, never one in between. "
             "Give every key a direction of its own.",
-            _collinear,
+            of_right_size(_collinear),
         ),
         Misconception(
             "queries that find another key", lambda n, d: (100 * torch.eye(n, d).flip(0), torch.eye(n, d), _rows(n, d)),
             "Every query finds exactly one key, but not its own: query i must find key i.",
-            _another_key,
+            of_right_size(_another_key),
         ),
         Misconception(
             "equal values", lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), torch.ones(n, d)),
             "With equal values every output is right, whatever the weights are: this shows nothing. Make all values different.",
-            lambda seen: seen.output[2].shape == seen.args and _two_alike(seen.output[2]),
+            of_right_size(lambda seen: _two_alike(seen.output[2])),
         ),
         Misconception(
             "values that differ by less than 0.01", lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), 1e-5 * _rows(n, d)),
             "Any two values must differ by at least 0.01 in some entry, however many there are. If they lie closer, an output within 0.001 of one is "
             "as good as within 0.001 of the other.",
-            lambda seen: seen.output[2].shape == seen.args and not _all_differ(seen.output[2]) and not _two_alike(seen.output[2]),
+            of_right_size(lambda seen: not _all_differ(seen.output[2]) and not _two_alike(seen.output[2])),
         ),
         Misconception(
             "vectors so long that the scores overflow", lambda n, d: (1e20 * torch.eye(n, d), 1e20 * torch.eye(n, d), _rows(n, d)),
             "A score of 10⁴⁰ is infinite in float32, and a softmax of ∞ is NaN. A gap of 50 between the scores is plenty.",
-            _too_long,
+            of_right_size(_too_long),
         ),
         Misconception(
             "values so far apart that the small rest shows", lambda n, d: (20 * torch.eye(n, d), torch.eye(n, d), 1e6 * _rows(n, d)),
             "The right weight is nearly 1, and the rest goes to values that lie far away: a rest of 0.0001 times 100 is 0.01. "
             "Make the gap between the scores wider, or the values smaller.",
-            _values_too_far_apart,
+            of_right_size(_values_too_far_apart),
         ),
         Misconception(
             "keys that disturb each other", _random_keys,
             "Some of your queries score high with a wrong key as well. Random keys point in similar directions, and a long one can win "
             "everywhere. Choose keys at right angles to each other.",
-            _crowded,
+            of_right_size(_crowded),
         ),
         Misconception(
             "norms that are too small", lambda n, d: (torch.eye(n, d), torch.eye(n, d), _rows(n, d)),
             "The right key wins, but not by enough. With score s against 0 it gets e^s / (e^s + n − 1): s = 1 is little, and s = 10 is still too "
             "little among a hundred keys. Longer queries (or keys) make the gap as wide as you like.",
-            _small_norms,
+            of_right_size(_small_norms),
         ),
     ],
 )  # fmt: skip
@@ -172,6 +204,13 @@ def _axis(gap: Tensor) -> Tensor:
 
 def _across(key: Tensor) -> Tensor:
     return _axis(key) - (_axis(key) @ key) / (key @ key).clamp_min(1e-12) * key
+
+
+def a_turn_made_unit(k1, k2) -> Tensor:
+    gap = k1 - k2
+    turned = torch.zeros_like(gap)
+    turned[0], turned[1] = gap[1], -gap[0]
+    return turned / turned.norm()
 
 
 def divided_once(k1, k2) -> Tensor:
@@ -220,6 +259,7 @@ query_between = Check(
     ],
     compare=False,
     properties=[
+        FINITE,
         Property("both keys get ½", _gives_halves, "The two scores must be equal."),
         Property("the query is not zero", _is_not_zero, "The query is (0, …, 0), or shorter than 0.001: that is excluded."),
     ],
@@ -229,6 +269,12 @@ query_between = Check(
             "Where your query fails it is 0, or as good as 0 (shorter than 0.001), and scores next to nothing with every key: true, and useless. If you take "
             "away a part of a vector, start from one that is not parallel to k1 − k2, nor nearly so; if you turn entries, turn some that are not all 0.",
             lambda seen: seen.output.norm().item() < 1e-3,
+        ),
+        Misconception(
+            "a query of length 0 divided by its length", a_turn_made_unit,
+            "All entries of your query are NaN where it fails: 0/0, which is what a zero vector divided by its length gives. The keys may agree in most entries. If you "
+            "turn entries of k1 − k2, turn some that are not all 0; if you take away a part of a vector, start from one that is not parallel to it.",
+            lambda seen: seen.output.isnan().all(),
         ),
         Misconception(
             "k1 + k2", lambda k1, k2: k1 + k2,
@@ -327,6 +373,7 @@ query_for_pair = Check(
     ],
     compare=False,
     properties=[
+        FINITE,
         Property("keys a and b get ½ each", _pair_shares, "Both must have the same score."),
         Property("the others get less than 0.001 together", _others_ignored, "Their scores must lie far below."),
     ],
@@ -490,6 +537,7 @@ same_output_other_weights = Check(
     compare=False,
     properties=[
         Property("one weight for each value", lambda other, weights, _: other.shape == weights.shape, "There must be as many weights as values."),
+        FINITE,
         Property("the same output", lambda other, weights, values: not _changes_the_output(weights, values, other), "The output has changed: α′V is not αV."),
         Property("no weight is negative", lambda other, *_: other.min().item() > -1e-6, "A weight is negative."),
         Property("the weights sum to 1", lambda other, *_: abs(other.sum().item() - 1) < 1e-4, "The weights don't sum to 1."),

@@ -9,6 +9,7 @@ from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision
+from helpers.parallelization.checks.parallel import power_before_division
 
 from .. import scores
 
@@ -259,6 +260,7 @@ scaled_dot_score = Check(
             "scaled by d instead of √d", lambda q, k: q @ k.mT / q.shape[-1],
             "The standard deviation of a sum of d terms grows with √d: divide by √d.",
         ),
+        power_before_division(scores.scaled_dot_score),
         Misconception(
             "multiplied by √d", lambda q, k: q @ k.mT * math.sqrt(q.shape[-1]),
             "The scale must make the scores of wide vectors smaller: divide.",
@@ -384,6 +386,10 @@ two_word_example = Check(
         Misconception(
             "scaled by d instead of √d", lambda: (0.56, 0.44),
             "√64 is 8. Divided by 64 the scores would be 1.75 and 1.5, and the weights nearly equal.",
+        ),
+        Misconception(
+            "scaled by d/2", lambda: (0.62, 0.38),
+            "In Python `64 ** 1/2` is (64 ** 1)/2 = 32. √64 is 8: `64 ** 0.5` or `math.sqrt(64)`.",
         ),
         Misconception(
             "the ratio of the weights taken for a weight", lambda: (0.86, 0.14),
