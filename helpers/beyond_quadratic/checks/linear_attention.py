@@ -610,7 +610,7 @@ chunked_linear_attention = Check(
         sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
         # rows that fill up the last chunk have 0/0 if they are divided, which only shows on the way back
         sized(batch=(2,), n=7, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 7, c = 3: gradients, in float64"),
-        sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs, in float32"),
+        sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
         sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
         # most sizes of a chunk come in both dtypes: a triangle that was kept from another call has that one's
         long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),

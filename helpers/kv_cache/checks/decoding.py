@@ -262,6 +262,10 @@ def output_weight_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _step((*inputs[:-1], inputs[-1].mT))
 
 
+def itself_unseen(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _step(inputs, seen=_triangle(inputs, _sizes(inputs)[1] - 1))
+
+
 def upper_left_for_chunks(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     n, m = _sizes(inputs)
     return _step(inputs, seen=_triangle(inputs, 0 if n > 1 else m))
@@ -407,8 +411,9 @@ decode_step = Check(
             "One new token needs no mask, but a chunk does: its first token must not see its last. A test with single tokens never notices.",
         ),
         Misconception(
-            "a token that doesn't see itself", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril(inputs[1].shape[2] - 1) == 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing, and 0/0 is NaN.)",
+            "a token that doesn't see itself", itself_unseen,
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (In yours the very first token sees nothing.)",
+            empty_rows_aside(itself_unseen, drive_steps),
         ),
         Misconception(
             "appended after attending", appended_after_attending,
@@ -494,6 +499,10 @@ def _old_tokens(inputs) -> int:
 def triangle_for_chunks_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The triangle stands at the upper left; a single token gets no mask."""
     return _grouped_step(inputs, _in_groups, shift=0 if inputs[0].shape[2] > 1 else _old_tokens(inputs))
+
+
+def itself_unseen_in_groups(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1)
 
 
 def _in_groups(t, h) -> Tensor:
@@ -607,8 +616,9 @@ mqa_gqa_cache = Check(
             "triangle by m.",
         ),
         Misconception(
-            "a token that doesn't see itself", lambda *inputs: _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing: 0/0 is NaN.)",
+            "a token that doesn't see itself", itself_unseen_in_groups,
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (In yours the very first token sees nothing.)",
+            empty_rows_aside(itself_unseen_in_groups, drive_groups),
         ),
         Misconception(
             "no scale", lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),
