@@ -11,18 +11,24 @@ from helpers.beyond_quadratic.checks.decayed_attention import (
 )
 from helpers.beyond_quadratic.checks.delta_rule import few_keys, long_written, written
 from helpers.beyond_quadratic.checks.linear_attention import large_after_small, long_causal, long_chunks, long_sequences
-from helpers.beyond_quadratic.checks.sparse import far_global, listed_keys, long_global, long_local
+from helpers.beyond_quadratic.checks.sparse import (
+    far_global,
+    listed_keys,
+    long_global,
+    long_local,
+    with_a_token_of_zeros,
+)
 from helpers.engine.cases import as_float64, sized
 
 local_attention = [
-    sized(n=13, d=2, d_v=4, w=5),
+    with_a_token_of_zeros(sized(n=13, d=2, d_v=4, w=5)),
     sized(batch=(4,), n=6, d=3, d_v=3, w=0),
     sized(n=1, d=4, d_v=2, w=2, label="one token"),
     sized(n=12, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     long_local(350, 2, 5, 4),
 ]
 global_local = [
-    sized(n=12, d=3, d_v=4, w=3, g=2),
+    with_a_token_of_zeros(sized(n=12, d=3, d_v=4, w=3, g=2)),
     sized(n=8, d=4, d_v=3, w=2, g=0, label="no global token"),
     sized(n=6, d=6, d_v=6, w=1, g=1, label="n = d = d_v = 6"),
     sized(batch=(2,), n=7, d=4, d_v=2, w=1, g=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
@@ -32,7 +38,7 @@ global_local = [
 strided_sparse = {
     "strided_keys": [sized(n=1), sized(n=7), sized(n=64), sized(n=101)],
     "gathered_attention": [
-        listed_keys(7, 5, 5, 2, 4),
+        with_a_token_of_zeros(listed_keys(7, 5, 5, 2, 4)),
         listed_keys(3, 12, 2, 5, 2, batch=(4,)),
         listed_keys(6, 6, 1, 3, 3),
     ],

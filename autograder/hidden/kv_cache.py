@@ -58,7 +58,7 @@ mqa_gqa_cache = [
 ]
 sliding_cache = [
     window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
-    window_case("window 9, never full", 9, 2, 1, 3), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
+    window_case("window 9, never full, a token of zeros", 9, 2, 1, 3, silent=0), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
 ]  # fmt: skip
 quantized_cache = {
     "quantize_keys": [

@@ -669,8 +669,8 @@ chunked_linear_attention = Check(
         ),
         Misconception(
             "the chunk's own sum taken off again", own_sum_taken_off,
-            "A sum that has held a large number has lost the last digits of the small ones, and subtracting the large one doesn't bring them back: your "
-            "values differ in the last digits only. Shift the running sums by one chunk, with zeros in front.",
+            "A sum that has held a large number has lost the last digits of the small ones, and subtracting the large one doesn't bring them back: "
+            "the larger it was, the more is lost. Shift the running sums by one chunk, with zeros in front.",
         ),
         Misconception(
             "rows that fill up the last chunk divided too", filled_rows_divided,

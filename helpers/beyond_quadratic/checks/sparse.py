@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -90,6 +91,18 @@ def far_global(n: int, d_v: int, w: int, g: int, size: float = 20.0) -> Case:
     )
 
 
+def with_a_token_of_zeros(case: Case) -> Case:
+    """The same case, with a key and value of zeros. Its score is 0, as that of an empty slot often is, and still it is a key."""
+
+    def draw(*how) -> tuple:
+        q, k, v, *others = case.draw(*how)
+        named = others[0][0, 0] if isinstance(others[0], Tensor) else k.shape[-2] // 2  # in a table: a key that is read
+        real = torch.arange(k.shape[-2])[:, None] != named
+        return q, k * real, v * real, *others
+
+    return replace(case, label=f"{case.label}, a token of zeros", draw=draw)
+
+
 def changed_in_place(answer: Callable) -> Misconception:
     """Right values, and numbers that the way back needs overwritten. answer: one that does so."""
 
@@ -113,6 +126,11 @@ def scaled_by_values(q, v) -> Tensor:
 def _gathered(q, k, v, keys, valid, hidden: float = -math.inf, axis: int = -1) -> Tensor:
     weights = _slots(q, k, keys).masked_fill(~valid, hidden).softmax(axis)
     return _mix(weights, v, keys)
+
+
+def zeros_taken_for_empty(q, k, v, keys, valid) -> Tensor:
+    scores = _slots(q, k, keys) * valid
+    return _mix(scores.masked_fill(scores == 0, -math.inf).softmax(-1), v, keys)
 
 
 def _slots(q, k, keys) -> Tensor:
@@ -188,6 +206,10 @@ IN_PLACE_HINT = (
     "instead, as in `state = state + …`."
 )
 SOFT_HINT = "Scores may be far below 0. If all allowed scores are below the number in an empty slot, that slot gets all the weight. Only −∞ is below every score."
+ZEROS_HINT = (
+    "A key may be at a right angle to the query, or all zeros: its score is 0, and it still gets its share. Which slots are empty follows from the "
+    "positions, not from the numbers that stand in them."
+)
 VALUES_HINT = "A score is a sum of d products, so it is divided by √d. The width of the values plays no role."
 TABLE_HINT = (
     "You make few scores, but also a table of all pairs. A mask costs n² too: at n = 100,000 it has 10¹⁰ entries. Compute the indices of the few keys "
@@ -343,7 +365,7 @@ local_attention = Check(
         sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
         sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
-        sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3"),
+        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3")),
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
@@ -413,6 +435,9 @@ local_attention = Check(
         Misconception(
             "padding that takes part in the softmax", padding_in_the_softmax,
             "A key of zeros has score 0, and e⁰ = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
+        ),
+        Misconception(
+            "zeros taken for empty slots", lambda q, k, v, w: zeros_taken_for_empty(q, k, v, *_window(q.shape[-2], w)), ZEROS_HINT,
         ),
         Misconception(
             "padding taken out of the weights after the softmax", padding_taken_out_again,
@@ -698,7 +723,7 @@ global_local = Check(
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
-        sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2"),
+        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2")),
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
@@ -791,6 +816,9 @@ global_local = Check(
         ),
         Misconception(
             "a finite number for the empty slots", globals_hidden_softly, SOFT_HINT, hidden_too_softly(sparse.global_local_attention),
+        ),
+        Misconception(
+            "zeros taken for empty slots", lambda q, k, v, w, g: _joined_with(zeros_taken_for_empty, q, k, v, w, g), ZEROS_HINT,
         ),
         Misconception(
             "token g missing from the windows", first_ordinary_token_lost,
@@ -1219,7 +1247,7 @@ gathered_attention = Check(
         listed_keys(5, 9, 4, 3, 2), as_float64(listed_keys(6, 8, 3, 4, 5, batch=(2, 3))), listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
-        listed_keys(8, 5, 3, 4, 2, label="more queries than keys"), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
+        with_a_token_of_zeros(listed_keys(8, 5, 3, 4, 2, label="more queries than keys")), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
         given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
         given("n = 20, m = 40, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((20, 4), (40, 4), (40, 3))),
@@ -1250,6 +1278,11 @@ gathered_attention = Check(
         Misconception(
             "empty slots with score 0", lambda q, k, v, keys, allowed: _mix((_slots(q, k, keys) * allowed).softmax(-1), v, keys),
             "A score of 0 still gets a share of the attention, since e⁰ = 1. Give empty slots −∞.",
+        ),
+        Misconception(
+            "zeros taken for empty slots", zeros_taken_for_empty,
+            "A key may be at a right angle to its query, or all zeros: its score is 0, and it still gets its share. Which slots are empty is in `allowed`, not in "
+            "the scores or the keys.",
         ),
         Misconception(
             "an empty slot that takes away a key", emptied_by_another_slot,

@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
+from torch.utils._pytree import tree_leaves
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Behaviour, Check, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Told, agree, tolerance
 from helpers.engine.driving import unpack, watch
 from helpers.engine.observe import Observation
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -23,6 +24,17 @@ def hand_on(seen: Observation, given: Tensor) -> None:
     """A call gets copies of its inputs. If it changed one in place, what the caller gave is changed as well: then the card says so."""
     if any(isinstance(key, int) for key in seen.modified):
         given.copy_(given == 0)
+
+
+def empty_rows_aside(slip: Callable, drive: Callable) -> Callable:
+    """A mark: the output is that of a slip, but for queries that see no key at all. `softmax` makes their rows NaN, PyTorch's own attention 0."""
+
+    def shown(seen: Observation) -> bool:
+        pairs = zip(tree_leaves(seen.output), tree_leaves(drive(slip, *seen.args)), strict=True)
+        numbers = [(got.nan_to_num(0.0), like.nan_to_num(0.0)) for got, like in pairs if isinstance(like, Tensor)]
+        return all(agree(got, like, tolerance(seen.args)) for got, like in numbers)
+
+    return shown
 
 
 # ------------------------------------------------------------------------------------------------- one layer, one step
@@ -250,6 +262,10 @@ def output_weight_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _step((*inputs[:-1], inputs[-1].mT))
 
 
+def itself_unseen(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _step(inputs, seen=_triangle(inputs, _sizes(inputs)[1] - 1))
+
+
 def upper_left_for_chunks(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     n, m = _sizes(inputs)
     return _step(inputs, seen=_triangle(inputs, 0 if n > 1 else m))
@@ -395,8 +411,9 @@ decode_step = Check(
             "One new token needs no mask, but a chunk does: its first token must not see its last. A test with single tokens never notices.",
         ),
         Misconception(
-            "a token that doesn't see itself", lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril(inputs[1].shape[2] - 1) == 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing, and 0/0 is NaN.)",
+            "a token that doesn't see itself", itself_unseen,
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (In yours the very first token sees nothing.)",
+            empty_rows_aside(itself_unseen, drive_steps),
         ),
         Misconception(
             "appended after attending", appended_after_attending,
@@ -482,6 +499,10 @@ def _old_tokens(inputs) -> int:
 def triangle_for_chunks_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The triangle stands at the upper left; a single token gets no mask."""
     return _grouped_step(inputs, _in_groups, shift=0 if inputs[0].shape[2] > 1 else _old_tokens(inputs))
+
+
+def itself_unseen_in_groups(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1)
 
 
 def _in_groups(t, h) -> Tensor:
@@ -595,8 +616,9 @@ mqa_gqa_cache = Check(
             "triangle by m.",
         ),
         Misconception(
-            "a token that doesn't see itself", lambda *inputs: _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1),
-            "A token attends to itself as well: row i sees the columns 0 … m + i. (The very first token then sees nothing: 0/0 is NaN.)",
+            "a token that doesn't see itself", itself_unseen_in_groups,
+            "A token attends to itself as well: row i sees the columns 0 … m + i. (In yours the very first token sees nothing.)",
+            empty_rows_aside(itself_unseen_in_groups, drive_groups),
         ),
         Misconception(
             "no scale", lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),
@@ -810,6 +832,12 @@ def the_same_for_the_whole_batch(model, prompt, n) -> Tensor:
     return torch.cat(tokens, dim=1)
 
 
+def tokens_as_floats(model, prompt, n) -> Tensor:
+    tokens = torch.zeros(len(prompt), n)
+    tokens[:] = _written(model, prompt, n)
+    return tokens
+
+
 def not_with_one_token(model, prompt, n) -> Tensor:
     tokens = _written(model, prompt, n)
     return torch.cat([tokens[:, :1], torch.stack(list(tokens[:, 1:].unbind(1)), dim=1)], dim=1)
@@ -893,6 +921,11 @@ generate_cached = Check(
         Misconception(
             "one token for the whole batch", the_same_for_the_whole_batch,
             "`argmax()` without `dim` looks at all rows together. Each sequence has a likeliest token of its own: `dim=-1`.",
+        ),
+        Misconception(
+            "tokens that come as floats", tokens_as_floats,
+            "The numbers are right, but tokens are whole numbers, and no embedding takes a float. `torch.zeros(b, n)` is float32: say `dtype=torch.long`, or "
+            "join what `argmax` gives.",
         ),
         Misconception(
             "an error for n = 1", not_with_one_token,

@@ -245,9 +245,9 @@ cache_bytes = Check(
             "Every layer has a cache of its own.",
         ),
         Misconception(
-            "h heads instead of h_kv", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
-            "Only the h_kv key/value heads are stored, and there may be fewer of them than query heads. Each has width d_h = d / h "
-            "(with width d / h_kv the result would be the same as without sharing).",
+            "as many bytes as without sharing", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
+            "Yours is the size of a cache with h key/value heads of width d / h. Only h_kv heads are stored, and they aren't wider for being fewer: count h_kv, "
+            "not h, and divide d by h, not by h_kv.",
         ),
         Misconception(
             "heads of width d", lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,

@@ -142,12 +142,15 @@ def _taken_too_early(seen: Observation) -> bool:
     return False
 
 
-def requests(label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32) -> Case:
-    """Steps with a number of rows where rows are to be drawn."""
+def requests(
+    label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32, silent: bool = False
+) -> Case:
+    """Steps with a number of rows where rows are to be drawn. silent: the first row of every append is all zeros."""
 
     def draw(generator: torch.Generator) -> list[tuple]:
         def rows(n: int) -> Tensor:
-            return torch.randn(n, d, generator=generator, dtype=dtype)
+            drawn = torch.randn(n, d, generator=generator, dtype=dtype)
+            return drawn * (torch.arange(n) >= silent)[:, None]
 
         return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
 
@@ -252,6 +255,25 @@ class WholePagesRead(_Paged):
         return self.pool[self.table[name]].flatten(0, 1)
 
 
+class FullLastPageUnread(_Paged):
+    def read(self, name) -> Tensor:
+        *whole, last = (self.pool[page] for page in self.table[name])
+        return torch.cat([*whole, last[: self.length[name] % self.pool.shape[1]]])
+
+
+class ZerosUnread(_Paged):
+    """Freed pages are wiped, and rows of zeros taken for empty slots."""
+
+    def release(self, page) -> None:
+        super().release(page)
+        if self.users[page] == 0:
+            self.pool[page] = 0
+
+    def read(self, name) -> Tensor:
+        rows = self.pool[self.table[name]].flatten(0, 1)
+        return rows[rows.any(dim=1)]
+
+
 class ReadInOrderOfNumbers(_Paged):
     def read(self, name) -> Tensor:
         return self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
@@ -296,6 +318,18 @@ class LengthAtTheEnd(_Paged):
             self.pool[table[page], slot] = row
             length += 1
         self.length[name] = length
+
+
+class LengthAtTheStart(_Paged):
+    """All rows are counted before the first is stored."""
+
+    def append(self, name, rows) -> None:
+        table, start = self.table.setdefault(name, []), self.length.get(name, 0)
+        self.length[name] = start + len(rows)
+        for length, row in enumerate(rows, start):
+            page, slot = divmod(length, self.pool.shape[1])
+            self.make_room(name, page, slot)
+            self.pool[table[page], slot] = row
 
 
 class CopiesAllShared(_Paged):
@@ -391,8 +425,8 @@ paged_cache = Story(
     cases=[
         requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
                ("append", "a", 1), ("read", "a")),
-        requests("two sequences in turn, in float64", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
-               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b"), dtype=torch.float64),
+        requests("two sequences in turn, some rows of zeros, in float64", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
+               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b"), dtype=torch.float64, silent=True),
         requests("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
                ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
                ("free", "a"), ("read", "b"), ("free", "b")),
@@ -445,6 +479,15 @@ paged_cache = Story(
             "The last page may be half empty. Return the rows of this sequence and no more.",
         ),
         Misconception(
+            "a full last page not read", FullLastPageUnread,
+            "`length % page_size` is 0 where the last page is full, and then all its rows are missing. Join all pages, and cut the result at the length of the "
+            "sequence.",
+        ),
+        Misconception(
+            "rows of zeros taken for empty slots", ZerosUnread,
+            "A row may be all zeros. How many rows a sequence has is its length; the numbers in the pool don't say it.",
+        ),
+        Misconception(
             "pages read in the order of their numbers", ReadInOrderOfNumbers,
             "A freed page with a low number may hold the *end* of a later text. The table gives the order.",
         ),
@@ -492,6 +535,11 @@ paged_cache = Story(
             "the length counted when all rows are stored", LengthAtTheEnd,
             "If no page is free in the middle of an append, the ValueError leaves pages in the table that `length` knows nothing of. Count each row when it "
             "is stored, or see that all rows fit before you take a page.",
+        ),
+        Misconception(
+            "the length counted before the rows are stored", LengthAtTheStart,
+            "If no page is free in the middle of an append, the ValueError leaves a `length` that counts rows which were never stored, and `read` returns "
+            "too many. Count each row when it is stored, or see that all rows fit before you begin.",
         ),
         Misconception(
             "all shared pages copied", CopiesAllShared,

@@ -23,7 +23,14 @@ def drive_padding(answer, prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def random_prompts(*lengths: int) -> Drawn:
-    return Drawn(lambda g: [torch.randint(4, (n,), generator=g) for n in lengths])  # token 0 is a token like others
+    """Token 0 is a token like others: the first prompt begins with it, where padding would stand."""
+
+    def draw(generator: torch.Generator) -> list[Tensor]:
+        prompts = [torch.randint(4, (n,), generator=generator) for n in lengths]
+        prompts[0][0] = 0
+        return prompts
+
+    return Drawn(draw)
 
 
 def _padded(prompts, make) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Told, agree, tolerance
 from helpers.engine.driving import call, watch
+from helpers.engine.observe import Observation
 
 from .. import sliding_cache as reference
-from .decoding import hand_on
+from .decoding import empty_rows_aside, hand_on
 
 __all__ = ["sliding_cache"]
 
@@ -68,13 +69,16 @@ def window_case(
     loud: float = 2.0,
     dtype=torch.float32,
     counted: bool = False,
+    silent: int = -1,
 ) -> Case:
-    """loud: the standard deviation of the queries, and so of the scores. counted: the number of all tokens is asked for, too."""
+    """loud: the standard deviation of the queries, and so of the scores. counted: the number of all tokens is asked for, too. silent: a
+    token with a key and a value of zeros, if there is one."""
+    heard = (torch.arange(sum(chunks)) != silent)[:, None]
 
-    def normal(scale: float) -> Drawn:
-        return Drawn(lambda g: scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
+    def normal(scale: float, kept: Tensor | float = 1.0) -> Drawn:
+        return Drawn(lambda g: kept * scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, window, normal(loud), normal(1.0), normal(1.0), chunks, counted)
+    return given(label, window, normal(loud), normal(1.0, heard), normal(1.0, heard), chunks, counted)
 
 
 class _Sliding:
@@ -148,6 +152,11 @@ class UnusedSlots(_Sliding):
         return (torch.arange(self.window) + self.length) % self.window
 
 
+class ZerosTakenForEmpty(UnusedSlots):
+    def weigh(self, scores, seen) -> Tensor:
+        return super().weigh(scores, seen & (scores != 0))
+
+
 class StoredFirst(_Sliding):
     def attend(self, q, k, v) -> Tensor:
         n = k.shape[2]
@@ -157,6 +166,31 @@ class StoredFirst(_Sliding):
         age = torch.arange(self.length - n, self.length)[:, None] - torch.arange(self.length - len(slots), self.length)
         scores = (q @ keys.mT / math.sqrt(q.shape[-1])).masked_fill(~self.seen(age), -torch.inf)
         return scores.softmax(dim=-1) @ values
+
+
+class AllButTheOldest(_Sliding):
+    """A new token is joined to the last window − 1. For a window of 1 the slice is `[-0:]`, and nothing is left out."""
+
+    def attend(self, q, k, v) -> Tensor:
+        filled, before = min(self.length, self.window), self.window - 1
+        keys, values, outputs = self.keys[:, :, :filled], self.values[:, :, :filled], []
+        for place in range(q.shape[2]):
+            now = slice(place, place + 1)
+            keys, values = (
+                torch.cat([old[:, :, -before:], new[:, :, now]], 2) for old, new in ((keys, k), (values, v))
+            )
+            weights = (q[:, :, now] @ keys.mT / math.sqrt(q.shape[-1])).softmax(dim=-1)
+            outputs.append(weights @ values)
+        self.keys, self.values = keys, values
+        self.length += q.shape[2]
+        return torch.cat(outputs, dim=2)
+
+
+def sees_more_than_itself(seen: Observation) -> bool:
+    """A mark: the window is 1, and yet some output isn't the token's own value."""
+    window, _, _, v, *_ = seen.args
+    outputs = torch.cat(seen.output[:-1], dim=2)
+    return window == 1 and bool(outputs.isfinite().all()) and not agree(outputs, v, tolerance(seen.args))
 
 
 class AllTokensRead(_Sliding):
@@ -346,9 +380,10 @@ sliding_cache = Check(
     names=("output of call: sequences heads tokens features",),
     cases=[
         window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
-        window_case("window 4, a prompt of 3, then single tokens", 4, 3, 1, 1, 1, 1, counted=True),
+        window_case("window 4, a prompt of 3, then single tokens, one of zeros", 4, 3, 1, 1, 1, 1, counted=True, silent=1),
         window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
+        window_case("window 1, chunks of 1, 2, 1", 1, 1, 2, 1, b=1),
         window_case("window 2, a prompt of 40, then a single token", 2, 40, 1, b=1, h=2, d_h=5),
         window_case("scores of a thousand and more, in float64", 3, 4, 2, 1, b=2, h=3, d_h=5, dtype=torch.float64, loud=1500.0),
     ],
@@ -385,8 +420,20 @@ sliding_cache = Check(
             "Until `window` tokens have come, some slots are empty. A key of zeros scores 0, and takes its share of attention.",
         ),
         Misconception(
+            "zeros taken for empty slots", ZerosTakenForEmpty,
+            "A key of zeros, or at a right angle to the query, has score 0 and still gets its share. Which slots are empty follows from `length`, not from the "
+            "numbers that stand in them.",
+        ),
+        Misconception(
             "stored before attending", StoredFirst,
             "The end of a chunk overwrites old tokens that the beginning of the chunk still has to see. Attend first, then store.",
+            empty_rows_aside(StoredFirst, drive_window),
+        ),
+        Misconception(
+            "a window of 1 that sees more than the token itself", AllButTheOldest,
+            "With a window of 1 no old token is seen. Do you cut the old ones with `[-(window - 1):]`? That is `[-0:]`, and takes all of them. Count from the "
+            "front, or leave them out where `window - 1` is 0.",
+            sees_more_than_itself,
         ),
         Misconception(
             "nothing is ever dropped", NothingDropped,
@@ -452,8 +499,8 @@ sliding_cache = Check(
         *(
             Misconception(
                 name, slip,
-                "A slice of `k` is a view: it shares its memory with the caller's tensor. What the caller writes there afterwards stands in "
-                "your ring, and your next write changes the caller's tensor. Keep a copy (`.clone()`), or write into the slots of the ring.",
+                "A slice of `k` is a view: it shares its memory with the caller's tensor, and what the caller writes there afterwards stands in your ring. "
+                "Keep a copy (`.clone()`), or write into the slots of the ring.",
             )
             for name, slip in (
                 ("a long chunk kept as a view", SlicesOfTheCaller), ("the first chunk kept as a view", FirstChunkOfTheCaller),
