@@ -67,3 +67,25 @@ def test_on_a_gpu_a_right_kernel_is_told_what_nobody_saw(monkeypatch):
     assert check.triton_rows(right, points=2).message == ""
     monkeypatch.setattr(kernel_check, "device", lambda: torch.device("cuda"))
     assert check.triton_rows(right, points=2).message == BLIND
+
+
+def test_on_a_gpu_the_course_compiles_no_wrong_kernel_of_its_own(monkeypatch):
+    from helpers.engine import interpreted, kernel_check
+
+    asked, observed = [], interpreted.observed
+    monkeypatch.setattr(kernel_check, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(interpreted, "observed", lambda *call: asked.append(call[1]) or observed(*call))
+    wrong = check.triton_rows.misconceptions[3]
+    score = check.triton_rows(lambda x, factor: wrong.function(x, factor), points=2, seed=0)
+    assert score.diagnosis == wrong.name and len(set(asked)) > 5
+
+
+def test_without_a_process_beside_they_are_compiled(monkeypatch):
+    from helpers.engine import interpreted, kernel_check
+
+    monkeypatch.setattr(kernel_check, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(interpreted, "CODE", "")
+    interpreted._beside.cache_clear()
+    wrong = check.triton_rows.misconceptions[3]
+    assert check.triton_rows.observe(wrong.function, (torch.ones(3, 2), torch.ones(3))).error is None
+    interpreted._beside.cache_clear()
