@@ -239,7 +239,7 @@ class Check:
 
     def _dear(self, seen: Observation, case: Case) -> str:
         if ran_on(seen):
-            return f"Your function ran more than {self.steps:,} lines of Python and was stopped.\n{seen.error.where}".strip()
+            return f"Your function ran more than {self.steps:,} lines of Python and was stopped."
         broken = (rule.note for rule in self.behaviours if not rule.of(seen))
         return over_the_limit(seen, case) or next(broken, "")
 

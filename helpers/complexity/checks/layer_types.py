@@ -86,8 +86,8 @@ layer_types = Table(
     ],
     misconceptions=[
         Misconception(
-            "a loop over the tokens", token_by_token,
-            "The sizes are enormous, 2¹⁰⁰ tokens: a loop over them never ends. Say with a formula how often it would run.",
+            "a loop that doesn't come to its end", token_by_token,
+            "The sizes are enormous, such as 2¹⁰⁰ tokens: a loop that takes one after the other never ends. Say with a formula how often it would run.",
             cost=ran_on,
         ),
         Misconception(

@@ -100,6 +100,11 @@ def one_length_after_the_other(memory, b, h, layers, dtype):
     return n
 
 
+def _long_where_many_fit(seen):
+    """Of small memories it comes to an end, as a search that is endless by mistake does not."""
+    return ran_on(seen) and reference.longest_context(*seen.args) > STEPS
+
+
 def _fits(memory, per_square):
     return math.isqrt(memory // per_square)
 
@@ -157,7 +162,7 @@ longest_context = Check(
         Misconception(
             "one length after the other", one_length_after_the_other,
             "The longest context may be 30 million tokens, and you try as many lengths. Take a root, or halve an interval: then 50 tries are enough.",
-            cost=ran_on,
+            cost=_long_where_many_fit,
         ),
         Misconception(
             "two roots of whole numbers, the second without the bytes",
