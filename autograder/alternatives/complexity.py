@@ -305,7 +305,16 @@ def context_divided_step_by_step(memory, b, h, layers, dtype):
     return math.isqrt(memory)
 
 
+def context_by_thousands(memory, b, h, layers, dtype):
+    n, fits = 0, lambda n: b * h * layers * n * n * dtype.itemsize <= memory
+    for step in (1000, 1):
+        while fits(n + step):
+            n += step
+    return n
+
+
 longest_context = {
+    "in steps of a thousand, and then of one": context_by_thousands,
     "by bisection": context_by_bisection,
     "a root, rounded down": lambda memory, b, h, layers, dtype: int(
         (memory / (b * h * layers * dtype.itemsize)) ** 0.5

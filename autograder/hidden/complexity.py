@@ -29,10 +29,15 @@ layer_types = [given("other sizes", 2.0**90, 2.0**30, 2.0**7, 2.0**9)]
 roofline = [
     given("exactly at the ridge", 800e9, 2e9, torch.float32, 1e12, 10e9),
     given("H100, decoding in bfloat16", 2e9, 1.1e9, torch.bfloat16, 989e12, 3350e9),
+    # flops / (flops / peak) is less than the peak, in the last digit
+    given("TPU v4, a large product in bfloat16", 2 * 3003**3, 3 * 3003**2, torch.bfloat16, 275e12, 1228e9),
 ]
 score_memory = [given("b = 1, n = 1, h = 1, 1 layer, float64", 1, 1, 1, 1, torch.float64)]
 longest_context = [
-    given("not even one", 7, 1, 2, 1, torch.float32),
+    given(
+        "just enough for n = 44", 5 * 3 * 5 * 44**2 * 4, 5, 3, 5, torch.float32
+    ),  # a quotient of two roots is less than 44
+    given("just enough for n = 29,999,999", 29_999_999**2, 1, 1, 1, torch.int8),
     given("24 GB, float16", 24 * 10**9, 4, 32, 32, torch.float16),
 ]
 vit_windows = [sized(side=384, patch=4, window=12, d=128), sized(side=32, patch=1, window=8, d=7)]

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
 from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
-from helpers.engine.observe import ACTIVE, Observation, StudentError
+from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0
 """How long the judge waits for an answer; `judging` sets it."""
@@ -53,15 +53,16 @@ class Remote(Stand):
 
     def __observe__(
         self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=(), reuses=False,
-        counts: bool | None = None,
+        counts: bool | None = None, steps=0,
     ) -> Observation:  # fmt: skip
         """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
         part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
         counts = active.counts or counts is True if active else counts is not False
+        steps = active.steps if active else steps
         question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": forbids, "gradient": bool(gradient),
-                    "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts}  # fmt: skip
+                    "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts, "steps": int(steps)}  # fmt: skip
         try:
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
         except RemoteError as error:
@@ -97,7 +98,10 @@ class Remote(Stand):
         error = self.__endpoint__.lost
         self.__endpoint__.called = True
         try:
-            with _disable_current_modes():  # what it takes to send a tensor is no operation of the student's
+            with (
+                _disable_current_modes(),
+                untraced(),
+            ):  # what it takes to send a tensor is no operation of the student's
                 answer = (
                     {"error": error}
                     if error

@@ -173,7 +173,7 @@ def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> di
     seen = WATCH[0](
         endpoint.objects[question["number"]], question["args"], question["kwargs"],
         forbids=question["forbids"], gradient=question["gradient"], layouts=question["layouts"],
-        reuses=question["reuses"], counts=question["counts"],
+        reuses=question["reuses"], counts=question["counts"], steps=question["steps"],
     )  # fmt: skip
     return {
         "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),

@@ -25,7 +25,7 @@ from .diagnose import FORBIDDEN, diagnose
 from .group import CheckGroup
 from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, observe, quiet
-from .rules import Behaviour, Property, over_the_limit
+from .rules import Behaviour, Property, over_the_limit, ran_on
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
 from .shown import pictures, words
 from .trial import Trial
@@ -64,6 +64,8 @@ class Check:
     names: what a card calls the tensors of an output, in their order, and their axes where the signature doesn't tell those:
         ("memory: sequences tokens features", "logits"). Of more tensors than names, "keys" are keys 1, keys 2, …
     counts: whether the way to an output is counted, which takes time; by default where a limit, a behaviour or a mark may ask for it.
+    steps: the most lines of Python that a call may run, for answers that must not try one thing after the other; 0 for any number.
+        A call that runs more ends there. Nothing is known of its values, so it is judged as one that came at too high a price.
     quiz: the answer is a choice, and a card must not tell it.
     """
 
@@ -71,7 +73,7 @@ class Check:
                  properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
                  compare: bool = True, within: tuple[float, float] | dict | None = None, exercise: str = "",
                  drive: Callable | None = None, view: Callable | None = None, quiz: bool = False,
-                 names: Sequence[str] = (), counts: bool | None = None) -> None:  # fmt: skip
+                 names: Sequence[str] = (), counts: bool | None = None, steps: int = 0) -> None:  # fmt: skip
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
             reference,
@@ -84,6 +86,7 @@ class Check:
         marked = any(wrong.recognise or wrong.cost for wrong in misconceptions)
         limited = bool(behaviours) or any(case.limited for case in cases)
         self.counts = limited or marked if counts is None else counts
+        self.steps = steps
         self.known: dict[tuple, Any] = {}  # what our own answers do, and what is right, for inputs that came before
 
     @quiet()
@@ -126,7 +129,7 @@ class Check:
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Call an answer (a student's, a misconception's, the reference) on `args` and write down what happens."""
         driven = functools.partial(self.drive, answer) if self.drive else answer
-        return observe(driven, args, forbids=self.forbids, gradient=gradient, counts=self.counts)
+        return observe(driven, args, forbids=self.forbids, gradient=gradient, counts=self.counts, steps=self.steps)
 
     def expected(self, args: tuple) -> Any:
         """The right output. In float64, so that rounding is the student's alone."""
@@ -194,7 +197,7 @@ class Check:
         seen = self.recall(student, args, case.gradient)
         seen = without_words(seen) if hidden else seen
         expected = self._once("expected", args, False, lambda: self.expected(args)) if self.compare else None
-        wrong = self._wrong(seen, expected, case, hidden)
+        wrong = "" if ran_on(seen) else self._wrong(seen, expected, case, hidden)
         dear = "" if wrong else self._dear(seen, case)
         if hidden and wrong and (seen.error or self.compare):
             wrong = what_kind(seen, expected, right=not seen.error and not self.difference(seen, expected))
@@ -239,6 +242,8 @@ class Check:
         return ""
 
     def _dear(self, seen: Observation, case: Case) -> str:
+        if ran_on(seen):
+            return f"Your function ran more than {self.steps:,} lines of Python and was stopped."
         broken = (rule.note for rule in self.behaviours if not rule.of(seen))
         return over_the_limit(seen, case) or next(broken, "")
 

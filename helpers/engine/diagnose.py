@@ -18,11 +18,14 @@ from .card import Item
 from .guard import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
+from .rules import ran_on
 from .trial import Trial
 from .unseen import without_words
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 NAME = re.compile("`[^`]*`")
+TOO_DEAR = "Your output is right, but it costs too much or is made in a way that the task rules out:"
+TOO_LONG = "Your function takes far too many steps:"
 FRESH = 2  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
@@ -113,7 +116,7 @@ def _by_mark(check: Subject, failed: list[Trial]) -> Diagnosis | None:
 
 def _by_cost(check: Subject, failed: list[Trial]) -> Diagnosis | None:
     wrong = _marked(check, failed, "cost")
-    lead = "Your output is right, but it costs too much or is made in a way that the task rules out:"
+    lead = TOO_LONG if any(ran_on(trial.seen) for trial in failed) else TOO_DEAR
     return Diagnosis(wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 
@@ -168,7 +171,7 @@ def _mark(wrong: Misconception) -> Mark | None:
 
 def _shows(mark: Mark, seen: Observation) -> bool:
     try:
-        return seen.error is None and bool(mark(seen))
+        return (seen.error is None or ran_on(seen)) and bool(mark(seen))
     except Exception:  # an output of another form than the mark expects does not show it
         return False
 

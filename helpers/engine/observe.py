@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import io
 import re
+import sys
 import sysconfig
 import traceback
 import warnings
@@ -21,6 +22,7 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -61,6 +63,10 @@ class StudentError:
         return f"{text}\n{self.where}" if self.where else text
 
 
+class TooManySteps(BaseException):
+    """A call ran more lines of Python than it may. No `Exception`: that would be caught where an answer says `except Exception`."""
+
+
 @dataclass
 class Observation:
     """One call: what went in, what came out or went wrong, and what PyTorch did meanwhile."""
@@ -89,7 +95,7 @@ class Observation:
 
 def observe(
     function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient: bool = False,
-    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False, counts: bool = True,
+    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False, counts: bool = True, steps: int = 0,
 ) -> Observation:  # fmt: skip
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
@@ -100,19 +106,56 @@ def observe(
     unless it is `trusted` not to need one.
     reuses: the caller needs its tensors for something else afterwards: when the call has ended, other numbers stand in them.
     counts: whether operations, FLOPs, elements and what is saved for the way back are counted: a call takes several times as long so.
+    steps: the most lines of Python that it may run, in its own thread; 0 for any number. A call that runs more is stopped there
+    (TooManySteps). It isn't for functions that launch kernels.
     """
     kwargs = kwargs or {}
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
         return function.__observe__(
-            args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts, reuses=reuses, counts=counts
+            args, kwargs, forbids=forbids, gradient=gradient, layouts=layouts, reuses=reuses, counts=counts, steps=steps
         )
     if layouts:
         return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
     leaves = _copies((args, kwargs), gradient)
-    seen = _observed(function, args, kwargs, forbids, gradient, leaves, counts)
+    seen = _observed(_stopped_after(steps, function), args, kwargs, forbids, gradient, leaves, counts, steps)
     if reuses:
         _reuse(seen, leaves)
     return seen
+
+
+def _stopped_after(steps: int, function: Callable) -> Callable:
+    """The function, as it is or with an end to its calls. A tracer that was there before (a debugger's) comes back after each."""
+    if not steps:
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        left, before = steps, sys.gettrace()
+
+        def count(frame: FrameType, event: str, _: Any) -> Callable:
+            nonlocal left
+            left -= event == "line"
+            if left < 0:
+                raise TooManySteps(f"more than {steps:,} lines of Python")
+            return count
+
+        sys.settrace(count)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.settrace(before)
+
+    return call
+
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Inside, no lines are counted."""
+    before = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def _observed_kernels(
@@ -154,17 +197,17 @@ def _first_call() -> None:
 
 
 def _observed(
-    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any, counts: bool = True
-) -> Observation:
+    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any, counts: bool = True, steps: int = 0,
+) -> Observation:  # fmt: skip
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
     kept = Kept(tree_leaves((leaves, inputs)))
     asked = _asking(inputs)
-    with _counting(seen, forbids, counts), kept.noting() if gradient and counts else contextlib.nullcontext():
+    with _counting(seen, forbids, counts, steps), kept.noting() if gradient and counts else contextlib.nullcontext():
         try:
             seen.output = function(*inputs[0], **inputs[1])
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, TooManySteps) as error:
             seen.error = _student_error(error)
     seen.modified = _modified(seen, inputs) + (ASKED,) * (_asking(inputs) != asked)
     if gradient and seen.error is None:
@@ -186,7 +229,7 @@ def _plain(leaf: Any) -> Any:
 def _call_another(function: Callable, inputs: Any) -> None:
     """Between a call and its way back another call is under way, with other numbers: what the first one kept in a global, or on a
     class, is overwritten. Nothing of it counts."""
-    with quiet(), contextlib.suppress(Exception):
+    with quiet(), contextlib.suppress(Exception, TooManySteps):
         function(*tree_map(_another, inputs[0]), **tree_map(_another, inputs[1]))
 
 
@@ -235,7 +278,7 @@ def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...], 
 
 
 @contextlib.contextmanager
-def _counting(seen: Observation, forbids: tuple[str, ...], counts: bool) -> Iterator[None]:
+def _counting(seen: Observation, forbids: tuple[str, ...], counts: bool, steps: int = 0) -> Iterator[None]:
     """Inside, what PyTorch does is written down in `seen`, as far as it is asked for."""
     launched = lambda: seen.operations.update([KERNEL])
     modes = lambda: (
@@ -243,7 +286,7 @@ def _counting(seen: Observation, forbids: tuple[str, ...], counts: bool) -> Iter
     )
     with (
         quiet(),
-        _active(seen, forbids, counts),
+        _active(Active(seen, forbids, counts, steps)),
         watched(launched),
         watch_threads(modes) as watch,
         ExitStack() as stack,
@@ -261,6 +304,7 @@ class Active:
     seen: Observation
     forbids: tuple[str, ...]
     counts: bool
+    steps: int
 
     def add(self, other: Observation) -> None:
         """Add the counts of one remote call to this observation."""
@@ -276,8 +320,8 @@ ACTIVE: ContextVar[Active | None] = ContextVar("active", default=None)
 
 
 @contextlib.contextmanager
-def _active(seen: Observation, forbids: tuple[str, ...], counts: bool) -> Iterator[None]:
-    token = ACTIVE.set(Active(seen, forbids, counts))
+def _active(observation: Active) -> Iterator[None]:
+    token = ACTIVE.set(observation)
     try:
         yield
     finally:

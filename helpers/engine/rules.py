@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .cases import Case
-from .observe import Observation
+from .observe import Observation, TooManySteps
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ def _true(question: Callable[[], bool], seen: Observation) -> bool:
         return bool(question())
     except Exception:  # an output of the wrong form: whatever it is, the rule does not hold of it
         return False
+
+
+def ran_on(seen: Observation) -> bool:
+    """Whether the call was stopped because it ran more lines of Python than it may: of its values nothing is known. (For `cost`.)"""
+    return seen.error is not None and seen.error.kind == TooManySteps.__name__
 
 
 def over_the_limit(seen: Observation, case: Case) -> str:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 OURS = (
     "KernelDied",
     "Timeout",
+    "TooManySteps",
     "BorderError",
     "OutOfReach",
     "UnmaskedRead",

@@ -572,7 +572,7 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (A root of Python's floats is exact enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
+# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (One root of Python's floats, taken last, is exact enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 

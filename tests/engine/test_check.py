@@ -12,6 +12,7 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import Told, agree, difference
 from helpers.engine.observe import observe
+from helpers.engine.rules import ran_on
 
 
 def scaled(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:
@@ -103,6 +104,28 @@ def test_limits_on_operations_and_memory():
     check = Check(scaled, [sized(n=30, m=30, d=8, max_elements=900), sized(n=4, m=3, d=8, max_operations=12)])
     assert check(scaled, points=2) == 2
     assert "7,200 elements" in check(wasteful, points=2).message
+
+
+def test_a_search_that_tries_all_is_stopped_and_earns_half_at_most():
+    def root(n: int) -> int:
+        return math.isqrt(n)
+
+    def one_by_one(n, less=0):
+        found = 0
+        while (found + 1) ** 2 <= n - less:
+            found += 1
+        return found
+
+    slip = Misconception("one by one", one_by_one, "Halve.", cost=ran_on)
+    check = Check(root, [sized(n=n) for n in (16, 24, 0, 10**16)], [slip], steps=1_000, counts=False)
+    assert check(root, points=4) == 4
+    score = check(lambda n: one_by_one(n), points=4)
+    assert score == 2 and score.diagnosis == "one by one" and "more than 1,000 lines of Python" in score.message
+    assert "Your output is" not in score.message and score.as_json()["failed"] == ["n = 10000000000000000"]
+    hidden = check(lambda n: one_by_one(n) if n > 30 else root(n), points=4, cases=[sized(n=10**14)])
+    assert hidden == 2 and hidden.diagnosis == "one by one"
+    both = check(lambda n: one_by_one(n, less=1), points=4)
+    assert both.diagnosis is None and both == 2
 
 
 def test_small_tensors_that_pile_up_are_found():

@@ -242,3 +242,20 @@ def test_what_is_not_to_be_counted_is_not_but_what_is_forbidden_is_found():
     assert not seen.operations and seen.flops == seen.largest == seen.living == seen.saved == 0
     assert "softmax" in seen.forbidden and seen.gradients[0].shape == x.shape
     assert observe(lambda x: x @ x.mT, (x,), counts=False).output.shape == (3, 3)
+
+
+def test_a_call_that_runs_more_lines_than_it_may_is_stopped_at_its_line():
+    def counted(x):
+        try:
+            while True:
+                x += 1
+        except Exception:
+            return x
+
+    before = sys.gettrace()
+    error = observe(counted, (0,), steps=1_000, gradient=True).error
+    assert error.kind == "TooManySteps" and "1,000" in error.message and "`counted`" in error.where
+    assert sys.gettrace() is before
+    assert observe(lambda x: sum(x for _ in range(100)), (2,), steps=1_000).output == 200
+    assert observe(lambda x: sum(x for _ in range(1_000)), (2,), steps=1_000).error.kind == "TooManySteps"
+    assert observe(lambda x: [sys.gettrace()], (0,)).output == [before]

@@ -200,6 +200,16 @@ sorted(seen.operations), seen.flops"""
     assert asked(kernels, notebook, "def softmax(x): return x @ x", question) == "(['eye', 'mm'], 16)"
 
 
+def test_lines_of_python_are_counted_where_they_run(kernels, notebook):
+    question = """
+from helpers.engine.observe import observe
+every = [observe(softmax, (n,), steps=2_000) for n in (100, 10_000)]
+every += [observe(lambda f, n: [f(n) for _ in range(9)][0], (softmax, n), steps=2_000) for n in (100, 10_000)]
+[seen.error.kind if seen.error else seen.output for seen in every]"""
+    answer = "def softmax(x):\n    for _ in range(x):\n        x -= 1\n    return x"
+    assert asked(kernels, notebook, answer, question) == "[0, 'TooManySteps', 0, 'TooManySteps']"
+
+
 SOFTMAX = "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n    return e / e.sum(dim=dim, keepdim=True)"
 IN_A_THREAD = """
 def softmax(x, dim):

@@ -250,6 +250,14 @@ def _full_width_heads(b, n, d, h, d_ff):
     return _training(b, n, d, h, d_ff, wide=h)
 
 
+def _width_of_a_head(b, n, d, h, d_ff):
+    return _training(b, n, d, d // h, d_ff)
+
+
+def _usual_ffn(b, n, d, h, d_ff):
+    return _training(b, n, d, h, 4 * d)
+
+
 def _one_projection(b, n, d, h, d_ff):
     return _training(b, n, d, h, d_ff, three=1)
 
@@ -444,6 +452,15 @@ training_table = Table(
             in_rows(_full_width_heads, "scores"),
         ),
         Misconception(
+            "h taken for the width of a head", _width_of_a_head,
+            "h is the number of heads, and each is d/h wide. You have it the other way round, which is the same only where h·h = d.",
+            in_rows(_width_of_a_head, "softmax"),
+        ),
+        Misconception(
+            "4d whatever d_ff is", _usual_ffn,
+            "d → 4d → d is usual, and here the hidden layer has the width `d_ff`.", in_rows(_usual_ffn, "ffn"),
+        ),
+        Misconception(
             "n and d swapped", _swapped,
             "A projection treats n tokens one by one, with a d × d matrix: n·d². Scores compare n tokens with n tokens, over d"
             " features: n²·d.",
@@ -601,6 +618,14 @@ def _decode_without_heads(b, n, d, h, d_ff):
     return _decode(b, n, d, h, d_ff, heads=1)
 
 
+def _decode_width_of_a_head(b, n, d, h, d_ff):
+    return _decode(b, n, d, d // h, d_ff)
+
+
+def _decode_usual_ffn(b, n, d, h, d_ff):
+    return _decode(b, n, d, h, 4 * d)
+
+
 def _decode_without_two(b, n, d, h, d_ff):
     return _decode(b, n, d, h, d_ff, madd=1)
 
@@ -751,6 +776,15 @@ decode_table = Table(
             "Every head has its own row of n scores: b·h·n elements.", in_rows(_decode_without_heads, "softmax"),
         ),
         Misconception(
+            "h taken for the width of a head", _decode_width_of_a_head,
+            "h is the number of heads, and each is d/h wide. You have it the other way round, which is the same only where h·h = d.",
+            in_rows(_decode_width_of_a_head, "softmax"),
+        ),
+        Misconception(
+            "4d whatever d_ff is", _decode_usual_ffn,
+            "d → 4d → d is usual, and here the hidden layer has the width `d_ff`.", in_rows(_decode_usual_ffn, "ffn"),
+        ),
+        Misconception(
             "weights read once for each sequence", _weights_for_each_token,
             "The b new tokens stand below each other as one (b, d) matrix. The weight is read once for all of them.",
             in_some_row(_weights_for_each_token, costs.decode_table, "qkv", "output", "ffn"),
@@ -871,10 +905,10 @@ model_flops = Check(
             "Training has a backward pass too, with two products for each of these: one for the gradient of each operand.",
         ),
         Misconception(
-            "backward as expensive as forward",
+            "twice the forward pass instead of three times",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=2),
             "For Y = X W the backward pass needs dX = dY Wᵀ and dW = Xᵀ dY: two products of the same size. Backward costs "
-            "twice forward.",
+            "twice forward, and forward comes on top: three times in all.",
         ),
         Misconception(
             "attention forgotten",
@@ -888,10 +922,10 @@ model_flops = Check(
             "The two products of attention are differentiated as well: three times 4·b·n²·d for each layer.",
         ),
         Misconception(
-            "attention's backward as expensive as its forward",
+            "attention twice instead of three times",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, attention=2 / 3),
             "Scores and weighted sum have no weights, but two operands each, and both need a gradient: their backward costs twice their "
-            "forward too.",
+            "forward too. Both count, so it is three times 4·b·n²·d a layer, and you have twice.",
         ),
         Misconception(
             "attention of one layer",
@@ -935,6 +969,11 @@ model_flops = Check(
             "three projections instead of four",
             lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, proj=3),
             "Q, K, V and the output: 4d² weights a layer.",
+        ),
+        Misconception(
+            "4d whatever d_ff is",
+            lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, 4 * d, vocabulary),
+            "d → 4d → d is usual, and here the hidden layer has the width `d_ff`: 2·d·d_ff weights a layer.",
         ),
         Misconception(
             "an FFN of one product", lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, ffn=1),

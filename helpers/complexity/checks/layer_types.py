@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from helpers.engine.cases import given
 from helpers.engine.check import Misconception
+from helpers.engine.rules import ran_on
 from helpers.engine.tables import Table
 from helpers.measuring.growth import growth, in_words
 
@@ -14,6 +15,7 @@ from .. import layer_types as reference
 
 __all__ = ["layer_types"]
 
+STEPS = 200_000  # of all calls for one case
 NAMES = ("n", "d", "k", "r")
 
 
@@ -66,15 +68,28 @@ def _with_projections(seen) -> bool:
     return any("n d²" in cost.split(" or ") for cost in costs)
 
 
+def token_by_token(n, d, k, r):
+    cost = steps = 0
+    for _ in range(int(n)):
+        cost, steps = cost + d * d, steps + 1
+    return _types(n, d, k, r, {"recurrent": (cost, steps, n)})
+
+
 layer_types = Table(
     reference=reference.layer_types,
     drive=_grown,
     columns=reference.COLUMNS,
+    steps=STEPS,
     cases=[
         given("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
         given("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
     ],
     misconceptions=[
+        Misconception(
+            "a loop that doesn't come to its end", token_by_token,
+            "The sizes are enormous, such as 2¹⁰⁰ tokens: a loop that takes one after the other never ends. Say with a formula how often it would run.",
+            cost=ran_on,
+        ),
         Misconception(
             "n and d swapped in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
             "Self-attention has n·n scores, each a dot product over d features: n²·d.", _is("self-attention", 0, "n d²"),

@@ -84,6 +84,11 @@ vit_windows = Check(
             "An image has as many rows of windows as it has windows in a row: (side / patch / window)² in all.",
         ),
         Misconception(
+            "as many windows as patches by the window's side",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // patch) ** 2 * window**3 * d),
+            "A window holds window² patches, so of them there are patches / window²: of 14 × 14 patches and 7 × 7 windows four, not 28.",
+        ),
+        Misconception(
             "windows that slide and end at the border", _sliding_windows,
             "Swin's windows don't slide. They tile the image, and each patch attends to the window² patches of the one it lies in.",
         ),

@@ -74,14 +74,21 @@ def divided_by_the_flops(flops, elements, dtype, peak, bandwidth):
     return peak, "compute"
 
 
+def limit_by_a_quotient(flops, elements, dtype, peak, bandwidth):
+    reached = flops / max(flops / peak, elements * dtype.itemsize / bandwidth)
+    return reached, "compute" if reached == peak else "memory"
+
+
 def only_floating_dtypes(flops, elements, dtype, peak, bandwidth):
     return _attainable(flops, elements, torch.finfo(dtype).bits // 8, peak, bandwidth)
 
 
+N = 4107  # of a product with so many rows flops / (flops / peak) is less than the peak, in the last digit, and so is 1 / (1 / peak)
+
 roofline = Check(
     reference=reference.roofline,
     cases=[
-        given("T4, a large product in float16", 2 * 4096**3, 3 * 4096**2, torch.float16, 65e12, 320e9),
+        given("V100, a large product in float16", 2 * N**3, 3 * N**2, torch.float16, 125e12, 900e9),
         given("T4, one row in float16", 2 * 4096**2, 4096**2 + 2 * 4096, torch.float16, 65e12, 320e9),
         given("near the ridge, float32", 100e9, 1e9, torch.float32, 2e12, 100e9),
         given("just above the ridge, bfloat16", 320e9, 1e9, torch.bfloat16, 312e12, 2039e9),
@@ -160,6 +167,11 @@ roofline = Check(
             "An operation without FLOPs, such as the softmax, only moves its elements: its intensity is 0, and it is bound by memory. Divide "
             "by the bytes, which are never 0.",
             raises="ZeroDivisionError",
+        ),
+        Misconception(
+            "the limit told by a quotient that is rounded", limit_by_a_quotient,
+            "Your FLOP/s are right. But flops / (flops / peak) often differs from the peak in the last digit, so `==` and `<` say \"memory\" far to the "
+            "right of the ridge. Compare the two ceilings, or the two times, and not what you have divided again.",
         ),
         Misconception(
             "bits from torch.finfo",

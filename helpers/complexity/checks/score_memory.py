@@ -6,6 +6,7 @@ import torch
 
 from helpers.engine.cases import given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.rules import ran_on
 from helpers.engine.slips import EXACT
 
 from .. import score_memory as reference
@@ -89,6 +90,21 @@ score_memory = Check(
 )  # fmt: skip
 
 
+STEPS = 200_000  # a search in steps of a thousand tokens, and then of one, is well below
+
+
+def one_length_after_the_other(memory, b, h, layers, dtype):
+    n = 0
+    while reference.score_memory(b, n + 1, h, layers, dtype) <= memory:
+        n += 1
+    return n
+
+
+def _long_where_many_fit(seen):
+    """Of small memories it comes to an end, as a search that is endless by mistake does not."""
+    return ran_on(seen) and reference.longest_context(*seen.args) > STEPS
+
+
 def _fits(memory, per_square):
     return math.isqrt(memory // per_square)
 
@@ -106,10 +122,12 @@ longest_context = Check(
         given("2 GB, b = 3, h = 4, 6 layers, float64", 2 * 10**9, 3, 4, 6, torch.float64),
         given("1 GB, b = 2, h = 5, 3 layers, int32", 10**9, 2, 5, 3, torch.int32),
         given("not enough for a single token", 7, 1, 2, 1, torch.float32),
-        given("just enough for n = 50", 2 * 3 * 5 * 50**2 * 4, 2, 3, 5, torch.float32),
-        given("one byte short of n = 50", 2 * 3 * 5 * 50**2 * 4 - 1, 2, 3, 5, torch.float32),
+        given("just enough for n = 60", 2 * 5 * 7 * 60**2 * 4, 2, 5, 7, torch.float32),
+        given("one byte short of n = 60", 2 * 5 * 7 * 60**2 * 4 - 1, 2, 5, 7, torch.float32),
     ],
     within=EXACT,
+    counts=False,
+    steps=STEPS,
     misconceptions=[
         Misconception(
             "no root", lambda memory, b, h, layers, dtype: memory // (b * h * layers * dtype.itemsize),
@@ -135,6 +153,16 @@ longest_context = Check(
             "two roots, each rounded",
             lambda memory, b, h, layers, dtype: math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize),
             "Divide first, then take the root and round once: rounding both can be off by several tokens.",
+        ),
+        Misconception(
+            "a quotient of two roots",
+            lambda memory, b, h, layers, dtype: int(math.sqrt(memory) / math.sqrt(b * h * layers * dtype.itemsize)),
+            "Two roots of floats are rounded, and so is their quotient: 59.99… where 60 tokens just fit. Divide first, and take one root last.",
+        ),
+        Misconception(
+            "one length after the other", one_length_after_the_other,
+            "The longest context may be 30 million tokens, and you try as many lengths. Take a root, or halve an interval: then 50 tries are enough.",
+            cost=_long_where_many_fit,
         ),
         Misconception(
             "two roots of whole numbers, the second without the bytes",
