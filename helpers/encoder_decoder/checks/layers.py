@@ -86,7 +86,12 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     seen = seen_call(module, inputs)
     module.train()
     kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
-    return seen.output, in_training(module(*map(twice, inputs)), len(inputs[0])), kept, *told_gradients(seen, *GRADIENTS_OF[: sum(map(_is_float, inputs))])
+    return (
+        seen.output,
+        in_training(module(*map(twice, inputs)), len(inputs[0])),
+        kept,
+        *told_gradients(seen, *GRADIENTS_OF[: sum(map(_is_float, inputs))]),
+    )
 
 
 def _is_float(one: Tensor | None) -> bool:

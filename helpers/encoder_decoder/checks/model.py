@@ -73,7 +73,14 @@ def _thorough(model: nn.Module, source: Tensor, target: Tensor) -> tuple:
     both, shown, b = twice(source), twice(source != PAD), len(source)
     encoded = model.encode(both, shown)
     trained = in_training(encoded, b), in_training(model.decode(twice(target), encoded, shown), b)
-    return memory, logits, half.output, *told_gradients(half, "the memory"), *trained, Told(f"logits of dtype {logits.dtype}")
+    return (
+        memory,
+        logits,
+        half.output,
+        *told_gradients(half, "the memory"),
+        *trained,
+        Told(f"logits of dtype {logits.dtype}"),
+    )
 
 
 HALF = (7, 5, 4, 2, 3, 1, 0.5)  # words of source and target, d, h, d_ff, layers and the rate of dropout

@@ -455,7 +455,9 @@ def _asked_twice(model: Callable, source: Tensor) -> Tensor:
 def _kept(before: Tensor, after: Tensor) -> str:
     """Whether a model says something else since another training began. (One that leaves something to chance says something else each time.)"""
     settled = torch.allclose(*before, atol=1e-4) and torch.allclose(*after, atol=1e-4)
-    return KEPT if settled and not torch.allclose(before, after, atol=1e-4) else "each training makes a model of its own"
+    return (
+        KEPT if settled and not torch.allclose(before, after, atol=1e-4) else "each training makes a model of its own"
+    )
 
 
 def _remembers(one: Observation, two: Observation) -> str:

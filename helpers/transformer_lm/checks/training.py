@@ -93,7 +93,11 @@ def _bounded(seen) -> bool:
     """Whether a loss is what comes of a small number at the probabilities, whatever its size."""
     smallest = [10.0**-digits for digits in range(4, 38)]
     within = TOLERANCE[seen.args[0].dtype]
-    return any(agree(seen.output, _log_kept_finite(*seen.args, least, add), within) for least in smallest for add in (torch.add, torch.clamp))
+    return any(
+        agree(seen.output, _log_kept_finite(*seen.args, least, add), within)
+        for least in smallest
+        for add in (torch.add, torch.clamp)
+    )
 
 
 next_token_loss = Check(
