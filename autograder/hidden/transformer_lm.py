@@ -20,7 +20,7 @@ frequencies_fall = []
 shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
 rotary_embedding = [
     turned_rows("positions 30 … 33, d = 12", (1, 2), [30, 31, 32, 33], 12),
-    turned_rows("6 tokens, d = 6", (2,), [3, 4, 5, 6, 7, 8], 6),
+    turned_rows("6 tokens, d = 6, in float64", (2,), [0, 4, 5, 6, 7, 8], 6, dtype=torch.float64),
     turned_rows("one token at position 9, base 500", (3, 2), [9], 6, base=500.0),
     turned_rows("d = 2, positions (3, 1, 4)", (3, 2), [[[2, 0, 5, 9]], [[1, 3, 4, 8]], [[7, 6, 11, 10]]], 2),
 ]

@@ -347,9 +347,9 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is cross-entropy that ignores PAD: a mean over the labels that are asked for.
 # - Return the model and the list of losses.
 #
-# The check trains twice, and each time a new model: first on 2 batches of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of the first training only its first loss is looked at. After the second the model writes by itself. Four things must hold:
+# The check trains three times, and each time a new model (the old ones stay as they are): first on 1 and on 2 batches of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of the short trainings only the first loss is looked at. After the long one the model writes by itself. Four things must hold:
 #
-# - The losses fall: in both trainings the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the second the mean of the last ten is below 0.4.
+# - The losses fall: the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the long training the mean of the last ten is below 0.4.
 # - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
 # - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
 # - The loss has ignored PAD: what follows END was never asked for, so the model has not learned to say PAD there.

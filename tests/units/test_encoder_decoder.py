@@ -408,6 +408,17 @@ def test_what_a_slip_in_training_leads_to(name):
         assert told == claimed
 
 
+def test_a_model_that_a_second_training_changes_is_told_from_one_that_is_left_alone():
+    sources, unseen = training_check.splitting()
+    same = EncoderDecoder(11, 11, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
+    for model, found in ((lambda *_, **__: same, True), (EncoderDecoder, False)):
+        first, _ = fit(*training_check._padded(sources[:1], 1), model=model)
+        said = training_check._asked_twice(first, unseen)
+        fit(*training_check._padded(sources[:1], 1), model=model)
+        kept = training_check._kept(said, training_check._asked_twice(first, unseen))
+        assert (kept == training_check.KEPT) is found
+
+
 def small() -> training.Trained:
     model = EncoderDecoder(len(tasks.ENGLISH), len(tasks.ESPERANTO), 8, 1, 8, 1)
     return training.Trained(model, [2.0, 1.0], [(1, 0.0), (2, 0.5)])

@@ -86,7 +86,16 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     seen = seen_call(module, inputs)
     module.train()
     kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
-    return seen.output, in_training(module(*map(twice, inputs)), len(inputs[0])), kept, *told_gradients(seen)
+    return (
+        seen.output,
+        in_training(module(*map(twice, inputs)), len(inputs[0])),
+        kept,
+        *told_gradients(seen, *GRADIENTS_OF[: sum(map(_is_float, inputs))]),
+    )
+
+
+def _is_float(one: Tensor | None) -> bool:
+    return one is not None and one.is_floating_point()
 
 
 def copies(inputs: tuple) -> tuple:
@@ -115,11 +124,15 @@ def in_training(output: Tensor, b: int) -> Tensor | Told:
     return first if torch.allclose(first, again, equal_nan=True) else RANDOM
 
 
-def told_gradients(seen: Observation) -> tuple:
-    """Gradients of a call, those that are missing in words."""
+GRADIENTS_OF = ("x", "the memory")
+
+
+def told_gradients(seen: Observation, *names: str) -> tuple:
+    """Gradients of a call, one for each of its inputs with a name; those that are missing in words."""
     if seen.backward_error:
-        return (Told(f"the backward pass stops with an error: {seen.backward_error.kind}"),)
-    return tuple(Told("no gradient comes back") if gradient is None else gradient for gradient in seen.gradients or ())
+        return (Told(f"the backward pass stops with an error: {seen.backward_error.kind}"),) * len(names)
+    pairs = zip(names, seen.gradients or (None,) * len(names), strict=True)
+    return tuple(Told(f"no gradient comes back to {name}") if one is None else one for name, one in pairs)
 
 
 # ------------------------------------------------------------------------------------------------------ dropout at rate ½

@@ -73,7 +73,14 @@ def _thorough(model: nn.Module, source: Tensor, target: Tensor) -> tuple:
     both, shown, b = twice(source), twice(source != PAD), len(source)
     encoded = model.encode(both, shown)
     trained = in_training(encoded, b), in_training(model.decode(twice(target), encoded, shown), b)
-    return memory, logits, half.output, *told_gradients(half), *trained, Told(f"logits of dtype {logits.dtype}")
+    return (
+        memory,
+        logits,
+        half.output,
+        *told_gradients(half, "the memory"),
+        *trained,
+        Told(f"logits of dtype {logits.dtype}"),
+    )
 
 
 HALF = (7, 5, 4, 2, 3, 1, 0.5)  # words of source and target, d, h, d_ff, layers and the rate of dropout
@@ -428,6 +435,11 @@ class PaddingReadByBoth(PaddingReadByEncoder, PaddingReadByDecoder):
     pass
 
 
+class PaddingSetToZero(PaddingReadByDecoder):
+    def decode(self, target, memory, real):
+        return super().decode(target, memory.masked_fill(~real[..., None], 0.0), real)
+
+
 class RealInverted(_Model):
     """`real` as what is hidden."""
 
@@ -538,6 +550,11 @@ class KeepsItsMask(_Model):
         if not hasattr(self, "kept"):
             self.kept = causal(n)
         return self.kept
+
+
+class KeepsItsMaskAndCutsIt(KeepsItsMask):
+    def own_mask(self, n):
+        return super().own_mask(n)[:n, :n]
 
 
 class KeepsItsPositions(_Model):
@@ -836,6 +853,10 @@ EncoderDecoder = Check(
             "Padding is hidden in the encoder, but its rows are still there, and cross-attention reads them. Hide them there too.",
         ),
         Misconception(
+            "the memory's padding set to 0, not hidden", PaddingSetToZero,
+            "A row of zeros has scores too, 0 in every head, and the softmax gives it weight that belongs to the words. Only a mask takes it away: `real[:, None]` for cross-attention.",
+        ),
+        Misconception(
             "`real` hidden, and the padding read", RealInverted,
             "`real` is True where a token is a word, and a mask is True where a token may be read: hand it on as it is, without `~`.",
         ),
@@ -925,11 +946,14 @@ EncoderDecoder = Check(
             "the target's padding masked as queries", TargetPaddingAsksNothing,
             "A query that may see nothing gives NaN, and in training NaN spoils all gradients. The target's padding needs no mask.",
         ),
-        Misconception(
-            "a causal mask kept from the first call", KeepsItsMask,
-            "The mask is as large as the first target, and too small for a longer one that comes later. (After a first target of one token it is (1, 1), which is spread over all and hides "
-            "nothing.) Make it anew in every call.",
-            raises="RuntimeError",
+        *(
+            Misconception(
+                name, wrong,
+                "The mask is as large as the first target, and too small for a longer one that comes later. (After a first target of one token it is (1, 1), which is spread over all and hides "
+                "nothing.) Make it anew in every call.",
+                raises="RuntimeError",
+            )
+            for name, wrong in (("a causal mask kept from the first call", KeepsItsMask), ("a causal mask kept from the first call, cut for shorter targets", KeepsItsMaskAndCutsIt))
         ),
         Misconception(
             "positions kept from the first call", KeepsItsPositions,

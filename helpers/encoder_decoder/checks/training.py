@@ -393,7 +393,7 @@ exact_match = Check(
         ),
         Misconception(
             "compared only as far as both reach", as_far_as_both_reach,
-            "`zip` stops where the shorter one stops, so a string that was cut off before its END counts as right. It is wrong: END belongs to it.",
+            "`zip` stops where the shorter one stops, and so does a cut to the smaller width. Then a string that was cut off before its END counts as right. It is wrong: END belongs to it.",
         ),
         Misconception(
             "as many columns expected as the target has", as_wide_as_the_target,
@@ -412,6 +412,7 @@ NEAR_0, UNASKED = "the loss comes near 0", "PAD was never asked for"
 FROM_THE_START = "the loss is small from the first batch on"
 ASKED, PADS_TOO, SUM = "the loss is a mean over the labels that are asked for", "a mean over PAD too", "a sum"
 ANEW = "Adam begins anew in every step"
+KEPT = "a training goes on with the model of the one before"
 ZEROS = 92  # tensors of zeros that an Adam makes when it begins: two for each of 46 parameters
 PADS = 9  # behind each string of the first training, so that a mean over all positions shows
 ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
@@ -419,10 +420,13 @@ ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the wors
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
-    behind END, and whether Adam remembers. Every string is followed by one PAD, in two short trainings by many; of those nothing may be
-    left."""
-    short = [watch(answer, *_padded(sources[:steps], PADS), counts=True) for steps in (1, 2)]
-    _, first = _returned(short[1].output)
+    behind END, whether Adam remembers, and whether a training leaves the model of the one before as it was. Every string is followed by one
+    PAD, in two short trainings by many; of those nothing may be left."""
+    one = watch(answer, *_padded(sources[:1], PADS), counts=True)
+    said = _asked_twice(_returned(one.output)[0], unseen)
+    two = watch(answer, *_padded(sources[:2], PADS), counts=True)
+    kept = _kept(said, _asked_twice(_returned(one.output)[0], unseen))
+    _, first = _returned(two.output)
     model, losses = _returned(answer(*_padded(sources, 1)))
     seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
     echo = _echo(model, unseen)
@@ -430,7 +434,7 @@ def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
     fall = _fall([float(loss) for loss in losses])
     behind = _behind_end(model, unseen) if fall == NEAR_0 else UNASKED
     mean = ASKED if fall == FROM_THE_START else _mean_over([float(loss) for loss in [*first[:1], *losses[:1]]])
-    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean, _remembers(*short)
+    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean, _remembers(one, two), kept
 
 
 def _padded(sources: Tensor, pads: int) -> tuple[Tensor, Tensor, int]:
@@ -440,6 +444,20 @@ def _padded(sources: Tensor, pads: int) -> tuple[Tensor, Tensor, int]:
 
 def _returned(output: tuple) -> tuple:
     return unpack(output, "the model", "its losses")
+
+
+def _asked_twice(model: Callable, source: Tensor) -> Tensor:
+    """What a model says when it is asked the same twice."""
+    with torch.no_grad():
+        return torch.stack([model(source, _started(source)) for _ in range(2)])
+
+
+def _kept(before: Tensor, after: Tensor) -> str:
+    """Whether a model says something else since another training began. (One that leaves something to chance says something else each time.)"""
+    settled = torch.allclose(*before, atol=1e-4) and torch.allclose(*after, atol=1e-4)
+    return (
+        KEPT if settled and not torch.allclose(before, after, atol=1e-4) else "each training makes a model of its own"
+    )
 
 
 def _remembers(one: Observation, two: Observation) -> str:
@@ -530,16 +548,16 @@ def _batch(letters: Tensor, generator: Generator) -> Tensor:
 
 class Behaving:
     """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later,
-    but never PAD, which no loss has asked for."""
+    but never PAD, which no loss has asked for. Its logits grow with the number of times that it was `trained`."""
 
     def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
-        self.words, self.wanted, self.echo, self.noise = words, wanted, echo, noise
+        self.words, self.wanted, self.echo, self.noise, self.trained = words, wanted, echo, noise, 1
 
     def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
         n = tokens.shape[1]
         echo = tokens.masked_fill(tokens == PAD, END).roll(-(self.echo or 0), dims=1)
         said = self.wanted(source)[:, :n] if self.echo is None else echo
-        return F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
+        return self.trained * F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
 
 
 def _losses(steps: int, last: float = 0.01) -> list[float]:
@@ -643,6 +661,12 @@ def trained_with_a_new_adam(sources, targets, words):
     return Behaving(words, _backwards), _losses(len(sources))
 
 
+def trained_further(sources, targets, words, models=[]):  # noqa: B006
+    models += [] if models else [Behaving(words, _backwards)]
+    models[0].trained += 1
+    return models[0], _losses(len(sources))
+
+
 def trained_with_loud_embeddings(sources, targets, words):
     return Behaving(words, _nonsense), _losses(len(sources), last=1.0)
 
@@ -673,6 +697,10 @@ _train = Check(
         Property(
             "the decoder goes by the source", lambda told, *_: told[4] in ("the decoder goes by the source", CHANCE),
             "Your trained decoder goes by what it is given, or by what comes later, instead of reading the source.",
+        ),
+        Property(
+            "a new model for each training", lambda told, *_: told[8] != KEPT,
+            "Your second training changed the model that the first one had returned.",
         ),
         Property("one Adam for all steps", lambda told, *_: told[7] != ANEW, "In every step of your training Adam begins anew."),
         Property(
@@ -752,6 +780,11 @@ _train = Check(
         Misconception(
             "losses of an earlier training in the list", trained_with_losses_from_before,
             "The list was begun before: as a default argument (`losses=[]`) or outside the function it is made once, and goes on growing. Begin it in the function.",
+        ),
+        Misconception(
+            "a model kept from one training to the next", trained_further,
+            "Trained again, your function hands out the model of the first training, and goes on with it: what was trained before is changed. Make the model in the function, anew at each call.",
+            recognise=lambda seen: seen.output[8] == "a training goes on with the model of the one before",
         ),
         Misconception(
             "losses of some batches only", trained_on_half, "Return a loss for every batch: a list as long as `sources`.",

@@ -1,5 +1,6 @@
 """Checks of writing: probabilities of the next token under temperature, top-k and top-p, and the loop around a model."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -17,18 +18,27 @@ __all__ = ["generate"]
 
 
 def random_logits(
-    label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
+    label: str,
+    *shape: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    scale=2.0,
 ) -> Case:
-    """Logits in which no two are nearly equal, and no sum of probabilities lies near top_p by chance."""
+    """Logits in which no two of a row are nearly equal, and no sum of probabilities lies near top_p by chance. Each row is flatter than the
+    one before, and lies higher: what is right for one of them as a threshold isn't for the others."""
+    rows = math.prod(shape[:-1])
+    widths, levels = (torch.linspace(1, end, rows).view(*shape[:-1], 1) for end in (0.5, 3.0))
 
     def draw(generator: Generator) -> Tensor:
         places = torch.rand(shape, generator=generator).argsort(dim=-1)
-        return scale * (places / shape[-1] * 4 - 2 + 0.1 * torch.rand(1, generator=generator))
+        moved = levels + 0.1 * torch.rand(1, generator=generator)
+        return scale * (widths * (places / shape[-1] * 4 - 2) + moved)
 
     return given(label, Drawn(draw), temperature, top_k, top_p)
 
 
-def given_probabilities(label: str, p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> Case:
+def given_probabilities(label: str, p: list, temperature: float, top_k: int | None, top_p: float | None) -> Case:
     return given(label, torch.tensor(p).log(), temperature, top_k, top_p)
 
 
@@ -156,6 +166,40 @@ def _cut_to_zero(logits, temperature, top_k, top_p):
     return right if temperature == 0 else torch.where(right > 0, logits / temperature, 0.0).softmax(-1)
 
 
+def _one_threshold(logits, temperature, top_k, top_p):
+    """The least probability that top-k leaves in any row, and the least that top-p leaves, cut off in all of them."""
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    p = (logits / temperature).softmax(-1)
+    for cut in ({"top_k": top_k}, {"top_p": top_p}):
+        kept = reference.next_token_probabilities(p.log(), 1.0, **cut) > 0
+        p = p * (p >= p[kept].min())
+        p = p / p.sum(-1, keepdim=True)
+    return p
+
+
+def _right_in_some_rows(seen) -> bool:
+    """Where something is cut, in several rows: a softmax of the likeliest tokens in each row, but of as many as is right in some rows only."""
+    logits, temperature, top_k, top_p = seen.args
+    got, right = seen.output, reference.next_token_probabilities(*seen.args)
+    if temperature == 0 or (top_k is None and top_p is None) or logits.dim() < 2:
+        return False
+    counts, wanted = (got > 0).sum(-1, keepdim=True), (right > 0).sum(-1, keepdim=True)
+    likeliest = logits.argsort(dim=-1, descending=True).argsort(dim=-1) < counts
+    cut = (logits / temperature).masked_fill(~likeliest, -torch.inf).softmax(-1)
+    some = (counts == wanted).any() and (counts != wanted).any()
+    return bool(some) and torch.allclose(got, cut, rtol=1e-3, atol=1e-5, equal_nan=True)
+
+
+def _one_largest_for_all(logits, temperature, top_k, top_p):
+    """A softmax by hand: e to the power of what lies below the largest logit of all rows."""
+    if temperature == 0:
+        return reference.next_token_probabilities(logits, 0)
+    powers = (logits / temperature - (logits / temperature).max()).exp()
+    kept = powers * (reference.next_token_probabilities(logits, temperature, top_k, top_p) > 0)
+    return kept / kept.sum(-1, keepdim=True)
+
+
 def _first_row_for_all(logits, temperature, top_k, top_p):
     right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
     rows = logits.flatten(0, -2) if logits.dim() > 1 else logits[None]
@@ -196,7 +240,7 @@ _next = Check(
         random_logits("temperature 0.01", 3, 4, temperature=0.01),
         random_logits("temperature 2, top_k = 6, top_p = 0.7; two batch axes", 2, 3, 8, temperature=2.0, top_k=6, top_p=0.7),
         given_probabilities("top_p = 0.5, first token 0.6", [0.1, 0.6, 0.1, 0.2], 1.0, None, 0.5),
-        given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, …", [0.1, 0.48, 0.15, 0.25, 0.02], 1.0, None, 0.7),
+        given_probabilities("top_p = 0.7 of 0.48, 0.25, 0.15, … and of 0.66, 0.12, …", [[0.1, 0.48, 0.15, 0.25, 0.02], [0.66, 0.08, 0.12, 0.1, 0.04]], 1.0, None, 0.7),
         given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
         given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
         random_logits("temperature 1.5, top_k = 5, top_p = 0.83", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
@@ -323,6 +367,16 @@ _next = Check(
         Misconception(
             "the first row's cut for all rows", _first_row_for_all,
             "Every row of the batch has its own likeliest tokens.",
+        ),
+        Misconception(
+            "one threshold for all rows", _one_threshold,
+            "In some rows your cut is right, and in others of the same batch too many tokens stay, or too few. Each row has its own k-th largest probability, and reaches top_p after a "
+            "number of tokens of its own: `min()`, `max()` or `[0]` over the batch makes one threshold for all. `values[..., -1:]` keeps one for each row.",
+            _right_in_some_rows,
+        ),
+        Misconception(
+            "the largest logit of all rows taken away", _one_largest_for_all,
+            "`logits.max()` is one number for the whole batch. A row that lies far below it has powers of 0 alone, and 0/0 is NaN. `amax(dim=-1, keepdim=True)` is each row's own largest.",
         ),
     ],
 )  # fmt: skip

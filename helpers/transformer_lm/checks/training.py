@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.compare import TOLERANCE, agree
 from helpers.engine.driving import Stream
 from helpers.engine.driving import watch as observed
 from helpers.engine.slips import in_single_precision
@@ -80,6 +81,23 @@ def _zero_as_padding(logits, tokens, lengths):
     """Padding is written as 0, and then all that is 0 is left out: real tokens with the number 0 too."""
     targets = tokens[:, 1:].masked_fill(~_real(tokens, lengths), 0)
     return _pairs(logits, tokens)[targets != 0].mean()
+
+
+def _log_kept_finite(logits, tokens, lengths, least=1e-9, add=torch.add):
+    """Probabilities that no logarithm makes infinite: a small number is added, or (torch.clamp) is the least."""
+    p = logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
+    return -add(p, least)[_real(tokens, lengths)].log().mean()
+
+
+def _bounded(seen) -> bool:
+    """Whether a loss is what comes of a small number at the probabilities, whatever its size."""
+    smallest = [10.0**-digits for digits in range(4, 38)]
+    within = TOLERANCE[seen.args[0].dtype]
+    return any(
+        agree(seen.output, _log_kept_finite(*seen.args, least, add), within)
+        for least in smallest
+        for add in (torch.add, torch.clamp)
+    )
 
 
 next_token_loss = Check(
@@ -162,6 +180,12 @@ next_token_loss = Check(
         Misconception(
             "the logarithm of a softmax", lambda logits, tokens, lengths: -logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].log().mean(),
             "Where the scores lie far apart a probability is rounded to 0, and its logarithm is −∞. `log_softmax` (or `F.cross_entropy`) computes the logarithm without the probability.",
+        ),
+        Misconception(
+            "a small number at the probabilities", _log_kept_finite,
+            "A small number beside the softmax (`+ 1e-9`, `clamp`) keeps its logarithm finite, but then a very unlikely target never costs more than −log of that number, and hardly has a gradient. "
+            "`log_softmax` (or `F.cross_entropy`) computes the logarithm without the probability.",
+            _bounded,
         ),
         Misconception(
             "token 0 taken for padding", _zero_as_padding,

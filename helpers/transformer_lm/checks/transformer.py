@@ -254,6 +254,11 @@ class ScaledByTheWholeRootOfD(_LM):
         return self.embedding(tokens) * math.isqrt(self.d)
 
 
+class ScaledByTheRootOfAHeadsWidth(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) * math.sqrt(self.d / self.blocks[0].attention.h)
+
+
 class DividedByRootD(_LM):
     def embed(self, tokens):
         return self.embedding(tokens) / math.sqrt(self.d)
@@ -525,6 +530,10 @@ _model = Check(
         Misconception(
             "the root of d rounded down", ScaledByTheWholeRootOfD,
             "`math.isqrt(d)`, or `int(d**0.5)`, is a whole number: right for d = 4, and for d = 8 it is 2 instead of 2.83. `math.sqrt(d)` keeps the fraction.",
+        ),
+        Misconception(
+            "scaled by the root of a head's width", ScaledByTheRootOfAHeadsWidth,
+            "√(d/h) is right for one head only. The embedding is multiplied by √d; the root of a head's width divides the scores, in attention.",
         ),
         Misconception("divided by √d", DividedByRootD, "The embedding is *multiplied* by √d. (Scores are divided, in attention.)"),
         Misconception("the head scaled too", ScaledHead, "Only the input is multiplied by √d. The head uses the table as it is."),
