@@ -6,7 +6,6 @@ with the signs flipped beforehand and none left to flip. Both must give the same
 
 import math
 from collections.abc import Callable
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -280,23 +279,24 @@ def _hadamard_of(q, signs) -> Tensor:
     return _hadamard(len(signs)).to(q)
 
 
-@cache
-def _kept(d: int) -> Tensor:
-    return _hadamard(d)
+class _Kept:
+    """Matrices that are made once, by their size. (On a class: a notebook's cell can have it beside the function.)"""
+
+    made = {}
 
 
 def signs_multiplied_in(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = _kept(len(signs)).to(q)
+    turn = _Kept.made.setdefault(len(signs), _hadamard(len(signs))).to(q)
     turn *= signs.to(q)[:, None]
     return q @ turn, k @ turn
 
 
 def _signs_stay(seen) -> bool:
     """Whether the second call has the signs of the first in its matrix too. (Where signs aren't used at all, the first has none.)"""
-    q, _, signs = (x.double() for x in seen.args)
-    first, second = (pair[0].double() @ _hadamard(len(signs)).double().mT for pair in seen.output)
+    _, k, signs = (x.double() for x in seen.args)
+    first, second = (pair[1].double() @ _hadamard(len(signs)).double().mT for pair in seen.output)
     close = lambda a, b: torch.allclose(a, b, rtol=_within(seen.args[0]), atol=_within(seen.args[0]))
-    return close(second, first * signs) and not close(first, q)
+    return close(second, first * signs) and not close(first, k)
 
 
 def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
