@@ -364,8 +364,8 @@ plots.tiles_flow()
 # It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
 # **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$ or $n\, \cdot$ `block_k`: scores and masks are made tile by tile. Tensors
-# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make the next. (The check has long rows of tiles. All
-# that you hold at one time may take ¾ of the numbers in one of them, `block_q` $\cdot\, m$. A right answer needs about ⅓.)
+# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make the next. (The check has long rows of tiles. A row
+# has `block_q` $\cdot\, m$ scores, and all that you hold at one time, the output included and the inputs not, may take ¾ as many numbers. A right answer needs about ⅓.)
 # $d$ and $d_v$ may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view` fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`.
 # All this holds in 9.6 too. PyTorch's fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
@@ -490,8 +490,8 @@ plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 #
 # **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and the tile sizes are arbitrary.
 #
-# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell, up in 9.4, run that cell again, and come back to the check below. Its FLOPs are
-# counted with `causal=True`. A tile must be left out before its scores are made, and the first hidden one counts too.
+# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell, up in 9.4, run that cell again, and come back to the check below. (The points
+# of this section depend on it, those of 9.4 don't.) Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made, and the first hidden one counts too.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
@@ -576,8 +576,8 @@ plots.backward_flow()
 
 # %% [markdown]
 # **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles and in their dtype. Rows that saw nothing have `lse`
-# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. (If a column of tiles, $n\, \cdot$ `block_k` numbers, is longer than a row, it
-# takes the row's place, and a right answer needs about ½.) To skip hidden tiles is welcome here, and not asked for.
+# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. (But the ¾ are of a row of tiles or of a column,
+# $n\, \cdot$ `block_k`, whichever has more numbers; the gradients are included. A right answer needs about ½.) To skip hidden tiles is welcome here, and not asked for.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a backward of your own.
 # `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
@@ -1244,7 +1244,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # $$(qR)(kR)^\top = q\,R R^\top k^\top = q\,k^\top,$$
 #
 # and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of $\pm 1$ with orthogonal
-# rows, built by doubling. (Any matrix of that kind is right here: with its rows in another order, or with the minus in another of the four blocks.)
+# rows, built by doubling. (Any matrix of that kind is right here: with its rows in another order, or with the minus in another of the four blocks. The signs come first with each.)
 #
 # $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$
 #

@@ -83,6 +83,13 @@ def _hidden(rows, columns, offset, slip) -> Tensor:
     }.get(slip, j > i)  # fmt: skip
 
 
+def _is_masked(first, columns, slip) -> bool:
+    """Whether the tile of these keys gets a mask, where the tile's first query stands at position `first`."""
+    if slip == "one tile masked":
+        return columns.start <= first < columns.stop
+    return columns.start >= first or slip != "early tiles unmasked"
+
+
 def _step(m_i, l_i, acc, s, v, slip="", top=None) -> tuple[Tensor, Tensor, Tensor]:
     """One tile of scores s and values v, with one thing wrong. top: the maximum of each row, where it isn't that of s."""
     m_new = torch.maximum(m_i, s.amax(-1, keepdim=True) if top is None else top)
@@ -136,11 +143,12 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         reach = min(keys, rows.stop + m - n + 1) if slip == "one tile too many" and causal else reach
         reach = min(keys, max(0, rows.stop + m - n)) if slip.endswith(", skipping") and causal else reach
         reach = min(keys, rows.stop) if slip == "walk from the top left" and causal else reach
+        reach = min(keys, rows.stop - 1 + m - n) if slip == "ends at the last position" and causal else reach
         for j in range(0, reach, block_k):
             columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
             times = 1 + j // block_k if slip == "scaled again in every tile" else 1
             s = raw = scale**times * q[..., rows, :] @ k[..., columns, :].mT
-            if causal and not (slip == "one tile masked" and not columns.start <= i + m - n < columns.stop):
+            if causal and _is_masked(i + m - n, columns, slip):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
             if slip == "skipped late" and (s == -math.inf).all():
@@ -338,6 +346,12 @@ NEVER_MADE = (
     "block_q × block_k pairs at a time."
 )
 
+EARLY_TILES = (
+    "You mask only tiles that begin at or after the position of the tile's first query. A tile of keys that begins before it may end after it. Mask every "
+    "tile whose *last* key lies after that position."
+)
+LAST_POSITION = "Your walk over the keys ends before the key at the last query's own position, which is seen too. Add 1 to the end: `range` leaves its end out."
+
 flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     names=("output: queries features", "logsumexp: queries"),
@@ -462,6 +476,12 @@ flash_attention_forward = Check(
         Misconception(
             "only one tile masked in each row of tiles", tiled("one tile masked"),
             "The diagonal may cross several tiles of keys. Mask every tile that holds a key after the position of one of the queries.",
+        ),
+        Misconception(
+            "tiles that begin before the queries left unmasked", tiled("early tiles unmasked"), EARLY_TILES,
+        ),
+        Misconception(
+            "the last position taken for the end", tiled("ends at the last position"), LAST_POSITION,
         ),
         Misconception(
             "scaled by the width of the values", tiled("scaled by d_v"),
@@ -820,6 +840,12 @@ skipped_tiles = Check(
             "visited tiles left without a mask",
             lambda q, k, v, causal=False, block_q=64, block_k=64: _unmasked(q, k, v, causal, block_q, block_k),
             "You visit the right tiles, but without a mask. In tiles that the diagonal crosses some pairs are hidden: mask them.",
+        ),
+        Misconception(
+            "tiles that begin before the queries left unmasked", tiled("early tiles unmasked"), EARLY_TILES,
+        ),
+        Misconception(
+            "the last position taken for the end", tiled("ends at the last position"), LAST_POSITION,
         ),
         Misconception(
             "skipped from the top left", tiled("walk from the top left"),

@@ -13,6 +13,8 @@ from helpers.engine.slips import NO_FUSED_ATTENTION
 
 from .. import flash
 from .flash import (
+    EARLY_TILES,
+    LAST_POSITION,
     climbing_scores,
     heads_split,
     levelled_scores,
@@ -74,6 +76,8 @@ def _weights(q, k, lse, rows, columns, causal, slip) -> Tensor:
         hidden = j > i - offset
     if slip == "offset never negative":
         hidden = j > i + max(offset, 0)
+    if slip == "early tiles unmasked" and columns.start < rows.start + offset:
+        hidden = torch.zeros_like(hidden)
     if slip == "down from the key's number":
         hidden = hidden | (i < columns.start)
     if causal and slip == "hidden times 0":
@@ -412,6 +416,13 @@ backward = Check(
             "Your mask starts a new diagonal in each tile. Compare positions in the sequence, as in the forward pass.",
         ),
         Misconception(
+            "tiles that begin before the queries left unmasked",
+            lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
+                q, k, v, out, lse, grad_out, causal, block_q, block_k, "early tiles unmasked"
+            ),
+            EARLY_TILES,
+        ),
+        Misconception(
             "−∞ minus −∞",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "−∞ − −∞"
@@ -432,8 +443,7 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, block_k, "ends at the last position"
             ),
-            "Your walk over the keys ends before the key at the last query's own position, which is seen too. Add 1 to the end: `range` leaves "
-            "its end out.",
+            LAST_POSITION,
         ),
         Misconception(
             "dV made like K",
@@ -464,7 +474,7 @@ backward = Check(
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
                 q, k, v, out, lse, grad_out, causal, block_q, k.shape[-2]
             ),
-            "You made weights, or a mask, for one tile of queries and all keys (or one tile of keys and all queries). That grows with the "
+            "You made weights, gradients, or a mask, for one tile of queries and all keys (or one tile of keys and all queries). That grows with the "
             "sequence and no longer fits on chip. Walk over the other side in tiles too.",
             cost=stripe_made,
         ),

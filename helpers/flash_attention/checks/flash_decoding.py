@@ -91,6 +91,20 @@ def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
 
 
+def merged_over(axis: int, q, k, v, splits) -> Tensor:
+    """Outputs of the parts (*batch, splits, 1, d_v) that are merged over this axis, -3 being right."""
+    outs, lse, *_ = _partials(q, k, v, splits)
+    return (lse[..., None, None].softmax(axis) * outs.unsqueeze(-2)).sum(axis)
+
+
+def _merged_from_the_front(seen: Observation) -> bool:
+    """Whether the parts were merged over an axis that was counted from the front."""
+    wrong = [merged_over(axis, *seen.args) for axis in (0, 1)]
+    return any(
+        x.shape == seen.output.shape and torch.allclose(x, seen.output, 1e-3, 1e-4, equal_nan=True) for x in wrong
+    )
+
+
 def part_after_part(q, k, v, splits) -> Tensor:
     outs, lses = [], []
     size = -(-k.shape[-2] // splits)
@@ -231,6 +245,12 @@ flash_decoding = Check(
         Misconception(
             "rows of zeros taken for missing ones", zeros_taken_for_missing,
             "A real key may be all zeros. Find the added keys by their place (m or later), not by their value.",
+        ),
+        Misconception(
+            "the axis of the parts counted from the front", lambda q, k, v, splits: merged_over(1, q, k, v, splits),
+            "You merge over an axis that is counted from the front. With no leading axis, or with two, another one stands there. Count from the back, as "
+            "`dim=-3`.",
+            _merged_from_the_front,
         ),
         Misconception(
             "keys at the end lost", keys_at_the_end_lost,

@@ -25,6 +25,7 @@ CONTIGUOUS = (
     "The tensor may be a view. In a transposed view columns, not rows, are stored one after the other; in a slice there are gaps. Use the strides of the "
     "tensor: how many elements it is to the next row, and to the next column."
 )
+KEYS_END_AT_M = "You hide keys from n on, but n counts the queries. There are m keys: hide those from m on, `keys < m`."
 OWN_STRIDES = "Q, K and V may lie in memory in different ways. Read each with its own strides: K with `k_strides`, V with `v_strides`."
 
 
@@ -253,6 +254,8 @@ def _forward_kernel(
             reads = (keys[:, None] >= 0) & (columns[None, :] < d)
         if SLIP == "columns unmasked":
             reads = (keys[:, None] < m) & (columns[None, :] >= 0)
+        if SLIP == "loaded below n":
+            reads = (keys[:, None] < n) & (columns[None, :] < d)
         k = tl.load(k_ptr + keys[:, None] * k_strides[2] + columns[None, :] * k_strides[3], mask=reads, other=0.0)
         v = tl.load(v_ptr + keys[:, None] * v_strides[2] + columns[None, :] * v_strides[3], mask=reads, other=0.0)
         if SLIP == "keys for values":
@@ -265,6 +268,8 @@ def _forward_kernel(
         seen = (keys[None, :] < m) & (rows[:, None] >= 0)
         if SLIP == "tail counts":
             seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
+        if SLIP == "keys below n":
+            seen = (keys[None, :] < n) & (rows[:, None] >= 0)
         if CAUSAL:
             if SLIP == "per tile":
                 seen = seen & (key_in_tile[None, :] <= in_tile[:, None])
@@ -466,6 +471,15 @@ triton_forward = KernelCheck(
             "Keys beyond the end are loaded as zeros and get score 0, so they get a weight. Set the scores of all keys ≥ m to −∞.",
         ),
         Misconception(
+            "keys compared with the number of queries", _forward_with("keys below n"), KEYS_END_AT_M,
+        ),
+        Misconception(
+            "keys loaded up to the number of queries", _forward_with("loaded below n"),
+            "The mask of your loads compares keys with n, as that of q does with rows. There are m keys: with n < m real ones are taken for zeros, with n > m "
+            "foreign memory is read.",
+            raises="UnmaskedRead",
+        ),
+        Misconception(
             "the last keys left out", _forward_with("whole tiles"),
             "m need not be a multiple of BLOCK_K. The loop must also visit the last tile, which may be shorter.",
         ),
@@ -624,6 +638,8 @@ def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.
     seen = (rows[:, None] < n) & (keys[None, :] < m)
     if SLIP == "missing keys":
         seen = (rows[:, None] < n) & (keys[None, :] >= 0)
+    if SLIP == "keys below n":
+        seen = (rows[:, None] < n) & (keys[None, :] < n)
     if CAUSAL:
         if SLIP == "wrong corner":
             seen = seen & (keys[None, :] <= rows[:, None])
@@ -886,6 +902,9 @@ triton_backward = KernelCheck(
             "keys beyond the end not hidden", _backward_with("missing keys"),
             "A key beyond the end is loaded as zeros and gets score 0. If L is far below 0, exp(0 − L) is ∞, and ∞ · 0 is NaN. Hide these keys: "
             "`keys < m`.",
+        ),
+        Misconception(
+            "keys compared with the number of queries", _backward_with("keys below n"), KEYS_END_AT_M,
         ),
         Misconception(
             "D as a mean", D_averaged,

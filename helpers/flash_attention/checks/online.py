@@ -255,6 +255,15 @@ def from_the_lowest_number(x, block) -> tuple[Tensor, Tensor]:
     return m_i, l_i
 
 
+def differences_repaired(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x)
+    for part in x.split(block, -1):
+        m_new = torch.maximum(m_i, part.amax(-1))
+        l_i = torch.exp((m_i - m_new).nan_to_num()) * l_i + torch.exp((part - m_new[..., None]).nan_to_num()).sum(-1)
+        m_i = m_new
+    return m_i, l_i
+
+
 def repaired_at_the_end(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = infinity_minus_infinity(x, block)
     return m_i, l_i.nan_to_num(nan=0.0)
@@ -401,6 +410,11 @@ online_softmax = Check(
             "A row that has seen nothing has the maximum −∞, and not a very negative number.",
         ),
         Misconception(
+            "scores of −∞ counted as e^0 in a row of nothing else", differences_repaired,
+            "In a row of nothing but −∞ every score counts as e^0 = 1. −∞ − (−∞) must not become 0: where the maximum is still −∞, subtract 0 in its "
+            "place, and e^(−∞ − 0) is the 0 you want.",
+        ),
+        Misconception(
             "NaN repaired at the end", repaired_at_the_end,
             "Once the sum is NaN, all that comes after is lost, and 0 is not what it should have been. Keep NaN out of the loop: subtract 0 where the "
             "maximum is still −∞.",
@@ -517,6 +531,12 @@ def _weights_of(lse_a, lse_b, top) -> tuple[Tensor, Tensor, Tensor]:
 
 def one_maximum_for_both_parts(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     top = torch.maximum(lse_a, lse_b).max()
+    a, b, total = _weights_of(lse_a, lse_b, top)
+    return (a * out_a + b * out_b) / total, top + torch.log((a + b).squeeze(-1))
+
+
+def low_parts_taken_for_empty(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+    top = torch.maximum(lse_a, lse_b).clamp(min=-1e4)
     a, b, total = _weights_of(lse_a, lse_b, top)
     return (a * out_a + b * out_b) / total, top + torch.log((a + b).squeeze(-1))
 
@@ -655,6 +675,11 @@ merge_partials = Check(
         Misconception(
             "one maximum for all rows", one_maximum_for_both_parts,
             "You subtract one maximum in all rows, and in a row far below it both weights become 0. Every row has a maximum of its own.",
+        ),
+        Misconception(
+            "very low logsumexps taken for empty parts", low_parts_taken_for_empty,
+            "A logsumexp near −30,000 is that of a part with keys, and your result is that of an empty one. Only −∞ means that nothing was seen: compare "
+            "with −∞ itself, and set no lower limit (`clamp`) for the maximum.",
         ),
         Misconception(
             "a small number added to the divisor", something_added_to_the_divisor,

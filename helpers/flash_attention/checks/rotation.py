@@ -279,6 +279,26 @@ def _hadamard_of(q, signs) -> Tensor:
     return _hadamard(len(signs)).to(q)
 
 
+class _Kept:
+    """Matrices that are made once, by their size. (On a class: a notebook's cell can have it beside the function.)"""
+
+    made = {}
+
+
+def signs_multiplied_in(q, k, signs) -> tuple[Tensor, Tensor]:
+    turn = _Kept.made.setdefault(len(signs), _hadamard(len(signs))).to(q)
+    turn *= signs.to(q)[:, None]
+    return q @ turn, k @ turn
+
+
+def _signs_stay(seen) -> bool:
+    """Whether the second call has the signs of the first in its matrix too. (Where signs aren't used at all, the first has none.)"""
+    _, k, signs = (x.double() for x in seen.args)
+    first, second = (pair[1].double() @ _hadamard(len(signs)).double().mT for pair in seen.output)
+    close = lambda a, b: torch.allclose(a, b, rtol=_within(seen.args[0]), atol=_within(seen.args[0]))
+    return close(second, first * signs) and not close(first, k)
+
+
 def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
     return _hadamard(q.shape[-2]).to(q) @ (q * signs.to(q)), _hadamard(k.shape[-2]).to(k) @ (k * signs.to(k))
 
@@ -378,6 +398,12 @@ rotate = Check(
             lambda q, k, signs: (q @ _hadamard_of(q, signs) * signs.to(q), k @ _hadamard_of(q, signs) * signs.to(q)),
             "The scores are right, but the signs come too late: H has already added up features of the same sign to one large feature. Flip the "
             "signs before you multiply by H.",
+        ),
+        Misconception(
+            "signs that stay in the matrix", signs_multiplied_in,
+            "The next call still has the signs of the one before in its matrix. A matrix that is kept for all calls must not change: `r *= …` writes into "
+            "it, and `.to(q)` makes no copy where the dtype is the same. Write `r = r * …`.",
+            _signs_stay,
         ),
         Misconception(
             "the matrix left in float32", matrix_in_float32,
