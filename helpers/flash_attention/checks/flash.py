@@ -50,6 +50,16 @@ def heads_split(case: Case) -> Case:
     return replace(case, label=f"{case.label}, heads split off", draw=lambda *how: tuple(map(lying, case.draw(*how))))
 
 
+def with_a_key_of_zeros(case: Case) -> Case:
+    """The same case, but the scores of the key in the middle are 0, as those of what fills up a tile would be."""
+
+    def draw(*how) -> tuple:
+        q, k, *others = case.draw(*how)
+        return q, k * (torch.arange(k.shape[-2])[:, None] != k.shape[-2] // 2), *others
+
+    return replace(case, label=f"{case.label}, a key of zeros", draw=draw)
+
+
 def climbing_scores(n: int, m: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
     """Every second query's scores climb along the keys by `step`, those of the others fall."""
     return levelled_scores((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
@@ -147,7 +157,8 @@ def tiled_with_slip(q, k, v, causal, block_q, block_k, slip="") -> tuple[Tensor,
         for j in range(0, reach, block_k):
             columns = slice(j, max(j, min(j + (block_q if slip == "keys cut with block_q" else block_k), keys)))
             times = 1 + j // block_k if slip == "scaled again in every tile" else 1
-            s = raw = scale**times * q[..., rows, :] @ k[..., columns, :].mT
+            s = scale**times * q[..., rows, :] @ k[..., columns, :].mT
+            s = raw = s.masked_fill(s == 0, -math.inf) if slip == "zeros hidden" else s
             if causal and _is_masked(i + m - n, columns, slip):
                 masked = slice(i, i + block_q) if slip == "positions of a full tile" else rows
                 s = s.masked_fill(_hidden(masked, columns, m - n, slip), _never(slip))
@@ -356,7 +367,7 @@ flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     names=("output: queries features", "logsumexp: queries"),
     cases=[
-        sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3)),
+        with_a_key_of_zeros(sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3))),
         heads_split(sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3))),
         given("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
         given("all scores near −120", *low_scores(3, 5), False, 2, 3),
@@ -444,6 +455,11 @@ flash_attention_forward = Check(
         Misconception(
             "very low scores taken for masked ones", tiled("low scores"),
             "A score of −30,000 is a score, and where it is the largest of its row its exponential is 1. Only −∞ means masked: compare with −∞ itself.",
+        ),
+        Misconception(
+            "zeros taken for empty slots", tiled("zeros hidden"),
+            "A key may be at a right angle to the query, or all zeros: its score is 0, and it still gets its share. Which keys exist follows from their "
+            "positions, not from the scores.",
         ),
         Misconception(
             "tiles of keys cut with block_q", tiled("keys cut with block_q"),

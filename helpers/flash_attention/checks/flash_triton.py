@@ -16,6 +16,7 @@ from helpers.engine.kernel_check import KernelCheck, no_kernel
 from helpers.kernels import tl, triton
 
 from .. import flash_triton
+from .flash import with_a_key_of_zeros
 
 __all__ = ["triton_backward", "triton_forward", "triton_rows"]
 
@@ -268,6 +269,8 @@ def _forward_kernel(
         seen = (keys[None, :] < m) & (rows[:, None] >= 0)
         if SLIP == "tail counts":
             seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
+        if SLIP == "zeros":
+            seen = s != 0.0
         if SLIP == "keys below n":
             seen = (keys[None, :] < n) & (rows[:, None] >= 0)
         if CAUSAL:
@@ -398,7 +401,7 @@ triton_forward = KernelCheck(
     cases=[
         in_tiles(b=1, h=1, n=36, m=57, d=16, causal=True, scale=1.5, block_q=32, label="causal, n = 36, m = 57, d = 16, tiles of 32 × 16"),
         in_tiles(b=1, h=1, n=40, m=22, d=20, causal=True, label="causal, n = 40, m = 22: the first 18 rows see nothing"),
-        in_tiles(b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32, label="b = 2, h = 3, n = 14, m = 7"),
+        with_a_key_of_zeros(in_tiles(b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32, label="b = 2, h = 3, n = 14, m = 7")),
         in_tiles(b=1, h=1, n=64, m=64, d=32, causal=False, scale=2.0, block_k=32, label="n = m = 64, d = 32: whole tiles of 16 × 32"),
         _slope("scores that grow along the keys", -20.0, 110.0, 19, 50, 16, False),
         _slope("scores that fall, all far below 0", -150.0, -420.0, 17, 40, 16, False),
@@ -469,6 +472,10 @@ triton_forward = KernelCheck(
         Misconception(
             "missing keys with score 0", _forward_with("tail counts"),
             "Keys beyond the end are loaded as zeros and get score 0, so they get a weight. Set the scores of all keys ≥ m to −∞.",
+        ),
+        Misconception(
+            "zeros taken for empty slots", _forward_with("zeros"),
+            "A key that exists may have score 0 too: one of zeros, or one at a right angle to the query. Which keys exist is told by `keys < m`.",
         ),
         Misconception(
             "keys compared with the number of queries", _forward_with("keys below n"), KEYS_END_AT_M,
