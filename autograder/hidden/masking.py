@@ -42,6 +42,8 @@ leaks_future = [
     planted("peeks: tokens drawn with seed 42", peekers.off_by_one, n=6, seed=42),
     planted("peeks: tokens drawn with seed 123", peekers.mean_of_all, n=7, seed=123),
     planted("peeks: tokens drawn with seed 1234", peekers.three_ahead, n=8, seed=1234),
+    planted("peeks: the last token for all, n = 4, a view of x", peekers.last_token_for_all, n=4),
+    planted("sound: one token of 3 numbers", peekers.running_mean, n=1, d=3),
     planted("sound: causal attention, n = 12", peekers.causal_attention, n=12, d=6),
     planted("sound: a sum with rounding noise, n = 7", peekers.rounding_sum, n=7, d=3),
     planted("sound: a mean that fades, n = 10", peekers.fading_mean, n=10, d=3),

@@ -99,8 +99,8 @@ def largest_so_far(d: int, generator: Generator) -> Model:
 
 
 def first_token_for_all(d: int, generator: Generator) -> Model:
-    """Every output sees the first token, and none but the first sees more of the past."""
-    return lambda x: x * x[:1] + x
+    """Every output is the first token, in its own memory: a view."""
+    return lambda x: x[:1].expand_as(x)
 
 
 def three_behind(d: int, generator: Generator) -> Model:
@@ -165,6 +165,11 @@ def softmax_over_queries(d: int, generator: Generator) -> Model:
 
 def mean_of_all(d: int, generator: Generator) -> Model:
     return lambda x: x + x.mean(0)
+
+
+def last_token_for_all(d: int, generator: Generator) -> Model:
+    """Every output is the last token, in its own memory: what is written there later changes the outputs of before, too."""
+    return lambda x: x[-1:].expand_as(x)
 
 
 def normalised_over_time(d: int, generator: Generator) -> Model:

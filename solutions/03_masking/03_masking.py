@@ -487,8 +487,8 @@ plots.influences({
 my_guess = ""  # for example "AEH"
 
 # %% [markdown]
-# Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on. It may call the model as
-# often as it likes, on texts of any length: a sound model gives the first $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and leaves its input alone. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
+# Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on, one or more. It may call the model as
+# often as it likes, on texts of any length: a sound model gives the first $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and leaves its input alone; its output may be a view of it. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
 #
 # Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak,
 # however large the outputs themselves are, and some leaks are faint: $10^{-4}$, at one position.

@@ -28,7 +28,11 @@ def _reversed(x: Tensor) -> Tensor:
 
 def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
     """The detector's answer; in words, if it does not tell a reversal from a model that sees nothing but its own token."""
-    answers = {tried: _plain(detector(tried, x)) for tried in drawn((model, _reversed, _token_alone))}
+    text = x if len(x) > 1 else torch.cat([x, x + 1])  # one token can't be reversed
+    answers = {
+        tried: _plain(detector(tried, x if tried is model else text))
+        for tried in drawn((model, _reversed, _token_alone))
+    }
     if answers[_reversed] == answers[_token_alone]:
         return f"{answers[model]}, whatever the model"
     controls = answers[_reversed] == 1, answers[_token_alone] == 0
@@ -142,6 +146,23 @@ def past_not_put_back(model, x) -> bool:
     return False
 
 
+def written_into_x(model, x) -> bool:
+    before = model(x)
+    for t in range(1, len(x)):
+        kept = x[t:].clone()
+        x[t:] = _new(kept)
+        moved = _differs(model(x)[:t], before[:t])
+        x[t:] = kept
+        if moved:
+            return True
+    return False
+
+
+def not_with_one_token(model, x) -> bool:
+    before, cuts = model(x), range(1, len(x))
+    return max([(model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs().max().item() for t in cuts]) > 1e-5
+
+
 def seeded(model, x) -> bool:
     other = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
     return _any_cut(model, x, lambda x, t: other[t + 1 :])
@@ -207,8 +228,10 @@ leaks_future = Check(
         planted("peeks: tokens drawn with seed 1", peekers.off_by_one, seed=1),
         planted("peeks: outputs that only fall", peekers.falling, scale=0.01),
         planted("peeks: at one place in the text", peekers.one_place_only),
+        planted("peeks: the last token for all, a view of x", peekers.last_token_for_all),
         planted("sound: causal attention", peekers.causal_attention),
         planted("sound: two tokens only", peekers.causal_attention, n=2),
+        planted("sound: one token only", peekers.causal_attention, n=1),
         planted("sound: rounding noise of bounded numbers", peekers.bounded_rounding),
         planted("sound: one number for each token", peekers.narrower),
         planted("sound: running mean", peekers.running_mean),
@@ -219,7 +242,7 @@ leaks_future = Check(
         planted("sound: a sum with rounding noise", peekers.rounding_sum),
         planted("sound: attention with a window", peekers.windowed_attention),
         planted("sound: the largest so far", peekers.largest_so_far),
-        planted("sound: the first token for all", peekers.first_token_for_all),
+        planted("sound: the first token for all, a view of x", peekers.first_token_for_all),
         planted("sound: three tokens behind", peekers.three_behind),
         planted("sound: a mean that fades", peekers.fading_mean),
         planted("peeks: faintly, at one position of 30", peekers.faint_and_late, n=30, d=6),
@@ -323,6 +346,16 @@ leaks_future = Check(
         Misconception(
             "the past not put back", past_not_put_back,
             "At the second cut the token changed at the first one is still changed, and it belongs to the past now. Start each cut from a fresh copy of x.",
+        ),
+        Misconception(
+            "outputs that change with the input", written_into_x,
+            "A model's output may be a view of its input. Write other tokens into that input, and the output of before changes along: nothing seems to move. "
+            "Call the model on a fresh copy each time.",
+        ),
+        Misconception(
+            "an error for one token", not_with_one_token,
+            "One token has no future: there is no cut, and the list of changes is empty. Nothing can leak, so the answer is `False`.",
+            raises="ValueError RuntimeError IndexError",
         ),
         Misconception(
             "a seed set inside", seeded,
