@@ -15,13 +15,17 @@ CODE = "from helpers.engine.interpreted import serve; serve()"
 
 def observed(exercise: str, place: int, args: tuple) -> Observation | None:
     """What the wrong answer at this place of a check's list does with `args`; None where no such process can be had."""
+    beside = _beside()
     try:
-        beside = _beside()
         pickle.dump((exercise, place, args), beside.stdin)
         beside.stdin.flush()
         return pickle.load(beside.stdout)
     except (OSError, EOFError, pickle.UnpicklingError):
         return None
+    except BaseException:  # the stop button: the answer that comes now would be taken for that to the next question
+        beside.kill()
+        _beside.cache_clear()
+        raise
 
 
 @cache
@@ -38,6 +42,7 @@ def _beside() -> subprocess.Popen:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
+        start_new_session=True,  # the stop button is for this process
     )
 
 

@@ -89,3 +89,17 @@ def test_without_a_process_beside_they_are_compiled(monkeypatch):
     wrong = check.triton_rows.misconceptions[3]
     assert check.triton_rows.observe(wrong.function, (torch.ones(3, 2), torch.ones(3))).error is None
     interpreted._beside.cache_clear()
+
+
+def test_after_the_stop_button_no_old_answer_is_heard(monkeypatch):
+    from helpers.engine import interpreted
+
+    def stopped(file):
+        raise KeyboardInterrupt
+
+    args = (torch.ones(3, 2), torch.ones(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(interpreted.pickle, "load", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            interpreted.observed("triton_rows", 3, args)
+    assert interpreted.observed("triton_rows", 4, (2 * args[0], args[1])).args[0].sum() == 12
