@@ -11,7 +11,7 @@ rnn_encoder = [
     sized(b=4, n=3, d_in=2, d=7, dtype=torch.float64),
     sized(b=5, n=5, d_in=5, d=5, scale=0.5),
     sized(b=3, n=70, d_in=4, d=2, dtype=torch.float64, gradient=True),
-    sized(b=2, n=1_200, d_in=2, d=1),
+    sized(b=2, n=1_200, d_in=2, d=1, scale=0.2),
 ]
 attention_one_token = {
     "attention_one_token": [
