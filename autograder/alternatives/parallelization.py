@@ -33,14 +33,6 @@ def rnn_joined_weights(x, w_x, w_h, bias):
     return torch.stack(states).transpose(0, 1)
 
 
-def rnn_recursive(x, w_x, w_h, bias):
-    if x.shape[1] == 0:
-        return x.new_zeros(x.shape[0], 0, bias.shape[0])
-    before = rnn_recursive(x[:, :-1], w_x, w_h, bias)
-    last = before[:, -1] if x.shape[1] > 1 else x.new_zeros(x.shape[0], bias.shape[0])
-    return torch.cat([before, torch.tanh(x[:, -1] @ w_x + last @ w_h + bias)[:, None]], dim=1)
-
-
 def rnn_encoder_accumulated(x, w_x, w_h, bias):
     weights = torch.cat([w_x, w_h])
     h0 = x.new_zeros(len(x), w_h.size(1))
@@ -86,7 +78,6 @@ rnn_encoder = {
     "in place": rnn_in_place,
     "inputs projected first, with einsum": rnn_projected_first,
     "both weights in one product": rnn_joined_weights,
-    "recursive": rnn_recursive,
     "accumulate, weights in one": rnn_encoder_accumulated,
     "a module for the cell": rnn_encoder_of_cells,
     "sentence by sentence, token by token": rnn_sentence_by_sentence,

@@ -11,6 +11,7 @@ rnn_encoder = [
     sized(b=4, n=3, d_in=2, d=7, dtype=torch.float64),
     sized(b=5, n=5, d_in=5, d=5, scale=0.5),
     sized(b=3, n=70, d_in=4, d=2, dtype=torch.float64, gradient=True),
+    sized(b=2, n=1_200, d_in=2, d=1, scale=0.2),
 ]
 attention_one_token = {
     "attention_one_token": [
@@ -19,7 +20,7 @@ attention_one_token = {
     ],
     "attention_all_tokens": [
         sized(n=9, m=4, d=5, d_v=6), sized(n=5, m=1, d=3, d_v=2, label="a single key"), sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square"),
-        sized(n=90, m=70, d=2, d_v=3, max_operations=LOOP_FREE, label=f"90 tokens in {LOOP_FREE} operations"),
+        sized(n=1_100, m=6, d=2, d_v=3, max_operations=LOOP_FREE, label=f"1,100 tokens in {LOOP_FREE} operations"),
     ],
 }  # fmt: skip
 critical_path = {
@@ -40,14 +41,14 @@ chunked_attention = {
     ],
     "chunked_attention": [
         handing_out(11, 5, [2, 1, 0], "11 rows in chunks of 5, backwards"), handing_out(4, 9, [0], "4 rows, one chunk of 9"),
-        handing_out(29, 4, [5, 0, 7, 2, 6, 1, 4, 3], "29 rows in chunks of 4, mixed"),
+        handing_out(45, 4, [5, 10, 0, 7, 2, 11, 6, 1, 9, 4, 3, 8], "45 rows in chunks of 4, mixed"),
     ],
 }  # fmt: skip
 pipeline_steps = [sized(layers=12, micro_batches=32), sized(layers=2, micro_batches=7)]
 associative_scan = {
     "combine": [sized(k=(2, 1, 3)), given("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
     "associative_scan": [
-        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 256),
+        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 3_000),
         scan_case("linear steps", affine_step, 2, 150),
     ],
 }  # fmt: skip

@@ -54,7 +54,8 @@ setup()
 # $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
 # Write the steps yourself, without any of PyTorch's recurrent functions: no layer (`nn.RNN`, `nn.LSTM` …), no cell (`nn.RNNCell`, `torch.rnn_tanh_cell` …). The encoder is to be trained, so gradients must find their way back through
-# all steps of a long text, to `x`, both weights and the bias: don't detach a state, and don't overwrite a tensor that a step has read.
+# all steps of a long text, to `x`, both weights and the bias: don't detach a state, and don't overwrite a tensor that a step has read. A text may have thousands
+# of tokens: too many for a function that calls itself once for each.
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])

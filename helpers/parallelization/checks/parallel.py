@@ -265,7 +265,7 @@ attention_all_tokens = Check(
     cases=[
         sized(n=5, m=7, d=4, d_v=3, dtype=torch.float64), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
         sized(n=12, m=18, d=9, d_v=4, scale=4.0, max_operations=LOOP_FREE, label="large scores"),
-        sized(n=64, m=48, d=3, d_v=2, max_operations=LOOP_FREE, label=f"64 tokens in {LOOP_FREE} operations"),
+        sized(n=600, m=5, d=3, d_v=2, max_operations=LOOP_FREE, label=f"600 tokens in {LOOP_FREE} operations"),
         given("one query of zeros among large ones", _one_row_of_zeros(5, 4), _integers(7, 4), _near(0, 7, 3)),
         sized(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
         sized(n=1, m=6, d=3, d_v=5, label="a single token"),
@@ -273,7 +273,7 @@ attention_all_tokens = Check(
     misconceptions=[
         Misconception(
             "a hidden loop over the tokens", tokens_in_a_loop,
-            "The tokens (or the keys) were worked through one after the other. q @ kᵀ is the whole table of scores "
+            "The tokens (or the keys) were worked through in a loop, one by one or in blocks. q @ kᵀ is the whole table of scores "
             "in a single operation, and PyTorch may compute all its entries side by side.",
             cost=lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen),
         ),
@@ -344,7 +344,7 @@ attention_all_tokens = Check(
     behaviours=[
         Behaviour(
             "all scores in one tensor", lambda seen: math.prod(map(len, seen.args[:2])) <= FEW_SCORES or not _in_python(seen),
-            "No tensor was large enough to hold all scores: they are computed row by row, or number by number.",
+            "No tensor was large enough to hold all scores: they are computed block by block, row by row, or number by number.",
         )
     ],
     forbids=NO_FUSED_ATTENTION,
@@ -555,6 +555,11 @@ def in_the_order_of_computing(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order])
 
 
+def sorted_as_words(task, n, size, order) -> Tensor:
+    rows = {str(chunk): task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order}
+    return torch.cat([rows[name] for name in sorted(rows)])
+
+
 def last_chunk_lost(task, n, size, order) -> Tensor:
     return torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
 
@@ -578,7 +583,7 @@ joined_chunks = Check(
         handing_out(6, 2, [2, 0, 1], "3 chunks of 2, the last one first"),
         handing_out(9, 4, [1, 2, 0], "9 rows in chunks of 4, mixed"),
         handing_out(5, 8, [0], "one chunk, larger than n"),
-        handing_out(7, 2, [3, 1, 0, 2], "7 rows in chunks of 2, in float64", torch.float64),
+        handing_out(23, 2, [3, 10, 1, 7, 0, 11, 5, 2, 9, 4, 8, 6], "23 rows in chunks of 2, in float64", torch.float64),
     ],
     drive=with_calls_counted,
     view=lambda output: output[:, :-1],  # in which call a row was made stands in the last column
@@ -609,6 +614,10 @@ joined_chunks = Check(
             "the uneven last chunk left empty", last_chunk_left_empty,
             "The output has n rows, but the last n mod size of them were never computed. The last chunk may be short; it is still a chunk.",
             raises="ValueError",
+        ),
+        Misconception(
+            "chunks sorted as words", sorted_as_words,
+            "As words, `\"10\"` comes before `\"2\"`: sorted by their names, chunks stand in order up to ten only. Keep each under its number, and sort by that.",
         ),
         Misconception(
             "the order turned round", lambda task, n, size, order: in_the_order_of_computing(task, n, size, sorted(order)[::-1]),
