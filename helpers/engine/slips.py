@@ -24,6 +24,12 @@ NO_FUSED_ATTENTION = (
 )
 """For `forbids`: PyTorch's own attention under all its names."""
 
+RAISED = (
+    "On paper a large number added to all visible scores cancels in the softmax. But float32 has seven digits: beside 10⁶ only one of a score's decimals "
+    "is left, beside 10⁹ nothing. Set hidden scores to −∞, and leave visible ones as they are."
+)
+"""The hint for visible scores raised by a large number where others are to be hidden."""
+
 WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
 
 EXACT = (1e-12, 0.0)
@@ -90,8 +96,50 @@ def in_single_precision(reference: Callable) -> Misconception:
 
     return Misconception(
         "rounded to float32 on the way", rounded,
-        "The inputs are float64, and your output is right to about seven digits only. `.float()` makes float32, and so do `torch.zeros(…)` and "
-        "`torch.tensor(…)` where nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        "The inputs are float64, and your output is right to about seven digits only. `.float()` and `dtype=torch.float32` help half precision, but cost float64 half of "
+        "its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)` and `torch.tensor(…)` make float32 too where nobody "
+        "says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        shown,
+    )  # fmt: skip
+
+
+def power_before_division(reference: Callable) -> Misconception:
+    """Another divisor than √d: what Python makes of `d ** 1/2`. The reference takes q first."""
+
+    def divided_by(divisor: Callable, q: Tensor, *others: Any) -> Any:
+        return reference(q * (math.sqrt(q.shape[-1]) / divisor(q.shape[-1])), *others)
+
+    def shown(seen: Observation) -> bool:
+        args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
+        wrong = (divided_by(divisor, *args) for divisor in (lambda d: d / 2, lambda d: 2 * d))
+        return any(agree(seen.output, one, within) for one in wrong) and not agree(
+            seen.output, reference(*args), within
+        )
+
+    return Misconception(
+        "the power taken before the division", lambda *args: divided_by(lambda d: d / 2, *args),
+        "`**` comes before `/`: `d ** 1/2` is (d ** 1)/2, half of d, and both `s / d ** 1/2` and `s * d ** -1/2` are s/2d. Write `d ** 0.5` or `math.sqrt(d)`.",
+        shown,
+    )  # fmt: skip
+
+
+def constant_in_the_denominator(reference: Callable) -> Misconception:
+    """The right answer with weights that sum to a little less than 1."""
+
+    def shrunk(*args: Any) -> Any:
+        return reference(*args) / (1 + 1e-8)
+
+    def shown(seen: Observation) -> bool:
+        lost = 1 - seen.output.double() / reference(
+            *tree_map(in_float64, seen.args)
+        )  # of a row the same in all entries
+        uneven = (lost - lost.mean(-1, keepdim=True)).abs().max()
+        return bool(0 < lost.min() and lost.max() < 0.1 and uneven < 0.1 * lost.min())
+
+    return Misconception(
+        "a constant in the denominator", shrunk,
+        "The weights of a token sum to a little less than 1, as they do if a constant is added to the sum of the exponentials. After the maximum is subtracted that sum "
+        "is at least e^0 = 1: no constant is needed against a division by 0.",
         shown,
     )  # fmt: skip
 

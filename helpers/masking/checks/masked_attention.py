@@ -1,7 +1,6 @@
 """Checks of the masked softmax and of attention with a causal mask."""
 
 import math
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -11,23 +10,11 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
-from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
+from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
 
 from .. import masked_attention
 
 __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_is_it_for", "why_before_softmax"]
-
-
-SOFTMAX_IN_FLOAT32 = (
-    "The inputs are float64, and your output is right to about seven digits only. `dtype=torch.float32` in a softmax and `.float()` help half precision, but cost "
-    "float64 half of its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)` and `torch.tensor(…)` make float32 "
-    "too, unless you say `dtype=x.dtype`."
-)
-
-RAISED = (
-    "On paper a large number added to all visible scores cancels in the softmax. But float32 has seven digits: beside 10⁶ only one of a score's decimals "
-    "is left, beside 10⁹ nothing. Set hidden scores to −∞, and leave visible ones as they are."
-)
 
 
 # A hidden score that towers above the others (in the last row by 89.5: in float32 e^−89.5 is not yet 0, but e^89.5 is infinite); scores
@@ -426,7 +413,7 @@ mask_then_renormalise = Check(
             ))(scores.softmax(_axis_guessed(scores))),
             NO_AXIS_HINT,
         ),
-        replace(in_single_precision(masked_attention.mask_then_renormalise), hint=SOFTMAX_IN_FLOAT32),
+        in_single_precision(masked_attention.mask_then_renormalise),
         Misconception(
             "what is left taken as 1 − lost", lambda scores, mask: (scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None], _lost(scores, mask)),
             "On paper what is left is 1 − lost. In floating point a lost share near 1 leaves 0: add up the weights that are kept.",
@@ -621,7 +608,7 @@ causal_attention = Check(
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis. (NaN comes from −∞ all along the wrong axis.)",
         ),
         Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
-        replace(in_single_precision(masked_attention.causal_attention), hint=SOFTMAX_IN_FLOAT32),
+        in_single_precision(masked_attention.causal_attention),
         Misconception(
             "the weights in place of the output", weights_for_the_output,
             "The third result is weights @ v.",

@@ -1,7 +1,6 @@
 """Checks of attention in which several query heads share one head of keys and values."""
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -11,7 +10,6 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
-from helpers.masking.checks.masked_attention import SOFTMAX_IN_FLOAT32
 
 from .. import grouped_query
 from .heads import AS_PRECISE, SCALED_TOO_LATE, cut_off
@@ -236,7 +234,7 @@ grouped_query_attention = Check(
             "a causal mask that nobody asked for", causal,
             "Nobody asks for a mask here: every query sees all m keys, later ones too.",
         ),
-        replace(in_single_precision(grouped_query.grouped_query_attention), hint=SOFTMAX_IN_FLOAT32),
+        in_single_precision(grouped_query.grouped_query_attention),
         Misconception(
             "softmax along another axis than the keys", softmax_along,
             "Each query has one unit of attention to share out over the keys, and these are the last axis of the scores. An axis for the groups moves the others "

@@ -14,8 +14,7 @@ from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.compare import TOLERANCE, Told, agree, in_float64, tolerance
 from helpers.engine.driving import Stopped, call
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision, visible_mask
-from helpers.masking.checks.masked_attention import RAISED, SOFTMAX_IN_FLOAT32
+from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
 
 from .. import heads as multi_head
 
@@ -526,7 +525,7 @@ multi_head_loop = Check(
             "visible scores raised by a large number", loop_with_visible_scores_raised, RAISED,
             lambda seen: _off_as(seen, multi_head.multi_head_loop, (partial(loop_with_visible_scores_raised, by=by) for by in RAISED_BY)),
         ),
-        replace(in_single_precision(multi_head.multi_head_loop), hint=SOFTMAX_IN_FLOAT32),
+        in_single_precision(multi_head.multi_head_loop),
     ],
     within=ROUNDING,
     properties=[AS_PRECISE],
@@ -1199,7 +1198,7 @@ MultiHeadAttention = Check(
         ),
         Misconception("exponentials of hidden scores thrown away afterwards", LayerWithExponentialsThrownAway, THROWN_AWAY),
         replace(
-            in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax, hint=SOFTMAX_IN_FLOAT32,
+            in_single_precision(partial(_run, multi_head.MultiHeadAttention)), function=LayerWithAFloat32Softmax,
         ),
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,

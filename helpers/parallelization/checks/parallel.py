@@ -2,22 +2,22 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import agree, in_float64, tolerance
+from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import watch
 from helpers.engine.observe import Observation
 from helpers.engine.slips import (
     NO_FUSED_ATTENTION,
     attention,
     axes_of_size_1_dropped,
+    constant_in_the_denominator,
     in_single_precision,
+    power_before_division,
     scaled_by_another_number,
 )
 
@@ -74,47 +74,6 @@ def own_powers(q, k, v) -> Tensor:
 POWERS_HINT = "e^89 is more than float32 can hold, and ∞/∞ is NaN. Subtract the largest score of each row first, or use `torch.softmax`: it does so."
 VALUES_HINT = "A score is a sum of d products, so it is divided by √d; d is the width of queries and keys. The width of the values plays no role."
 CLAMP_HINT = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score: that changes no weight."
-
-
-def power_before_division(reference: Callable) -> Misconception:
-    """Another divisor than √d: what Python makes of `d ** 1/2`. The reference takes q first."""
-
-    def divided_by(divisor: Callable, q: Tensor, *others: Any) -> Any:
-        return reference(q * (math.sqrt(q.shape[-1]) / divisor(q.shape[-1])), *others)
-
-    def shown(seen: Observation) -> bool:
-        args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
-        wrong = (divided_by(divisor, *args) for divisor in (lambda d: d / 2, lambda d: 2 * d))
-        return any(agree(seen.output, one, within) for one in wrong) and not agree(
-            seen.output, reference(*args), within
-        )
-
-    return Misconception(
-        "the power taken before the division", lambda *args: divided_by(lambda d: d / 2, *args),
-        "`**` comes before `/`: `d ** 1/2` is (d ** 1)/2, half of d, and both `s / d ** 1/2` and `s * d ** -1/2` are s/2d. Write `d ** 0.5` or `math.sqrt(d)`.",
-        shown,
-    )  # fmt: skip
-
-
-def constant_in_the_denominator(reference: Callable) -> Misconception:
-    """The right answer with weights that sum to a little less than 1."""
-
-    def shrunk(*args: Any) -> Any:
-        return reference(*args) / (1 + 1e-8)
-
-    def shown(seen: Observation) -> bool:
-        lost = 1 - seen.output.double() / reference(
-            *tree_map(in_float64, seen.args)
-        )  # of a row the same in all entries
-        uneven = (lost - lost.mean(-1, keepdim=True)).abs().max()
-        return bool(0 < lost.min() and lost.max() < 0.1 and uneven < 0.1 * lost.min())
-
-    return Misconception(
-        "a constant in the denominator", shrunk,
-        "The weights of a token sum to a little less than 1, as they do if a constant is added to the sum of the exponentials. After the maximum is subtracted that sum "
-        "is at least e^0 = 1: no constant is needed against a division by 0.",
-        shown,
-    )  # fmt: skip
 
 
 def as_many_keys_as_queries(q, k, v, i) -> Tensor:

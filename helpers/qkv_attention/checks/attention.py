@@ -11,8 +11,7 @@ from torch import Tensor
 from helpers.engine import slips
 from helpers.engine.cases import Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import NO_FUSED_ATTENTION
-from helpers.parallelization.checks.parallel import constant_in_the_denominator, power_before_division
+from helpers.engine.slips import NO_FUSED_ATTENTION, constant_in_the_denominator, power_before_division
 
 from .. import attention
 
