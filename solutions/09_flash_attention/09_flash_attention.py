@@ -74,7 +74,7 @@ plots.tile_walk_still()
 # Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions return an `int`.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each, at least one. (The tile of scores is left out here. It
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. A chip that holds no row of each doesn't come. (The tile of scores is left out here. It
 #   lives in registers.) $Q$ is read once. Every tile of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number
 #   for each row, which section 9.3 explains.
 #
