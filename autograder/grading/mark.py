@@ -26,11 +26,12 @@ def mark(course: Course, path: Path) -> dict:
     allowed = limits(course)
     if allowed.sandbox != BUBBLEWRAP:
         start_ahead()  # which takes longest, for it imports PyTorch
-    limited.prepare("autograder.grading.reading", "autograder.grading.source")  # another process imports them meanwhile
-    from autograder.grading.verdict import judged
+    limited.prepare("autograder.grading.reading")  # another process imports it meanwhile
+    from autograder.grading.verdict import judged, prepare
     from autograder.judge.kernels import kernels
 
     data, unit = _read(course, path)
+    prepare()
     original = solved(course, unit)
     kernels(allowed.sandbox).prepare(exam(unit))
     notebook = _ready(course, path, data, unit)

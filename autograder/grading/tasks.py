@@ -47,6 +47,6 @@ def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
     for unit, original in zip(units, originals, strict=True):
         kernels(limits.sandbox).prepare(exam(unit))
         limited.remember(feedback.remember, original)
-    limited.prepare(verdict.source.__name__)
+    verdict.prepare()
     for unit in units:  # the warm processes have imported by now what they were told to above
         verdict.rules(unit, limits, kernels(limits.sandbox))

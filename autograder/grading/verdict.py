@@ -11,9 +11,9 @@ from autograder.errors import CourseError
 from autograder.grading import source
 from autograder.judge.clock import Clock
 from autograder.judge.judge import Limits, judge
-from autograder.judge.kernels import Kernels, kernels
+from autograder.judge.kernels import Kernels, kernels, patience
+from autograder.judge.submission import listen
 from autograder.judge.warm import JUDGE
-from autograder.judge.wire import read
 
 RULES = """
 import json
@@ -32,23 +32,27 @@ def judged(
     """A sanitised notebook of the unit with the outputs of all its code cells."""
     clock, within = clock or Clock(), within or kernels(limits.sandbox)
     with clock.part("border"):
+        prepare()
         written = limited.call(source.written, notebook, unit, rules(unit, limits, within))
     return judge(notebook, exam(unit), limits, written, within, clock)
 
 
 @cache
+def prepare() -> None:
+    """Has imported, where the source is looked at, what that needs: or each look would import it anew."""
+    limited.prepare(source.__name__, "IPython.core.inputtransformer2")
+
+
+@cache
 def rules(unit: str, limits: Limits, within: Kernels) -> source.Rules:
     """What the source of an answer is looked at for. A judge's kernel says it: it has the unit's checks, and PyTorch, imported."""
-    kernel = within.ready(within.start(JUDGE, exam(unit), limits))
+    kernel, cell = within.ready(within.start(JUDGE, exam(unit), limits)), NotebookNode(outputs=[])
     try:
         kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})
-        said, message = "", read(kernel.wire.receive(60))
-        while "done" not in message:
-            said += "".join(output.get("text", "") for output in message["outputs"])
-            message = read(kernel.wire.receive(60))
+        status = listen(kernel, cell, 60 * patience(), trusted=True)
     finally:
         kernel.close()
-    if message["done"] != "ok":
-        raise CourseError(f"The checks of {unit} can't be used ({message['done']}).")
-    forbids, methods = json.loads(said)
+    if status != "ok":
+        raise CourseError(f"The checks of {unit} can't be used ({status}).")
+    forbids, methods = json.loads("".join(output.get("text", "") for output in cell.outputs))
     return source.Rules(forbids, frozenset(methods))

@@ -98,10 +98,7 @@ class Remote(Stand):
         error = self.__endpoint__.lost
         self.__endpoint__.called = True
         try:
-            with (
-                _disable_current_modes(),
-                untraced(),
-            ):  # what it takes to send a tensor is no operation of the student's
+            with _disable_current_modes(), untraced():  # sending a tensor is no operation of the student's, and no step
                 answer = (
                     {"error": error}
                     if error

@@ -142,10 +142,10 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
     cell.outputs, late = [], False
     try:
-        status = _listen(kernel, cell, seconds, trusted=False)
+        status = listen(kernel, cell, seconds, trusted=False)
     except TooSlow:
         kernel.interrupt()
-        status, late = _listen(kernel, cell, GRACE * patience(), trusted=False), True
+        status, late = listen(kernel, cell, GRACE * patience(), trusted=False), True
     kernel.allow(0)
     if late or kernel.overran():
         cell.outputs.append(
@@ -174,7 +174,7 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
     return index
 
 
-def _listen(
+def listen(
     kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[], None] | None = None
 ) -> str:
     """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge where
@@ -204,7 +204,7 @@ def _set_up_judge(work: Submission) -> None:
         for _, cell in _code(work.notebook):
             if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
                 work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
-                _listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
+                listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
 
 
 def _test_cells(work: Submission, written: Any) -> None:
@@ -239,7 +239,7 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
         witness = _call_witness(work, index)
         work.judge.tell({"ask": "test", "source": cell.source, **known}, witness)
         seconds = (work.limits.cell_seconds + GRACE) * patience()
-        _listen(work.judge, cell, seconds, trusted=True, serve=lambda: work.judge.tell({}, _call_witness(work, index)))
+        listen(work.judge, cell, seconds, trusted=True, serve=lambda: work.judge.tell({}, _call_witness(work, index)))
     except BorderError:
         cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
         work.judge.close()
@@ -285,7 +285,7 @@ def _fork(kernel: Kernel) -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         kernel.tell({"ask": "fork"}, theirs.fileno())
-    if (status := _listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
+    if (status := listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
         ours.close()
         raise BorderError(f"it can't be forked ({status})")
     return ours
