@@ -53,15 +53,14 @@ def _intro(notebook: NotebookNode) -> NotebookNode | None:
 
 
 def _rows(found: list[Section]) -> list[tuple[str, int, float]]:
-    """Title, minutes and points of every numbered section, its written questions among them."""
-    rows: list[tuple[str, int, float]] = []
-    for section in found:
-        title, minutes, points = f"{section.number} {section.title}", section.minutes, section.points
-        if section.number:
-            rows.append((title, minutes, points))
-        elif rows:
-            rows[-1] = (rows[-1][0], rows[-1][1] + minutes, rows[-1][2] + points)
-    return rows
+    """Title, minutes and points of every numbered section, and of every written question below the section it belongs to: what
+    a row says is what the heading says."""
+    first = next((place for place, section in enumerate(found) if section.number), len(found))
+    return [(_title(section), section.minutes, section.points) for section in found[first:]]
+
+
+def _title(section: Section) -> str:
+    return f"{section.number} {section.title}" if section.number else f"– {section.title}"
 
 
 def _time(minutes: int) -> str:

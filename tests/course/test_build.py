@@ -106,3 +106,11 @@ def test_the_first_cell_lists_sections_minutes_and_points_as_headings_and_cells_
     intro = notebooks.read(course.released(UNIT)).cells[0].source
     assert "together about 20 min and 9 points" in intro and "| 2.2 Attend | 5 | 3 |" in intro
     assert "<details>" not in course.source(UNIT).read_text()
+
+
+def test_a_written_question_has_a_row_of_its_own_so_that_no_section_seems_to_cost_more_than_its_heading_says(course):
+    with course.source(UNIT).open("a") as file:
+        file.write("\n# %% [markdown]\n# ### Why?  ●○○ · 5 min · 1 point\n#\n# Say it in a sentence.\n")
+    build.build(course, [UNIT])
+    intro = notebooks.read(course.released(UNIT)).cells[0].source
+    assert "– Why? | 5 | 0 |" in intro and "| 2.2 Attend | 5 | 3 |" in intro
