@@ -26,6 +26,7 @@ FORBIDDEN = "written without the forbidden function"  # the label of that line o
 NAME = re.compile("`[^`]*`")
 TOO_DEAR = "Your output is right, but it costs too much or is made in a way that the task rules out:"
 TOO_LONG = "Your function takes far too many steps:"
+ANOTHERS = "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept from one call to the next."
 FRESH = 2  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
@@ -64,7 +65,7 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
     found = (
         _by_output(check, student, trials, failed) if any(trial.wrong for trial in failed) else _by_cost(check, failed)
     )
-    return found or Diagnosis(None, _first_problem(trials, items))
+    return found or Diagnosis(None, _first_problem(trials, items) + _of_another_case(check, trials))
 
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
@@ -238,6 +239,30 @@ def _is_off(check: Subject, trial: Trial) -> bool:
 
 def _right_output(check: Subject, trial: Trial) -> bool:
     return check.compare and not trial.seen.error and not check.difference(trial.seen, trial.expected)
+
+
+def _of_another_case(check: Subject, trials: list[Trial]) -> str:
+    """That a wrong output is the right one of another case: one that was called before, or differs in an argument that is not read."""
+    shown = [trial for trial in trials if not (trial.hidden or trial.seen.error or check.quiz)]
+    for trial in shown:
+        for other in shown:
+            if trial.wrong and other.passed and _telling_numbers(other.expected) and _is_right_for(check, trial, other):
+                return f" {ANOTHERS.format(trial.case.label, other.case.label)}"
+    return ""
+
+
+def _telling_numbers(expected: Any) -> bool:
+    """Whether an output would hardly come about by chance: a table with different numbers in it."""
+    tables = [leaf for leaf in tree_leaves(expected) if isinstance(leaf, Tensor)]
+    return any(len(table.unique()) > 1 for table in tables)
+
+
+def _is_right_for(check: Subject, trial: Trial, other: Trial) -> bool:
+    """Whether the output of a trial is what the other one expects, and not what it should be."""
+    right, mine = (
+        check.agrees(trial.seen.output, wanted, trial.seen.args) for wanted in (other.expected, trial.expected)
+    )
+    return right and not mine
 
 
 def _first_problem(trials: list[Trial], items: list[Item]) -> str:

@@ -292,3 +292,34 @@ def test_a_backward_pass_that_stops_is_called_so():
     score = check(slip, cases=[*CASES, sized(n=4, m=6, d=3, d_v=2, gradient=True)])(overwritten, points=3)
     assert score.diagnosis == "overwritten"
     assert score.message.startswith("Your output is right, and its backward pass stops with the same error")
+
+
+def ramp(n: int, step: int) -> Float[Tensor, "n"]:
+    return step * torch.arange(n) + 1.0
+
+
+RAMPS = [sized(n=4, step=2), sized(n=4, step=3), sized(n=6, step=2)]
+
+
+def test_a_table_that_was_kept_under_a_part_of_its_arguments_is_told_by_what_it_is_right_for():
+    kept = {}
+
+    def under_n_alone(n, step):
+        return kept.setdefault(n, ramp(n, step))
+
+    score = Check(ramp, RAMPS)(under_n_alone, points=3)
+    assert score == 2 and "your function gives what is right with n = 4, step =" in score.message
+    assert "kept from one call to the next" in score.message
+
+
+def test_an_output_that_is_right_nowhere_is_not_said_to_be_anothers():
+    score = Check(ramp, RAMPS)(lambda n, step: ramp(n, step) + 1, points=3)
+    assert "what is right with" not in score.message
+
+
+def test_a_single_number_that_is_right_elsewhere_is_chance():
+    def count(n: int, step: int) -> int:
+        return n * step
+
+    score = Check(count, [sized(n=2, step=6), sized(n=3, step=5)])(lambda n, step: 12, points=2)
+    assert "what is right with" not in score.message

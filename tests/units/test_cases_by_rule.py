@@ -175,6 +175,24 @@ def test_tensors_of_kernels_do_not_lie_row_by_row(real_course, layout):
     assert not other.is_contiguous() and torch.equal(other, tensor)
 
 
+def test_cases_of_a_table_differ_in_each_argument_alone(real_course):
+    """A table that is kept under a part of its arguments is wrong only where two calls agree in that part. (Of functions that take
+    nothing but numbers: other tensors of the same sizes come with the case that is asked twice.)"""
+
+    def alone(check, drawn):
+        numbers = all(isinstance(arg, (int, float)) for args in drawn for arg in args)
+        output = check.reference(*drawn[0]) if numbers else None
+        if not any(isinstance(leaf, Tensor) for leaf in tree_leaves(output)):
+            return True
+        shown = drawn[: len(check.cases)]  # hidden cases meet another copy of the answer
+        return all(any(differ_in(a, b) == {i} for a in shown for b in shown) for i in range(max(map(len, shown))))
+
+    def differ_in(a: tuple, b: tuple) -> set[int]:
+        return {i for i, (one, other) in enumerate(zip(a, b)) if one != other} if len(a) == len(b) else set()
+
+    assert not missing(real_course, alone, {})
+
+
 def test_all_cases_of_a_check_have_names_of_their_own(real_course):
     for name, (_, cases) in checks(real_course).items():
         labels = [case.label for case in cases]

@@ -49,7 +49,7 @@ causal_mask = Check(
         given("n = m = 4", 4, 4),
         given("n = 1", 1),
         given("n = 150", 150),
-        given("n = 2 queries, the last of m = 2100", 2, 2100),
+        given("n = 3 queries, the last of m = 2100", 3, 2100),
     ],
     misconceptions=[
         Misconception(
@@ -385,7 +385,7 @@ decoder_mask = _zoo(
 
 cross_mask = _zoo(
     masks.cross_mask,
-    [sized(n=3, m=5), sized(n=6, m=4), sized(n=4, m=4), sized(n=1, m=3)],
+    [sized(n=3, m=5), sized(n=6, m=4), sized(n=6, m=5), sized(n=4, m=4), sized(n=1, m=3)],
     [
         Misconception(
             "cross-attention made causal", lambda n, m: (_ones(n, m).tril(), sum(min(i + 1, m) for i in range(n))),
@@ -404,7 +404,7 @@ cross_mask = _zoo(
 
 prefix_mask = _zoo(
     masks.prefix_mask,
-    [sized(n=6, p=3), sized(n=5, p=1), sized(n=8, p=5), sized(n=4, p=4), sized(n=1, p=1)],
+    [sized(n=6, p=3), sized(n=6, p=1), sized(n=8, p=5), sized(n=4, p=4), sized(n=1, p=1)],
     [
         Misconception(
             "the prefix causal like the rest", lambda n, p: (_band(n) >= 0, _triangle(n)),
@@ -445,7 +445,7 @@ prefix_mask = _zoo(
 
 sliding_window_mask = _zoo(
     masks.sliding_window_mask,
-    [sized(n=7, w=3), sized(n=5, w=1), sized(n=4, w=6, label="a window longer than the text"), sized(n=9, w=4)],
+    [sized(n=7, w=3), sized(n=7, w=1), sized(n=4, w=6, label="a window longer than the text"), sized(n=9, w=3)],
     [
         Misconception(
             "a window one token too wide", lambda n, w: ((_band(n) >= 0) & (_band(n) <= w), _pairs_of_window(n, w + 1)),
@@ -497,8 +497,8 @@ def _reach(n: int, r: int, g: int) -> int:
 global_tokens_mask = _zoo(
     masks.global_tokens_mask,
     [
-        sized(n=8, r=1, g=2), sized(n=7, r=2, g=1), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text"),
-        sized(n=6, r=2, g=0), sized(n=4, r=1, g=4), sized(n=9, r=12, g=1, label="a band wider than the text"), sized(n=7, r=4, g=3),
+        sized(n=8, r=1, g=2), sized(n=8, r=2, g=2), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text"),
+        sized(n=8, r=2, g=0), sized(n=4, r=1, g=4), sized(n=9, r=12, g=1, label="a band wider than the text"), sized(n=7, r=4, g=2),
     ],
     [
         Misconception(

@@ -152,7 +152,7 @@ critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encode
 
 # --------------------------------------------------------------------------------------------- the step of every cell
 
-GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=6), sized(layers=2, n=300))
+GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=5), sized(layers=2, n=300))
 
 WHOLE_NUMBERS = Property(
     "whole numbers",
