@@ -32,6 +32,25 @@ RAISED = (
 
 WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
 
+LIMITS = (
+    5,
+    10,
+    15,
+    20,
+    25,
+    30,
+    40,
+    50,
+    60,
+    64,
+    70,
+    80,
+    85,
+    88,
+    90,
+    100,
+)  # that scores are cut off at, so that no exponential overflows
+
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
 
@@ -119,6 +138,24 @@ def power_before_division(reference: Callable) -> Misconception:
     return Misconception(
         "the power taken before the division", lambda *args: divided_by(lambda d: d / 2, *args),
         "`**` comes before `/`: `d ** 1/2` is (d ** 1)/2, half of d, and both `s / d ** 1/2` and `s * d ** -1/2` are s/2d. Write `d ** 0.5` or `math.sqrt(d)`.",
+        shown,
+    )  # fmt: skip
+
+
+def scores_cut_off() -> Misconception:
+    """Scaled dot-product attention with a limit to its scores."""
+
+    def cut_at(limit: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return (q @ k.mT / math.sqrt(q.shape[-1])).clamp(-limit, limit).softmax(-1) @ v
+
+    def shown(seen: Observation) -> bool:
+        args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
+        return any(agree(seen.output, cut_at(limit, *args), within) for limit in LIMITS)
+
+    return Misconception(
+        "scores cut off at a limit", lambda q, k, v: cut_at(60.0, q, k, v),
+        "Scores beyond a limit are cut to it (`clamp`): two of them that lie beyond it count the same, whichever is larger. No limit is needed: `softmax` "
+        "subtracts the maximum of a row first.",
         shown,
     )  # fmt: skip
 

@@ -599,7 +599,7 @@ same_output_other_weights = Check(
         ),
         Misconception(
             "weights that give another output", along_a_seen_direction,
-            "A step along z keeps the output where `z @ values` is 0, and the sum where `z.sum()` is 0: look at both. From an SVD such a z comes only if all n "
+            "A step along z keeps the output where `z @ values` is 0, and the sum where `z.sum()` is 0: look at both. From an SVD such a z comes if all n "
             "values and the column of ones go in. It is the last of *all* n rows of `Vh`, and `full_matrices=False` leaves that one out. (Dividing the weights by "
             "their sum afterwards changes the output too.)",
             lambda seen: _changes_the_output(*seen.args, seen.output) and (seen.output - seen.args[0]).abs().max().item() > 1e-4,
