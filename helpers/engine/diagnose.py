@@ -7,7 +7,7 @@ Three kinds of evidence, each looked for only where the stronger one before it f
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from .card import Item
 from .guard import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
+from .off_by import off_by
 from .rules import ran_on
 from .trial import Trial
 from .unseen import without_words
@@ -65,7 +66,7 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
     found = (
         _by_output(check, student, trials, failed) if any(trial.wrong for trial in failed) else _by_cost(check, failed)
     )
-    return found or Diagnosis(None, _first_problem(trials, items) + _of_another_case(check, trials))
+    return found or Diagnosis(None, " ".join(filter(None, _in_plain_words(check, trials, items))))
 
 
 def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
@@ -243,11 +244,11 @@ def _right_output(check: Subject, trial: Trial) -> bool:
 
 def _of_another_case(check: Subject, trials: list[Trial]) -> str:
     """That a wrong output is the right one of another case: one that was called before, or differs in an argument that is not read."""
-    shown = [trial for trial in trials if not (trial.hidden or trial.seen.error or check.quiz)]
-    for trial in shown:
-        for other in shown:
+    ended = [trial for trial in trials if not trial.seen.error]
+    for trial in ended:
+        for other in ended:
             if trial.wrong and other.passed and _telling_numbers(other.expected) and _is_right_for(check, trial, other):
-                return f" {ANOTHERS.format(trial.case.label, other.case.label)}"
+                return ANOTHERS.format(trial.case.label, other.case.label)
     return ""
 
 
@@ -263,6 +264,15 @@ def _is_right_for(check: Subject, trial: Trial, other: Trial) -> bool:
         check.agrees(trial.seen.output, wanted, trial.seen.args) for wanted in (other.expected, trial.expected)
     )
     return right and not mine
+
+
+def _in_plain_words(check: Subject, trials: list[Trial], items: list[Item]) -> Iterator[str]:
+    """Where no misconception is named: what is wrong, and what all shown cases together tell of it."""
+    yield _first_problem(trials, items)
+    if not check.quiz:
+        shown = [trial for trial in trials if not trial.hidden]
+        yield _of_another_case(check, shown)
+        yield off_by(check.reference, shown)
 
 
 def _first_problem(trials: list[Trial], items: list[Item]) -> str:
