@@ -189,21 +189,19 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
 def _not_finite(got: Tensor, expected: Tensor) -> str:
     if got.isnan().any() and not expected.isnan().any():
         return (
-            f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞)."
+            f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞)"
+            f"{_where(got.isnan())}."
         )
     if got.isinf().any() and not expected.isinf().any():
-        return (
-            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
-        )
+        signs = " or ".join(word for word, sign in (("∞", 1), ("−∞", -1)) if (got == sign * math.inf).any())
+        return f"{int(got.isinf().sum())} of the {got.numel()} values of your output are {signs}, and finite ones are expected{_where(got.isinf())}."
     return ""
 
 
 def _value_difference(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
     if got.dtype == torch.bool:
         wrong = got != expected
-        return (
-            f"{int(wrong.sum())} of {wrong.numel()} entries are wrong; the first is at {wrong.nonzero()[0].tolist()}."
-        )
+        return f"{int(wrong.sum())} of {wrong.numel()} entries are wrong{_where(wrong)}; the first is at {wrong.nonzero()[0].tolist()}."
     got, expected = got.to(torch.float64), expected.to(torch.float64)
     return _factor(got, expected) or _furthest(got, expected, within)
 
@@ -243,6 +241,28 @@ def _furthest(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str
             in_words(expected[place].item(), got[place].item()),
         )
     return (
-        f"{int(wrong.sum())} of {wrong.numel()} values are off; the furthest, at {list(place)}, "
+        f"{int(wrong.sum())} of {wrong.numel()} values are off{_where(wrong)}; the furthest, at {list(place)}, "
         f"is {mine} where {right} is expected."
     )
+
+
+def _where(wrong: Tensor) -> str:
+    """In which slice of a table all of them lie, ", all of them in [:, 0:2]"; "" where every row and every column has some."""
+    if wrong.sum() < 2:
+        return ""  # the place of one is told anyway
+    slices = [_slice(wrong.movedim(axis, 0).reshape(size, -1).any(1)) for axis, size in enumerate(wrong.shape)]
+    while slices and slices[-1] == ":":
+        slices.pop()
+    return f", all of them in [{', '.join(slices)}]" if slices else ""
+
+
+def _slice(hit: Tensor) -> str:
+    """The places that are hit, as an index or a slice: one after another, or evenly spaced; ":" where no slice smaller than all has them."""
+    places = hit.nonzero().flatten().tolist()
+    first, last, step = places[0], places[-1], (places[1] - places[0] if len(places) > 2 else 1)
+    if len(places) == hit.numel() or places != list(range(first, last + 1, step)):
+        return ":"
+    if first == last:
+        return str(first)
+    stop = "" if last + step >= hit.numel() else last + 1
+    return f"{first}:{stop}" + f":{step}" * (step > 1)
