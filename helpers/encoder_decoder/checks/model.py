@@ -569,6 +569,13 @@ class KeepsItsMaskAndCutsIt(KeepsItsMask):
         return super().own_mask(n)[:n, :n]
 
 
+class KeepsItsLargestMask(_Model):
+    def own_mask(self, n):
+        if not hasattr(self, "kept") or len(self.kept) < n:
+            self.kept = causal(n)
+        return self.kept
+
+
 class KeepsItsPositions(_Model):
     def positions(self, x):
         if not hasattr(self, "kept"):
@@ -978,6 +985,11 @@ EncoderDecoder = Check(
                 raises="RuntimeError",
             )
             for name, wrong in (("a causal mask kept from the first call", KeepsItsMask), ("a causal mask kept from the first call, cut for shorter targets", KeepsItsMaskAndCutsIt))
+        ),
+        Misconception(
+            "a causal mask kept from the longest target", KeepsItsLargestMask,
+            "The mask grows with the targets, but for a shorter one that comes later it is too large. Cut it, `[:n, :n]`, or make it anew in every call.",
+            raises="RuntimeError",
         ),
         Misconception(
             "positions kept from the first call", KeepsItsPositions,
