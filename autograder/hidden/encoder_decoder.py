@@ -41,7 +41,7 @@ EncoderDecoder = [
         h=2,
         d_ff=6,
         layers=1,
-        words=23,
+        words=(71, 71),
         dtype=torch.float64,
     ),
 ]

@@ -174,14 +174,42 @@ def one_more_token_after_end(encode, step, source, longest):
 
 
 def one_step_too_many_thrown_away(encode, step, source, longest):
-    written = _greedy(encode, step, source, longest, late=True)
+    return _until_all_have_ended(_greedy(encode, step, source, longest, late=True))
+
+
+def cut_after_all_steps(encode, step, source, longest):
+    return _until_all_have_ended(_greedy(encode, step, source, longest, stop="never"))
+
+
+def _until_all_have_ended(written: Tensor) -> Tensor:
     goes_on = ((written == END).cumsum(dim=1) == 0).any(dim=0)  # after this column some row still has words to come
     return written[:, : int(goes_on.sum()) + 1]
+
+
+def asked_before_it_is_needed(encode, step, source, longest):
+    """At the end of the loop the decoder is asked for the next round's logits, the last round's too."""
+    memory, cache = encode(source), None
+
+    def kept(tokens, memory, old):
+        nonlocal cache
+        logits, cache = step(tokens, memory, old)
+        return logits, cache
+
+    written = _greedy(encode, kept, source, longest, memory=memory)
+    if not (written == END).any(dim=1).all():
+        step(written[:, -1:], memory, cache)
+    return written
 
 
 def as_wide_as_the_limit(encode, step, source, longest):
     written = _greedy(encode, step, source, longest)
     return torch.nn.functional.pad(written, (0, longest - written.shape[1]), value=PAD)
+
+
+def _talks_again(tokens: Tensor) -> bool:
+    """Whether a row writes END, one PAD, and another word."""
+    after, then, later = tokens[:, :-2], tokens[:, 1:-1], tokens[:, 2:]
+    return bool(((after == END) & (then == PAD) & (later != PAD)).any())
 
 
 def one_buffer(encode, step, source, longest):
@@ -273,6 +301,7 @@ greedy_decode = Check(
         Misconception(
             "an end remembered for one step only", lambda *inputs: _greedy(*inputs, remember=False),
             "A row that has ended writes one PAD and then talks again. Which rows have ended must be kept: `ended = ended | (tokens == END)`.",
+            lambda seen: _talks_again(seen.output[0]),
         ),
         Misconception(
             "stops only where all rows end in the same step", lambda *inputs: _greedy(*inputs, stop="together"),
@@ -286,6 +315,14 @@ greedy_decode = Check(
             "one step too many, its column thrown away", one_step_too_many_thrown_away,
             "The tokens are right. But the decoder is asked once more when all rows have ended, and what it says is thrown away: look whether all have ended *after* "
             "the newest tokens are counted.",
+        ),
+        Misconception(
+            "all steps taken, and cut afterwards", cut_after_all_steps,
+            "The tokens are right. But the decoder takes `longest` steps, whatever it says: stop as soon as all rows have said END.",
+        ),
+        Misconception(
+            "a step that nobody reads", asked_before_it_is_needed,
+            "The tokens are right. But where a sentence is cut off at `longest` tokens, the decoder is asked for one more that is never written: ask it at the beginning of a round, not at its end.",
         ),
         Misconception(
             "always `longest` columns", as_wide_as_the_limit,

@@ -513,6 +513,19 @@ class EncoderOneRowOfTheMask(_Encoder):
         return super().attend(x, None if mask is None else mask[..., :1, :])
 
 
+class EncoderHidesQueriesToo(_Encoder):
+    """Where the mask has one row for all tokens, that is: where it hides padding."""
+
+    def attend(self, x, mask):
+        one = mask is not None and mask.shape[-2] == 1
+        return super().attend(x, mask & mask.mT if one else mask)
+
+
+class EncoderMaskAndItsTranspose(_Encoder):
+    def attend(self, x, mask):
+        return super().attend(x, None if mask is None else mask & mask.mT)
+
+
 class EncoderWithANormOfTwoNames(_Encoder):
     def __init__(self, d, h, d_ff, dropout=0.1):
         super().__init__(d, h, d_ff, dropout)
@@ -680,6 +693,14 @@ EncoderLayer = Check(
         Misconception(
             "one row of the mask for all tokens", EncoderOneRowOfTheMask,
             "A mask may have a row of its own for each token. Hand it on as it is; a size 1 is spread by the attention itself.",
+        ),
+        Misconception(
+            "padding hidden as queries too", EncoderHidesQueriesToo,
+            "A mask with one row says which keys may be read. Yours hides the same tokens as queries: they may read nothing then, and their rows become NaN (0/0). Hand the mask on as it is.",
+        ),
+        Misconception(
+            "the mask together with its transpose", EncoderMaskAndItsTranspose,
+            "In a mask rows are queries and columns keys: where j may not read i, i may still read j. A token that may read nothing at all becomes NaN (0/0). Hand the mask on as it is.",
         ),
         Misconception(
             "one norm under two names", EncoderWithANormOfTwoNames,

@@ -152,15 +152,21 @@ def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
 def _began(weights: dict[str, Tensor], d: int) -> Told:
     """Whether both embeddings begin with standard deviation d^(−½), as far as so few numbers can tell."""
     tables = {name: weights.get(f"{name}_embedding.weight") for name in ("source", "target")}
-    sizes = {name: table.std() * math.sqrt(d) for name, table in tables.items() if table is not None}
-    off = [
-        f"the {name}'s embedding with a {'larger' if size > 1 else 'smaller'} one"
-        for name, size in sizes.items()
-        if not 0.65 < size < 1.5
-    ]
+    kinds = {name: _size(table, d) for name, table in tables.items() if table is not None}
+    off = [f"the {name}'s embedding with {kind}" for name, kind in kinds.items() if kind]
     if off:
         return Told(f"not both embeddings begin with standard deviation d^(−½): {' and '.join(off)}")
     return Told("both embeddings begin with standard deviation d^(−½)")
+
+
+def _size(table: Tensor, d: int) -> str:
+    """Which standard deviation it is, where it isn't about d^(−½)."""
+    size = table.std().item() * math.sqrt(d)
+    if 0.65 < size < 1.5:
+        return ""
+    if 0.9 < size / math.sqrt(2 * d / sum(table.shape)) < 1.1:
+        return "that of Xavier's start"
+    return "a larger one" if size > 1 else "a smaller one"
 
 
 def _model(
@@ -174,24 +180,24 @@ def _model(
     d_ff: int,
     layers: int,
     padding=True,
-    words=29,
+    words=(29, 23),
     dtype=torch.float32,
     ends=False,
     asks="halves",
 ) -> Case:
-    """words: of the source; the target has 23. ends: the targets end one after the other, all but the first in padding. asks: for the
+    """words: of source and target; in float64 so many that Xavier's start is far from d^(−½). ends: the targets end one after the other, all but the first in padding. asks: for the
     "whole" model or for its "halves". A case in float64 asks for all there is."""
-    sizes = (words, 23, d, h, d_ff, layers, ALL)
+    sizes = (*words, d, h, d_ff, layers, ALL)
     like = reference.EncoderDecoder(*sizes)
 
     def source(generator: Generator) -> Tensor:
-        tokens = torch.randint(START, words, (b, m), generator=generator)
+        tokens = torch.randint(START, words[0], (b, m), generator=generator)
         lengths = torch.randint(1, m, (b, 1), generator=generator)
         lengths[0] = m
         return tokens.masked_fill(torch.arange(m) >= lengths, PAD) if padding else tokens
 
     def target(generator: Generator) -> Tensor:
-        tokens = torch.randint(START, 23, (b, n), generator=generator)
+        tokens = torch.randint(START, words[1], (b, n), generator=generator)
         return tokens.masked_fill(torch.arange(n) >= n - torch.arange(b)[:, None], PAD) if ends else tokens
 
     return given(
@@ -348,6 +354,12 @@ class TargetWithoutScale(_Model):
 class ScaledByTheWidth(_Model):
     def embed(self, tokens, embedding):
         x = embedding(tokens) * self.d
+        return self.dropout(x + self.positions(x))
+
+
+class ScaledByHalfTheWidth(_Model):
+    def embed(self, tokens, embedding):
+        x = embedding(tokens) * self.d / 2
         return self.dropout(x + self.positions(x))
 
 
@@ -557,6 +569,13 @@ class KeepsItsMaskAndCutsIt(KeepsItsMask):
         return super().own_mask(n)[:n, :n]
 
 
+class KeepsItsLargestMask(_Model):
+    def own_mask(self, n):
+        if not hasattr(self, "kept") or len(self.kept) < n:
+            self.kept = causal(n)
+        return self.kept
+
+
 class KeepsItsPositions(_Model):
     def positions(self, x):
         if not hasattr(self, "kept"):
@@ -607,6 +626,15 @@ class LoudSource(_Model):
 
 class LoudEmbeddings(LoudTarget, LoudSource):
     pass
+
+
+class XavierEmbeddings(_Model):
+    """As after a loop over all parameters, of which only the embeddings show: the others are loaded."""
+
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.xavier_uniform_(embedding.weight)
 
 
 class QuietTarget(_Model):
@@ -737,7 +765,7 @@ EncoderDecoder = Check(
         _model("1 layer, m = 4, n = 9", b=3, n=9, m=4, d=6, h=1, d_ff=7, layers=1, asks="whole"),
         _model("m = 1,024, n = 3, d = 16", b=1, n=3, m=1024, d=16, h=1, d_ff=9, layers=1),
         _model("3 layers, n = m = 6, d = 8", b=3, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
-        _model("two vocabularies of 23 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=23, dtype=torch.float64),
+        _model("two vocabularies of 101 words; training mode and gradients, in float64", b=2, n=4, m=5, d=10, h=5, d_ff=14, layers=2, padding=False, words=(101, 101), dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -795,6 +823,9 @@ EncoderDecoder = Check(
         ),
         Misconception(
             "embeddings multiplied by d", ScaledByTheWidth, "The factor is √d, the square root of the width.",
+        ),
+        Misconception(
+            "embeddings multiplied by d/2", ScaledByHalfTheWidth, "The factor is √d. In Python `d ** 1/2` is (d ** 1)/2, for a power comes before a division: write `d ** 0.5` or `math.sqrt(d)`.",
         ),
         Misconception(
             "the positions multiplied by √d too", PositionsScaledToo, "Only the embedding is multiplied by √d. Then the positions are added.",
@@ -956,6 +987,11 @@ EncoderDecoder = Check(
             for name, wrong in (("a causal mask kept from the first call", KeepsItsMask), ("a causal mask kept from the first call, cut for shorter targets", KeepsItsMaskAndCutsIt))
         ),
         Misconception(
+            "a causal mask kept from the longest target", KeepsItsLargestMask,
+            "The mask grows with the targets, but for a shorter one that comes later it is too large. Cut it, `[:n, :n]`, or make it anew in every call.",
+            raises="RuntimeError",
+        ),
+        Misconception(
             "positions kept from the first call", KeepsItsPositions,
             "The table is made once, as long as the first sequence, and a longer one comes later. Make it anew for each sequence.",
             raises="RuntimeError",
@@ -1003,6 +1039,11 @@ EncoderDecoder = Check(
                 "comes before a division. Write `d**-0.5`.)",
             )
             for name, wrong in (("a quiet target embedding", QuietTarget), ("a quiet source embedding", QuietSource), ("quiet embeddings", QuietEmbeddings))
+        ),
+        Misconception(
+            "embeddings from Xavier's start", XavierEmbeddings,
+            "Both embeddings start with standard deviation d^(−½). Yours start with √(2 / (words + d)), as `xavier_uniform_` makes them. Where that runs in a loop over all parameters, start the "
+            "embeddings after the loop.",
         ),
         Misconception(
             "loud embeddings", LoudEmbeddings,

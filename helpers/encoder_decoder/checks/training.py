@@ -684,11 +684,11 @@ _train = Check(
         ),
         Property(
             "strings of the training come out backwards", lambda told, *_: told[1] == "seen strings come out backwards",
-            "Writing by itself, your model doesn't turn round the strings that it was trained with.",
+            "Writing by itself, your model doesn't write the strings that it was trained with backwards, and END after them.",
         ),
         Property(
             "strings it has never seen come out backwards", lambda told, *_: told[2] == "unseen strings come out backwards",
-            "Writing by itself, your model doesn't turn round strings that it has never seen.",
+            "Writing by itself, your model doesn't write strings that it has never seen backwards, and END after them.",
         ),
         Property(
             "asked twice, the trained model says the same", lambda told, *_: told[4] != CHANCE,
@@ -731,7 +731,9 @@ _train = Check(
             recognise=lambda seen: "their first token is missing" in seen.output[2],
         ),
         Misconception(
-            "trained without an end", trained_without_end, "The loss never asked for END, so the decoder doesn't know when to stop. END stands in the labels, and the loss leaves out nothing but PAD.",
+            "no END after the last word", trained_without_end,
+            "Your trained model writes the words backwards, but goes on where it should say END. It learns to say END there where the labels have it right behind the last word, and the loss leaves out "
+            "nothing but PAD.",
         ),
         Misconception(
             "PAD counted by the loss", trained_to_pad,

@@ -156,6 +156,15 @@ def _gathered(logits, temperature, top_k, top_p):
     return right.gather(-1, order).gather(-1, order)
 
 
+def _gathered_after_top_k(logits, temperature, top_k, top_p):
+    """The same for top-p alone, whose order is that of what top-k has left."""
+    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
+    if temperature == 0 or top_p is None:
+        return right
+    order = reference.next_token_probabilities(logits, temperature, top_k).argsort(dim=-1, descending=True)
+    return right.gather(-1, order).gather(-1, order)
+
+
 def _whole_at_zero(logits, temperature, top_k, top_p):
     right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
     return right if temperature else right.long()
@@ -345,7 +354,7 @@ _next = Check(
             "brought back with `gather` instead of `scatter`", _gathered,
             "`p.gather(-1, order)` sorts once more by the same order, and that undoes a sort only where tokens were swapped in pairs. To bring entry j to the "
             "place order[j], *write* there: `torch.zeros_like(p).scatter(-1, order, p)`.",
-            lambda seen: torch.allclose(seen.output, _gathered(*seen.args), rtol=1e-3),
+            lambda seen: any(torch.allclose(seen.output, wrong(*seen.args), rtol=1e-3) for wrong in (_gathered, _gathered_after_top_k)),
         ),
         Misconception(
             "whole numbers at temperature 0", _whole_at_zero,

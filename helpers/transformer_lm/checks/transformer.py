@@ -249,6 +249,11 @@ class ScaledByD(_LM):
         return self.embedding(tokens) * self.d
 
 
+class ScaledByHalfOfD(_LM):
+    def embed(self, tokens):
+        return self.embedding(tokens) * self.d / 2
+
+
 class ScaledByTheWholeRootOfD(_LM):
     def embed(self, tokens):
         return self.embedding(tokens) * math.isqrt(self.d)
@@ -527,6 +532,7 @@ _model = Check(
             "Rows of the table have length about 1, for they serve as the head too. As input they are multiplied by √d.",
         ),
         Misconception("scaled by d instead of √d", ScaledByD, "The factor is √d, so that each feature has size about 1."),
+        Misconception("scaled by d/2 instead of √d", ScaledByHalfOfD, "The factor is √d. In Python `d ** 1/2` is (d ** 1)/2, for a power comes before a division: write `d ** 0.5` or `math.sqrt(d)`."),
         Misconception(
             "the root of d rounded down", ScaledByTheWholeRootOfD,
             "`math.isqrt(d)`, or `int(d**0.5)`, is a whole number: right for d = 4, and for d = 8 it is 2 instead of 2.83. `math.sqrt(d)` keeps the fraction.",
@@ -684,6 +690,10 @@ _parameters = Check(
         Misconception(
             "biases of the MLP forgotten", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=4),
             "With biases, the MLP has 4d + d more.",
+        ),
+        Misconception(
+            "d biases too few in each layer", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=8),
+            "You count 8d biases a layer, and there are 9d. Every matrix has as many as it has columns: d for each of W_Q, W_K, W_V and W_O, 4d for the MLP's first matrix and d for its second.",
         ),
         Misconception(
             "both biases of the MLP of size d", lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=6),
