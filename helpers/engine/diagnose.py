@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from .card import Item
+from .compare import Told
 from .guard import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
@@ -234,7 +235,9 @@ def _is_off(check: Subject, trial: Trial) -> bool:
     """Whether numbers of the output are wrong, and not what was noted beside them."""
     pairs = zip(tree_leaves(trial.seen.output), tree_leaves(trial.expected), strict=False)
     return trial.seen.error is None and any(
-        isinstance(want, (Tensor, int, float)) and not check.agrees(got, want, trial.seen.args) for got, want in pairs
+        isinstance(want, (Tensor, int, float))
+        and not (isinstance(got, Told) or check.agrees(got, want, trial.seen.args))
+        for got, want in pairs
     )
 
 
