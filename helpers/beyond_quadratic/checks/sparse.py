@@ -83,6 +83,27 @@ def at_either_width(slip: Callable) -> Callable:
     return shown
 
 
+WIDTHS = range(8)  # of the windows that a call may have from another one
+WIDTH_HINT = (
+    "Your windows are those of another w. It is an argument of *this* call: no fixed number, nothing that was kept from an earlier call of the same "
+    "length, and cut to n − 1 at most."
+)
+
+
+def of_another_width(reference: Callable) -> Misconception:
+    """The right answer for another w than that of the call."""
+
+    def shown(seen: Observation) -> bool:
+        q, k, v, w, *g = seen.args
+        within, right = tolerance(seen.args), reference(*seen.args)
+        outputs = (reference(q, k, v, width, *g) for width in WIDTHS if width != w)
+        return any(agree(seen.output, one, within) and not agree(one, right, within) for one in outputs)
+
+    return Misconception(
+        "windows of another width than w", lambda q, k, v, w, *g: reference(q, k, v, 2, *g), WIDTH_HINT, shown
+    )
+
+
 def integers(*shape: int, most: int = 20) -> Drawn:
     """Whole numbers from −most to most: at d = 4 the scores are exact in float32, and run into the hundreds."""
     return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
@@ -248,8 +269,6 @@ ROWS_HINT = "You never store an n × n matrix, but each query still scores all n
 
 # ------------------------------------------------------------------------------------------------------------ a band
 
-WIDTHS = range(8)  # of the windows that a call may have from another one
-
 
 def _banded(q, k, v, low, high) -> Tensor:
     """Token i reads the keys i − low … i + high."""
@@ -306,15 +325,6 @@ def _too_narrow(seen: Observation) -> bool:
     q, k, v, w = seen.args
     narrow = _banded(q, k, v, w - 1, w - 1).nan_to_num()
     return agree(seen.output.nan_to_num(), narrow, tolerance(seen.args))
-
-
-def window_of_another_width(seen: Observation) -> bool:
-    """A mark: the windows are right ones, but for another w."""
-    q, k, v, w = seen.args
-    within, others = tolerance(seen.args), (width for width in WIDTHS if width != w)
-    right = _banded(q, k, v, w, w)
-    forms = (_banded(q, k, v, width, width) for width in others)
-    return any(agree(seen.output, form, within) and not agree(form, right, within) for form in forms)
 
 
 def padding_in_the_softmax(q, k, v, w) -> Tensor:
@@ -582,12 +592,7 @@ local_attention = Check(
             SECOND_AXIS_HINT, raises="IndexError RuntimeError",
         ),
         Misconception("exponentials out of range", band_of_powers, POWERS_HINT, overflowed),
-        Misconception(
-            "windows of another width than w", lambda q, k, v, w: _banded(q, k, v, 2, 2),
-            "Your windows are those of another w. It is an argument of *this* call: no fixed number, nothing that was kept from an earlier call with the "
-            "same n, and cut to n − 1 at most.",
-            window_of_another_width,
-        ),
+        of_another_width(sparse.local_attention),
         power_before_division(sparse.local_attention),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
@@ -812,11 +817,11 @@ global_local = Check(
     exercise="global_local",
     reference=sparse.global_local_attention,
     cases=[
-        sized(n=9, d=4, d_v=3, w=1, g=3),
+        sized(n=9, d=4, d_v=3, w=1, g=3),  # n = 9 comes with other w for the same g and with other g for the same w: a table kept is found
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
-        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2")),
+        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=3, label="n = 9 again, now with w = 2")),
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
@@ -971,6 +976,7 @@ global_local = Check(
             SECOND_AXIS_HINT, raises="IndexError RuntimeError",
         ),
         Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
+        of_another_width(sparse.global_local_attention),
         power_before_division(sparse.global_local_attention),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
