@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from autograder.alternatives import beyond_quadratic as alternatives
 from helpers import check, plots
 from helpers.beyond_quadratic import decayed_attention, delta_rule, linear_attention, low_rank, sparse, variant_costs
+from helpers.beyond_quadratic.checks import delta_rule as delta_rule_checks
+from helpers.beyond_quadratic.checks import sparse as slips
 from helpers.beyond_quadratic.plots import variant_costs as variant_costs_drawn
 from helpers.engine.observe import observe
 
@@ -114,6 +116,36 @@ def test_a_right_output_at_the_wrong_price_is_named_and_keeps_part_of_the_points
     score = check.linear_attention(linear_in_name_only, *others, points=6)
     assert score.diagnosis == "the n × m matrix made first" and 4 <= score < 6
     assert "Your output is right, but it costs too much" in score.message
+
+
+@pytest.mark.parametrize(
+    ("slip", "name"),
+    [
+        (slips.last_slot_missing, "the last slot of the window missing"),
+        (slips.start_counted_from_the_end, "the first windows go on at the end"),
+        (slips.ends_repeated, "end tokens counted several times"),
+    ],
+)
+def test_a_slip_keeps_its_name_where_a_wide_window_is_cut_first(slip, name):
+    score = check.local_attention(lambda q, k, v, w: slip(q, k, v, min(w, q.shape[-2] - 1)), points=8, seed=3)
+    assert score.diagnosis == name
+
+
+def test_windows_kept_from_an_earlier_call_are_called_so():
+    kept = {}
+
+    def by_length_alone(q, k, v, w):
+        return sparse.local_attention(q, k, v, kept.setdefault(q.shape[-2], w))
+
+    assert check.local_attention(by_length_alone, points=8, seed=3).diagnosis == "windows of another width than w"
+
+
+def test_a_number_under_the_root_is_found_as_one_beside_it():
+    def rooted(q, k, v, beta):
+        k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
+        return delta_rule_checks.walk(q, k, v, beta, delta_rule_checks._delta)
+
+    assert check.delta_rule(rooted, points=8, seed=3).diagnosis == "a small number added to the length"
 
 
 PICTURES = [

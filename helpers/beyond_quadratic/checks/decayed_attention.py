@@ -413,6 +413,9 @@ def chunk_weights(gamma, c: int, slip: str) -> Tensor:
         read = read - log
     elif slip == "read, first":
         read = read - log[..., first]
+    elif slip == "read and carry, first":  # of the state's own first factors only those of chunks on its way
+        firsts = torch.where(place == first, log, 0).cumsum(-1)
+        read, carry = read - log[..., first], carry - reader((firsts - log)[..., first]) + writer(firsts)
     elif slip == "read, whole":
         read = end - begin
     elif slip == "read, twice":
@@ -713,6 +716,11 @@ chunked_decayed_attention = Check(
         Misconception(
             "the chunk's first decay left out for its readers", _slip("read, first"),
             "The old state fades by the chunk's first factor too: its token t reads γ₀ ⋯ γₜ of it. You begin with γ₁.",
+        ),
+        Misconception(
+            "the chunk's first decay left out for the old state", _slip("read and carry, first"),
+            "The first column of the mask is what is left of the chunk's first token, and the old state fades by one factor more: token t reads γ₀ ⋯ γₜ of "
+            "it, and all of the chunk's factors go with it to the next chunk. You begin with γ₁ in both places.",
         ),
         Misconception(
             "one factor for all readers of a chunk", _slip("read, whole"),

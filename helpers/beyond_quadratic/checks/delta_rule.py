@@ -144,10 +144,12 @@ def _longer(eps: float) -> tuple[Callable, Callable]:
 
 
 def _number_added(seen: Observation) -> bool:
-    """A mark: the output is that of keys with one of the usual small numbers in their length."""
+    """A mark: the output is that of keys with one of the usual small numbers in their length, and one so small that it isn't seen is none."""
     q, k, v, beta = seen.args
-    forms = (form for eps in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8) for form in _longer(eps))
-    return any(agree(seen.output, walk(q, form(k), v, beta, _delta), tolerance(seen.args)) for form in forms)
+    within, right = tolerance(seen.args), reference(*seen.args)
+    keys = (form(k) for eps in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8) for form in _longer(eps))
+    outputs = (walk(q, one, v, beta, _delta) for one in keys)
+    return any(agree(seen.output, one, within) and not agree(one, right, within) for one in outputs)
 
 
 def state_changed_in_place(q, k, v, beta) -> Tensor:
@@ -358,6 +360,11 @@ delta_rule = Check(
         Misconception(
             "the state cut off from its gradients where it is looked up",
             by_step(lambda state, k, v, b: state + b * _outer(k, v - k @ state.detach())), LOOK_UP_HINT,
+        ),
+        Misconception(
+            "the length cut off from its gradients", by_keys(lambda k: k / k.norm(dim=-1, keepdim=True).detach()),
+            "The length depends on the key too, and a part of the key's gradient comes through it. `detach()` (or `no_grad`, `.data`) leaves that part out: "
+            "the division belongs to the function.",
         ),
         Misconception(
             "the state cut off from its gradients", by_step(lambda state, k, v, b: _delta(state.detach(), k, v, b)), CUT_OFF_HINT

@@ -9,7 +9,13 @@ from torch import Tensor
 from helpers.engine.cases import Case, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.observe import Observation
-from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
+from helpers.engine.slips import (
+    attention,
+    in_single_precision,
+    power_before_division,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 
 from .. import low_rank
 from .sparse import (
@@ -211,6 +217,7 @@ low_rank_attention = Check(
             "sequence of the batch by itself.",
         ),
         Misconception("exponentials out of range", summary_of_powers, LARGE_HINT, _summary_overflowed),
+        power_before_division(low_rank.low_rank_attention),
         in_single_precision(low_rank.low_rank_attention),
         written_for_one_batch_axis(low_rank.low_rank_attention),
         written_without_a_batch(low_rank.low_rank_attention),

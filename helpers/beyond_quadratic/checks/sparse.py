@@ -12,7 +12,13 @@ from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
-from helpers.engine.slips import attention, in_single_precision, written_for_one_batch_axis, written_without_a_batch
+from helpers.engine.slips import (
+    attention,
+    in_single_precision,
+    power_before_division,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 
 from .. import sparse
 
@@ -61,6 +67,41 @@ def hidden_too_softly(reference: Callable) -> Callable:
         )
 
     return shown
+
+
+def at_either_width(slip: Callable) -> Callable:
+    """A mark: the output of a slip, with w as it is or cut to n − 1, as some do first: in a window wider than the text they differ, and
+    one of them may be right. A row that reads nothing is 0 or NaN."""
+
+    def shown(seen: Observation) -> bool:
+        q, k, v, w, *g = seen.args
+        within, whole = tolerance(seen.args), sparse.global_local_attention if g else sparse.local_attention
+        right = whole(*seen.args)
+        outputs = [slip(q, k, v, width, *g).nan_to_num() for width in {w, min(w, q.shape[-2] - 1)}]
+        return any(agree(seen.output.nan_to_num(), one, within) and not agree(one, right, within) for one in outputs)
+
+    return shown
+
+
+WIDTHS = range(8)  # of the windows that a call may have from another one
+WIDTH_HINT = (
+    "Your windows are those of another w. It is an argument of *this* call: no fixed number, nothing that was kept from an earlier call of the same "
+    "length, and cut to n − 1 at most."
+)
+
+
+def of_another_width(reference: Callable) -> Misconception:
+    """The right answer for another w than that of the call."""
+
+    def shown(seen: Observation) -> bool:
+        q, k, v, w, *g = seen.args
+        within, right = tolerance(seen.args), reference(*seen.args)
+        outputs = (reference(q, k, v, width, *g) for width in WIDTHS if width != w)
+        return any(agree(seen.output, one, within) and not agree(one, right, within) for one in outputs)
+
+    return Misconception(
+        "windows of another width than w", lambda q, k, v, w, *g: reference(q, k, v, 2, *g), WIDTH_HINT, shown
+    )
 
 
 def integers(*shape: int, most: int = 20) -> Drawn:
@@ -253,6 +294,39 @@ def _wrapped(q, k, v, w, first=None, end=None) -> Tensor:
     return _gathered(q, k, v, keys % q.shape[-2], read)
 
 
+def past_the_end(q, k, v, w) -> Tensor:
+    return _wrapped(q, k, v, w, first=0)
+
+
+def _past_the_start(q, k, v, w) -> Tensor:
+    """What a negative index reads, where it is one that Python knows."""
+    return _wrapped(q, k, v, w, end=q.shape[-2])
+
+
+def start_counted_from_the_end(q, k, v, w) -> Tensor:
+    n = q.shape[-2]
+    keys = torch.arange(n)[:, None] + torch.arange(-w, w + 1)
+    return _gathered(q, k, v, keys.clamp(max=n - 1), keys < n)
+
+
+def _between(q, k, v, first, end) -> Tensor:
+    """Token i reads the keys i + first … i + end − 1; where that is none, its output is 0."""
+    n = q.shape[-2]
+    keys = torch.arange(n)[:, None] + torch.arange(first, end)
+    return _gathered(q, k, v, keys.clamp(0, n - 1), (keys >= 0) & (keys < n))
+
+
+def last_slot_missing(q, k, v, w) -> Tensor:
+    return _between(q, k, v, -w, w)
+
+
+def _too_narrow(seen: Observation) -> bool:
+    """A mark: with w = 0 nothing is read, and the output is 0 or NaN if the function doesn't stop."""
+    q, k, v, w = seen.args
+    narrow = _banded(q, k, v, w - 1, w - 1).nan_to_num()
+    return agree(seen.output.nan_to_num(), narrow, tolerance(seen.args))
+
+
 def padding_in_the_softmax(q, k, v, w) -> Tensor:
     windows = [F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1) for x in (k, v)]  # (…, n, d, 2w + 1)
     weights = ((q[..., None, :] @ windows[0]) / math.sqrt(q.shape[-1])).softmax(-1)
@@ -365,7 +439,7 @@ local_attention = Check(
         sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
         sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
-        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=3, label="n = 9 again, now with w = 3")),
+        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=4, label="n = 9 again, now with w = 4")),
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
         given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
@@ -387,8 +461,9 @@ local_attention = Check(
             "every key scored, piece by piece", band_by_rows, ROWS_HINT, cost=all_pairs_scored,
         ),
         Misconception(
-            "a window one token too narrow", lambda q, k, v, w: _banded(q, k, v, w - 1, w - 1),
+            "a window one token too narrow", lambda q, k, v, w: _between(q, k, v, -w + 1, w),
             "The token at distance w belongs to the window: |i − j| ≤ w, not < w. That makes 2w + 1 tokens.",
+            _too_narrow, raises="RuntimeError",
         ),
         Misconception(
             "a window one token too wide", lambda q, k, v, w: _banded(q, k, v, w + 1, w + 1),
@@ -407,8 +482,9 @@ local_attention = Check(
             "w is the number of neighbours on *each* side. You take w on both sides together. With the token itself the window has 2w + 1 tokens.",
         ),
         Misconception(
-            "the last slot of the window missing", lambda q, k, v, w: _banded(q, k, v, w, w - 1),
+            "the last slot of the window missing", last_slot_missing,
             "The window runs from i − w to i + w inclusive. A Python slice leaves out its end, so add 1.",
+            at_either_width(last_slot_missing),
         ),
         Misconception(
             "the token itself left out",
@@ -418,15 +494,18 @@ local_attention = Check(
         Misconception(
             "a window that wraps around", _wrapped,
             "The first token is no neighbour of the last. `roll`, `%` and negative indices join the ends: mask those slots.",
+            at_either_width(_wrapped),
         ),
         Misconception(
-            "the last windows go on at the beginning", lambda q, k, v, w: _wrapped(q, k, v, w, first=0),
+            "the last windows go on at the beginning", past_the_end,
             "The first token is no neighbour of the last: mask the slots beyond the end as well, and not only those before the start.",
+            at_either_width(past_the_end),
         ),
         Misconception(
-            "the first windows go on at the end", lambda q, k, v, w: _wrapped(q, k, v, w, end=q.shape[-2]),
+            "the first windows go on at the end", start_counted_from_the_end,
             "The last token is no neighbour of the first, and a negative index counts from the end: mask the slots before the start as well, and not "
             "only those beyond the end.",
+            at_either_width(_past_the_start), raises="IndexError",
         ),
         Misconception(
             "a wide window cut to half the text", lambda q, k, v, w: _banded(q, k, v, min(w, q.shape[-2] // 2), min(w, q.shape[-2] // 2)),
@@ -435,6 +514,7 @@ local_attention = Check(
         Misconception(
             "padding that takes part in the softmax", padding_in_the_softmax,
             "A key of zeros has score 0, and e⁰ = 1 takes a share of the attention. Slots beyond the ends need a score of −∞.",
+            at_either_width(padding_in_the_softmax),
         ),
         Misconception(
             "zeros taken for empty slots", lambda q, k, v, w: zeros_taken_for_empty(q, k, v, *_window(q.shape[-2], w)), ZEROS_HINT,
@@ -452,6 +532,7 @@ local_attention = Check(
             "end tokens counted several times", ends_repeated,
             "Clamped indices point at the first or the last token again and again, and each copy takes a share. Mask the slots beyond the "
             "ends.",
+            at_either_width(ends_repeated),
         ),
         Misconception(
             "blocks that don't see their neighbours", own_block_alone,
@@ -468,6 +549,7 @@ local_attention = Check(
         Misconception(
             "scaled by the size of the window", window_scaled_by_its_size,
             "What makes a score large is the number of its terms, and that is the width d, not the number of keys.",
+            at_either_width(window_scaled_by_its_size),
         ),
         Misconception(
             "masked after the softmax", window_masked_after_softmax,
@@ -480,10 +562,12 @@ local_attention = Check(
         Misconception(
             "slots after the last token taken for valid", last_token_again,
             "Slots beyond the end were clamped to the last key, and count as valid. Ask which slots lie inside *before* you clamp, at both ends.",
+            at_either_width(last_token_again),
         ),
         Misconception(
             "slots before the first token taken for valid", first_token_again,
             "Slots before the start were clamped to the first key, and count as valid. Ask which slots lie inside *before* you clamp, at both ends.",
+            at_either_width(first_token_again),
         ),
         Misconception(
             "whole blocks read, without the band", neighbour_blocks_whole,
@@ -508,6 +592,8 @@ local_attention = Check(
             SECOND_AXIS_HINT, raises="IndexError RuntimeError",
         ),
         Misconception("exponentials out of range", band_of_powers, POWERS_HINT, overflowed),
+        of_another_width(sparse.local_attention),
+        power_before_division(sparse.local_attention),
         in_single_precision(sparse.local_attention),
         written_for_one_batch_axis(sparse.local_attention),
         written_without_a_batch(sparse.local_attention),
@@ -695,6 +781,18 @@ def last_windows_from_the_beginning(q, k, v, w, g) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, keys, valid)], dim=-2)
 
 
+def clamped_before_asked(q, k, v, w, g, least: int = 0) -> Tensor:
+    """least: the smallest number in the table of which is asked whether it is g or more."""
+    n, (keys, valid) = q.shape[-2], _rest(q.shape[-2], w, g)
+    window = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
+    valid[:, g:] = window.clamp(min=least) >= g
+    return torch.cat([attention(q[..., :g, :], k, v), _gathered(q[..., g:, :], k, v, keys, valid)], dim=-2)
+
+
+def end_clamped_before_asked(q, k, v, w, g) -> Tensor:
+    return clamped_before_asked(q, k, v, w, g, least=-w)
+
+
 def no_rows_left_counted_from_the_back(q, k, v, w, g) -> Tensor:
     keys, valid = _rest(q.shape[-2], w, g)
     scores = (q[..., -(q.shape[-2] - g) :, None, :] @ k[..., keys, :].mT).squeeze(-2) / math.sqrt(q.shape[-1])
@@ -719,11 +817,11 @@ global_local = Check(
     exercise="global_local",
     reference=sparse.global_local_attention,
     cases=[
-        sized(n=9, d=4, d_v=3, w=1, g=3),
+        sized(n=9, d=4, d_v=3, w=1, g=3),  # n = 9 comes with other w for the same g and with other g for the same w: a table kept is found
         sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
         sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
-        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=2, label="n = 9 again, now with w = 2, g = 2")),
+        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=3, label="n = 9 again, now with w = 2")),
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
@@ -850,6 +948,13 @@ global_local = Check(
         Misconception(
             "the last windows go on at the beginning", last_windows_from_the_beginning,
             "The first token is no neighbour of the last: mask the slots beyond the end as well, and not only those below g.",
+            at_either_width(last_windows_from_the_beginning),
+        ),
+        Misconception(
+            "slots beyond the ends taken for valid", clamped_before_asked,
+            "Slots beyond the end were clamped to the last key, and count as valid. Ask which slots lie inside *before* you clamp, at both ends: with "
+            "g = 0 there are slots before the start too.",
+            lambda seen: at_either_width(clamped_before_asked)(seen) or at_either_width(end_clamped_before_asked)(seen),
         ),
         Misconception(
             "a wide window cut to half the text",
@@ -871,6 +976,8 @@ global_local = Check(
             SECOND_AXIS_HINT, raises="IndexError RuntimeError",
         ),
         Misconception("exponentials out of range", global_powers, POWERS_HINT, overflowed),
+        of_another_width(sparse.global_local_attention),
+        power_before_division(sparse.global_local_attention),
         in_single_precision(sparse.global_local_attention),
         written_for_one_batch_axis(sparse.global_local_attention),
         written_without_a_batch(sparse.global_local_attention),
@@ -1362,6 +1469,7 @@ gathered_attention = Check(
             "two it is still a batch axis. `k[..., keys, :]` works for all.",
             raises="IndexError",
         ),
+        power_before_division(sparse.gathered_attention),
         in_single_precision(sparse.gathered_attention),
         written_for_one_batch_axis(sparse.gathered_attention),
         written_without_a_batch(sparse.gathered_attention),
