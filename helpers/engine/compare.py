@@ -192,9 +192,8 @@ def _not_finite(got: Tensor, expected: Tensor) -> str:
             f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞)."
         )
     if got.isinf().any() and not expected.isinf().any():
-        return (
-            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite: something overflowed."
-        )
+        signs = " or ".join(word for word, sign in (("∞", 1), ("−∞", -1)) if (got == sign * math.inf).any())
+        return f"{int(got.isinf().sum())} of the {got.numel()} values of your output are {signs}, and finite ones are expected."
     return ""
 
 
