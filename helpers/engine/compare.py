@@ -194,7 +194,10 @@ def _not_finite(got: Tensor, expected: Tensor) -> str:
         )
     if got.isinf().any() and not expected.isinf().any():
         signs = " or ".join(word for word, sign in (("∞", 1), ("−∞", -1)) if (got == sign * math.inf).any())
-        return f"{int(got.isinf().sum())} of the {got.numel()} values of your output are {signs}, and finite ones are expected{_where(got.isinf())}."
+        return (
+            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite ({signs}), and finite ones are expected"
+            f"{_where(got.isinf())}."
+        )
     return ""
 
 

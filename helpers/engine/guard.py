@@ -166,8 +166,9 @@ def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
     *_, name = min(meant)
     furthest = max((distance for *_, distance, other in meant if other == name), key=abs)
     verb = "reads" if reads else "writes"
-    words, rows = _in_rows(dict(launch.tensors)[name], abs(furthest))
-    if furthest < 0 or rows > NEAR:
+    tensor, mine = dict(launch.tensors)[name], [place for place, (*_, other) in zip(places, meant) if other == name]
+    words = _in_words(tensor, mine, furthest)
+    if furthest < 0 or _rows(tensor, furthest) > NEAR:
         side = "past the end" if furthest > 0 else "before the start"
         return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")
     kind = UnmaskedRead if reads else UnmaskedWrite
@@ -180,7 +181,7 @@ def _meant(tensor: Tensor, name: str, place: int) -> tuple[bool, int, int, str]:
     """How unlikely it is that a place was meant to be in this tensor, least first: (not a little past its end, how far, distance,
     name). Where tensors lie in memory is chance: just before the start of one is often a little past the end of another."""
     distance = _distance(tensor, place)
-    past = distance > 0 and _in_rows(tensor, distance)[1] <= NEAR
+    past = distance > 0 and _rows(tensor, distance) <= NEAR
     return not past, abs(distance), distance, name
 
 
@@ -191,13 +192,44 @@ def _distance(tensor: Tensor, place: int) -> int:
     return (place - end) // size + 1 if place >= end else -((first - place + size - 1) // size)
 
 
-def _in_rows(tensor: Tensor, elements: int) -> tuple[str, int]:
-    """A distance in words ("3 rows") and in numbers: in rows, or in columns where these lie one after the other."""
-    if tensor.dim() < 2:
-        return _counted(elements, "element"), elements
-    axis = -2 if tensor.stride(-2) >= tensor.stride(-1) else -1
-    rows = -(-elements // max(tensor.stride(axis), 1))
-    return _counted(rows, "row" if axis == -2 else "column"), rows
+def _rows(tensor: Tensor, elements: int) -> int:
+    """A distance in rows, or in columns where these lie one after the other, rounded up."""
+    return -(-elements // max(tensor.stride(_long_axis(tensor)), 1)) if tensor.dim() > 1 else elements
+
+
+def _long_axis(tensor: Tensor) -> int:
+    """Along which of the last two axes the next one is farther away: that of the rows, or that of the columns."""
+    return -2 if tensor.stride(-2) >= tensor.stride(-1) else -1
+
+
+def _in_words(tensor: Tensor, places: list[int], furthest: int) -> str:
+    """How far outside: "3 rows" or "3 columns" where that is the whole truth, else in elements."""
+    rows = _whole_rows(tensor, places) if tensor.dim() > 1 else 0
+    if rows:
+        return _counted(rows, "row" if _long_axis(tensor) == -2 else "column")
+    return _counted(abs(furthest), "element")
+
+
+def _whole_rows(tensor: Tensor, places: list[int]) -> int:
+    """How many rows (or columns) past the end the places go through, if through each from the end on and alike in all; else 0. What
+    lies beyond the width is no row, though the next row may begin there."""
+    found: dict[int, set[int]] = {}
+    for place in places:
+        row, within = _row_past_the_end(tensor, place)
+        found.setdefault(row, set()).add(within)
+    first, short = found.get(1, set()), -3 - _long_axis(tensor)
+    size = tensor.shape[short]
+    alike = all(within == first for within in found.values()) and max(first) < size * max(tensor.stride(short), 1)
+    one_by_one = sorted(found) == [*range(1, len(found) + 1)] and (len(found) > 1 or len(first) == size)
+    return len(found) if alike and one_by_one else 0
+
+
+def _row_past_the_end(tensor: Tensor, place: int) -> tuple[int, int]:
+    """In which row (or column) past the end a place lies, from 1, and how many elements after its start; of the last head and sequence."""
+    before = sum((size - 1) * stride for size, stride in zip(tensor.shape[:-2], tensor.stride()[:-2], strict=True))
+    elements = (place - tensor.data_ptr()) // tensor.element_size() - before
+    row, within = divmod(elements, max(tensor.stride(_long_axis(tensor)), 1))
+    return row - tensor.shape[_long_axis(tensor)] + 1, within
 
 
 def _counted(number: int, noun: str) -> str:

@@ -830,8 +830,8 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.
-# 3. **Scores.** `s`: scaled scores, $-\infty$ where there is no key (`keys >= m`), and where `CAUSAL` hides it. (With `CAUSAL` the second hides the first too: no query stands
-#    behind the last key.)
+# 3. **Scores.** `s`: scaled scores, in float32 as `tl.dot` gives them, $-\infty$ where there is no key (`keys >= m`), and where `CAUSAL` hides it. (With `CAUSAL` the
+#    second hides the first too: no query stands behind the last key.)
 # 4. **Rescale.** New `m_i`, `l_i` and `acc`.
 # 5. **Store.** The output and the logsumexp of the rows that exist. `OUT` and `LSE` are new and contiguous: row $i$ of the head starts at
 #    `(pair * n + i) * d` and at `pair * n + i`.

@@ -60,7 +60,7 @@ def test_partial_points_come_in_quarters():
         (lambda x, y: None, "Is there a `return`?"),
         (lambda x, y: scaled(x, y).mT, "last two axes swapped"),
         (lambda x, y: scaled(x, y) * 3, "3 times the expected"),
-        (lambda x, y: scaled(x, y) / 0, "∞"),
+        (lambda x, y: scaled(x, y) / 0, "infinite"),
         (lambda x, y: (scaled(x, y) - scaled(x, y)) / 0, "NaN"),
         (lambda x, y: scaled(x, y).numpy(), "a numpy.ndarray, and a torch tensor"),
         (lambda x, y: scaled(x, y) + torch.eye(*scaled(x, y).shape[-2:]), "values are off"),

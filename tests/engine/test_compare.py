@@ -31,4 +31,4 @@ def test_empty_and_infinite_values_are_placed_and_an_infinity_has_its_sign():
     got[0, 4] = float("nan")
     assert difference(got, RIGHT).endswith("NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞), all of them in [0, 4].")
     got[0, 4] = -float("inf")
-    assert difference(got, RIGHT).endswith("are −∞, and finite ones are expected, all of them in [0, 4].")
+    assert difference(got, RIGHT).endswith("are infinite (−∞), and finite ones are expected, all of them in [0, 4].")

@@ -256,16 +256,24 @@ def one_column_too_far_kernel(
     tl.store(out_at, x * factor[:, None], mask=(rows[:, None] < n) & (columns[None, :] <= d))
 
 
+def one_column_too_far(x, factor):
+    (n, d), out = x.shape, torch.empty_like(x)
+    strides = x.stride(), factor.stride(0), out.stride()
+    one_column_too_far_kernel[(triton.cdiv(n, 16),)](x, factor, out, *strides, n, d, ROWS=16, WIDTH=32)
+    return out
+
+
 @interpreter_only
 def test_a_mask_that_is_one_off_is_not_called_none():
-    def launcher(x, factor):
-        (n, d), out = x.shape, torch.empty_like(x)
-        strides = x.stride(), factor.stride(0), out.stride()
-        one_column_too_far_kernel[(triton.cdiv(n, 16),)](x, factor, out, *strides, n, d, ROWS=16, WIDTH=32)
-        return out
-
-    score = check.triton_rows(launcher, points=4, seed=0)
+    score = check.triton_rows(one_column_too_far, points=4, seed=0)
     assert score < 4 and score.diagnosis != "tiles written without a mask"
+
+
+@interpreter_only
+def test_a_column_too_many_is_called_a_column_only_where_one_would_lie_there():
+    for layout, words in (("columns", "1 column past"), ("dense", "1 element past")):
+        seen = observe(one_column_too_far, (torch.randn(5, 3), torch.randn(5)), layouts=(layout, "dense"))
+        assert words in seen.error.message
 
 
 def test_kernels_are_spliced_with_what_they_use():

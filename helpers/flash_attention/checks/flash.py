@@ -11,7 +11,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, WHOLE, comes_as_float
+from helpers.engine.slips import NO_FUSED_ATTENTION, WHOLE, comes_as_float, power_before_division
 
 from .. import flash
 
@@ -615,6 +615,7 @@ flash_attention_forward = Check(
             "is empty and has no maximum. End the walk at `min(m, …)`.",
             raises="IndexError",
         ),
+        power_before_division(flash.flash_attention_forward),
         Misconception(
             "the maximum as logsumexp", tiled("m"),
             "Only the logsumexp is wrong: you return the maximum. The logsumexp is m_i + log ℓ_i.",
@@ -665,7 +666,7 @@ causal_tiles_count = Check(
     cases=[
         given("n = m = 12, tiles of 4 × 4", 12, 12, 4, 4), given("n = m = 12, tiles of 4 × 2", 12, 12, 4, 2),
         given("n = m = 12, tiles of 2 × 4", 12, 12, 2, 4), given("n = m = 11, tiles of 4 × 3: ragged", 11, 11, 4, 3),
-        given("the last 5 of 14 positions, tiles of 2 × 3", 5, 14, 2, 3), given("13 queries, 6 keys, tiles of 3 × 2", 13, 6, 3, 2),
+        given("the last 7 of 11 positions, tiles of 2 × 3", 7, 11, 2, 3), given("13 queries, 6 keys, tiles of 3 × 2", 13, 6, 3, 2),
         given("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
     ],
     within=(0.0, 0.0),
@@ -726,6 +727,14 @@ causal_tiles_count = Check(
             "the last tile of queries not cut short",
             lambda n, m, block_q, block_k: sum(-(-max(0, i + block_q + m - n) // block_k) for i in range(0, n, block_q)),
             "The last tile of queries may be short: it ends at query n − 1. Use `min(i + block_q, n)`.",
+        ),
+        Misconception(
+            "the offset m − n rounded by itself",
+            lambda n, m, block_q, block_k: sum(
+                max(0, min(-(-min(i + block_q, n) // block_k) - (n - m) // block_k, -(-m // block_k))) for i in range(0, n, block_q)
+            ),
+            "You round m − n to whole tiles, and add it to another rounded number. Where m − n is no multiple of block_k, that can be a tile too many. Add first, and "
+            "round the sum once.",
         ),
         Misconception(
             "a staircase of whole tiles, whatever their shape",

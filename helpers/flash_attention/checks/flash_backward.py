@@ -8,8 +8,9 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION
+from helpers.engine.compare import TOLERANCE, agree
+from helpers.engine.observe import Observation, observe
+from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision
 
 from .. import flash
 from .flash import (
@@ -143,10 +144,6 @@ def _tiled(q, k, v, out, lse, grad_out, causal, block_q, block_k, slip="") -> tu
                 0.0 if slip in ("dk overwritten", "dv alone overwritten") else dv[..., columns, :]
             )
     return dq, dk, dv
-
-
-def in_float32(*args) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(x.float() for x in _tiled(*args))
 
 
 def tiles_of_a_row_kept(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64) -> tuple:
@@ -490,11 +487,7 @@ backward = Check(
             "sequence. Use a tile up before the next one is made: with D and the logsumexp it needs nothing of the others.",
             cost=row_piles_up,
         ),
-        Misconception(
-            "gradients in float32 whatever goes in", in_float32,
-            "`torch.zeros` makes float32 tensors unless told otherwise, and float64 gradients are rounded. The gradients must have the dtype of "
-            "the inputs: `torch.zeros_like(q)`.",
-        ),
+        in_single_precision(flash.flash_attention_backward),
         Misconception(
             "queries skipped from the top left",
             lambda q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64: _tiled(
@@ -562,6 +555,7 @@ def _with_slip(q, k, v, causal, slip) -> Tensor:
                 "order": (dk, dq, dv),
                 "too few": (dq, dk),
                 "queries alone": (dq, None, None),
+                "float32": (dq.float(), dk.float(), dv.float()),
             }
             return kept.get(slip, (dq, dk, dv))
 
@@ -630,6 +624,13 @@ def _dense_way_back(seen: Observation) -> bool:
     return not _large_square_made(seen) and seen.saved < score_count(seen) <= seen.backward_largest
 
 
+def _gradients_rounded(seen: Observation) -> bool:
+    """A mark: the gradients of float64 inputs are right to as many digits as float32 has, and to no more."""
+    right = observe(flash.flash_attention, seen.args, gradient=True).gradients
+    rounded, exact = (agree(seen.gradients, right, TOLERANCE[dtype]) for dtype in (torch.float32, torch.float64))
+    return rounded and not exact
+
+
 def tiles_left_to_autograd(q, k, v, causal=False) -> Tensor:
     return tiled_with_slip(q, k, v, causal, flash.TILE, flash.TILE)[0]
 
@@ -684,6 +685,12 @@ flash_attention = Check(
         Misconception(
             "gradients for the queries only", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "queries alone"),
             "Keys and values are inputs like the queries, and have gradients too: return dk and dv in place of None.",
+        ),
+        Misconception(
+            "gradients rounded to float32", lambda q, k, v, causal=False: _with_slip(q, k, v, causal, "float32"),
+            "The inputs are float64, and your gradients are right to about seven digits only. `torch.zeros(…)` makes float32 unless told otherwise: "
+            "`torch.zeros_like(q)` keeps the dtype.",
+            _gradients_rounded,
         ),
         Misconception(
             "cut off from the gradient", cut_off,

@@ -9,9 +9,9 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION
+from helpers.engine.slips import NO_FUSED_ATTENTION, power_before_division
 
-from .. import flash
+from .. import flash, online
 from .flash import WITHIN, levelled_scores, low_scores
 
 __all__ = ["flash_decoding"]
@@ -115,6 +115,14 @@ def part_after_part(q, k, v, splits) -> Tensor:
     return _mixed(torch.cat(outs, dim=-2), torch.cat(lses, dim=-1).softmax(-1))
 
 
+def merged_part_after_part(q, k, v, splits) -> Tensor:
+    outs, lse, _, _ = _partials(q, k, v, splits)
+    merged = outs[..., :1, :], lse[..., :1]
+    for i in range(1, splits):
+        merged = online.merge_partials(*merged, outs[..., i : i + 1, :], lse[..., i : i + 1])
+    return merged[0]
+
+
 def undivided(q, k, v, splits) -> Tensor:
     return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
@@ -142,6 +150,11 @@ def _never_in_parts(seen: Observation) -> bool:
 def _one_after_the_other(seen: Observation) -> bool:
     """A loop has products of its own for every part."""
     return sum(seen.operations.values()) > AT_ONCE or (_parts_apart(seen) and _products(seen) > 2)
+
+
+def _merged_in_a_loop(seen: Observation) -> bool:
+    """Whether a few products served all parts, and the operations are still those of a loop."""
+    return sum(seen.operations.values()) > AT_ONCE and 0 < _products(seen) <= 4
 
 
 def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
@@ -179,6 +192,12 @@ flash_decoding = Check(
         counted_parts(96, 48, 3, 4),
     ],
     misconceptions=[
+        Misconception(
+            "merged one part after the other", merged_part_after_part,
+            "You compute all parts at once, but then a loop takes one after the other. Merge all of them together: one softmax of the logsumexps gives the "
+            "shares, and one sum over the axis of the parts the output.",
+            cost=_merged_in_a_loop,
+        ),
         Misconception(
             "one part after the other", part_after_part,
             "Your loop handles one part after the other. Give the keys an axis for the parts: then one product serves all of them, and on a GPU "
@@ -256,6 +275,7 @@ flash_decoding = Check(
             "keys at the end lost", keys_at_the_end_lost,
             "m need not be a multiple of the number of parts. Round the size of a part up, or the last keys are lost.",
         ),
+        power_before_division(flash.flash_decoding),
         Misconception(
             "no scale", lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
             "You don't divide the scores by √d. Do so in every part.",

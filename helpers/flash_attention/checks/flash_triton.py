@@ -6,6 +6,7 @@ has a process of its own. Answers are compared with attention in float64 by PyTo
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor
@@ -27,6 +28,7 @@ CONTIGUOUS = (
     "tensor: how many elements it is to the next row, and to the next column."
 )
 KEYS_END_AT_M = "You hide keys from n on, but n counts the queries. There are m keys: hide those from m on, `keys < m`."
+WRONG_CORNER = "The n queries are the last n of m positions: query i stands at i + (m − n), in the backward pass too."
 OWN_STRIDES = "Q, K and V may lie in memory in different ways. Read each with its own strides: K with `k_strides`, V with `v_strides`."
 
 
@@ -266,6 +268,8 @@ def _forward_kernel(
             s = tl.dot(q, tl.trans(k), input_precision="ieee")
         else:
             s = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
+        if SLIP == "scores in the dtype of q":
+            s = s.to(q.dtype).to(tl.float32)
         seen = (keys[None, :] < m) & (rows[:, None] >= 0)
         if SLIP == "tail counts":
             seen = (keys[None, :] >= 0) & (rows[:, None] >= 0)
@@ -329,6 +333,8 @@ def _forward_kernel(
         lse = tl.log(divisor)
     if SLIP == "lse base 2":
         lse = m_i * 1.4426950408889634 + tl.log2(divisor)
+    if SLIP == "maximum base 2":
+        lse = m_i * 1.4426950408889634 + tl.log(divisor)
     if SLIP == "lse without log":
         lse = m_i + l_i
     if SLIP == "normalised per tile" or SLIP == "not normalised":
@@ -388,6 +394,17 @@ def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal
     return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal, 16, 32))
 
 
+def _near_1000(label: str, case: Case) -> Case:
+    """The same case, with 1000 added to all scores by one column: float16 has only every half there."""
+
+    def draw(*how) -> tuple:
+        q, k, *others = case.draw(*how)
+        q[..., 0], k[..., 0] = math.sqrt(q.shape[-1]), 1000.0
+        return q, k, *others
+
+    return replace(case, label=label, draw=draw)
+
+
 def in_tiles(*, block_q: int = 16, block_k: int = 16, **sizes) -> Case:
     """A case of `triton_forward`, with the tiles that its launcher is told."""
     return sized(block_q=block_q, block_k=block_k, **sizes)
@@ -402,10 +419,10 @@ triton_forward = KernelCheck(
         in_tiles(b=1, h=1, n=36, m=57, d=16, causal=True, scale=1.5, block_q=32, label="causal, n = 36, m = 57, d = 16, tiles of 32 × 16"),
         in_tiles(b=1, h=1, n=40, m=22, d=20, causal=True, label="causal, n = 40, m = 22: the first 18 rows see nothing"),
         with_a_key_of_zeros(in_tiles(b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32, label="b = 2, h = 3, n = 14, m = 7")),
-        in_tiles(b=1, h=1, n=64, m=64, d=32, causal=False, scale=2.0, block_k=32, label="n = m = 64, d = 32: whole tiles of 16 × 32"),
+        in_tiles(b=1, h=1, n=32, m=64, d=32, causal=False, scale=2.0, block_k=32, label="n = 32, m = 64, d = 32: whole tiles of 16 × 32"),
         _slope("scores that grow along the keys", -20.0, 110.0, 19, 50, 16, False),
         _slope("scores that fall, all far below 0", -150.0, -420.0, 17, 40, 16, False),
-        in_tiles(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16, label="causal, h = 2, float16"),
+        _near_1000("causal, h = 2, float16, scores near 1000", in_tiles(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16)),
     ],
     misconceptions=[
         Misconception(
@@ -468,6 +485,11 @@ triton_forward = KernelCheck(
         Misconception(
             "queries scaled again in every tile", _forward_with("scaled in the loop"),
             "The queries are loaded once, and divided by √d in every round of the loop. Scale the scores, or the queries once before the loop.",
+        ),
+        Misconception(
+            "scores rounded to the dtype of q", _forward_with("scores in the dtype of q"),
+            "`tl.dot` gives float32, and you round the scores to the dtype of q. Near 1000 float16 has only every half, so weights are off by up to a quarter. "
+            "Leave the scores in float32: only the operands of `tl.dot` are float16.",
         ),
         Misconception(
             "missing keys with score 0", _forward_with("tail counts"),
@@ -604,6 +626,11 @@ triton_forward = KernelCheck(
             "ln 2 before you store it.",
         ),
         Misconception(
+            "the maximum in base 2 in the logsumexp", _forward_with("maximum base 2"),
+            "Only the logsumexp is wrong. Its maximum is log₂ e times too large, as that of scores for `exp2` is, while log ℓ is natural. Multiply m_i by ln 2 "
+            "before you add them.",
+        ),
+        Misconception(
             "logsumexp without the logarithm", _forward_with("lse without log"),
             "The logsumexp is m_i + log ℓ. Yours is m_i + ℓ.",
         ),
@@ -648,7 +675,7 @@ def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.
     if SLIP == "keys below n":
         seen = (rows[:, None] < n) & (keys[None, :] < n)
     if CAUSAL:
-        if SLIP == "wrong corner":
+        if SLIP == "wrong corner" or SLIP == "wrong corner, empty rows known":
             seen = seen & (keys[None, :] <= rows[:, None])
         elif SLIP == "offset turned round":
             seen = seen & (keys[None, :] <= rows[:, None] + (n - m))
@@ -660,7 +687,7 @@ def _weights(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr, SLIP: tl.
         return tl.where(seen, tl.exp(s), 0.0)
     if SLIP == "empty rows":
         return tl.exp(tl.where(seen, s, float("-inf")) - lse[:, None])
-    if SLIP == "offset turned round":  # ∞ where a row that saw nothing now sees something
+    if SLIP == "offset turned round" or SLIP == "wrong corner":  # ∞ where a row that saw nothing now sees something
         return tl.exp(tl.where(seen, s - lse[:, None], float("-inf")))
     return tl.where(seen, tl.exp(s - tl.where(lse == float("-inf"), 0.0, lse)[:, None]), 0.0)
 
@@ -967,7 +994,10 @@ triton_backward = KernelCheck(
         ),
         Misconception(
             "a causal mask at the wrong corner", _backward_with("wrong corner"),
-            "The n queries are the last n of m positions: query i stands at i + (m − n), in the backward pass too.",
+            WRONG_CORNER,
+        ),
+        Misconception(
+            "a causal mask at the wrong corner, and 0 for a logsumexp of −∞", _backward_with("wrong corner, empty rows known"), WRONG_CORNER,
         ),
         Misconception(
             "NaN for a row that sees nothing", _backward_with("empty rows"),

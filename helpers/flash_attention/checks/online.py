@@ -246,6 +246,19 @@ def low_scores_taken_for_masked(x, block) -> tuple[Tensor, Tensor]:
     return m_i, l_i
 
 
+def low_rows_given_out_as_masked(x, block) -> tuple[Tensor, Tensor]:
+    m_i, l_i = _start(x, -1e4)
+    for part in x.split(block, -1):
+        m_i, l_i = _step(m_i, l_i, part)
+    return m_i.masked_fill(l_i == 0, -math.inf), l_i
+
+
+def _dead_rows_finite(seen: Observation) -> bool:
+    """A mark: in rows of nothing but −∞ the maximum is a negative number."""
+    largest = seen.output[0][(seen.args[0] == -math.inf).all(-1)]
+    return bool(len(largest) and largest.isfinite().all() and (largest < 0).all())
+
+
 def from_the_lowest_number(x, block) -> tuple[Tensor, Tensor]:
     m_i, l_i = _start(x, torch.finfo(x.dtype).min)
     for part in x.split(block, -1):
@@ -402,12 +415,18 @@ online_softmax = Check(
             "A score of −30,000 is a score: e^(x − max) is 1 where it is the largest of its row. Only −∞ means masked: compare with −∞ itself.",
         ),
         Misconception(
+            "a row of very low scores given out as one of −∞", low_rows_given_out_as_masked,
+            "A score of −30,000 is a score. For a row of such scores you return maximum −∞ and sum 0, as for a row of nothing but −∞. Start the maximum at −∞ "
+            "itself (not at −10,000, say), and take nothing else for masked.",
+        ),
+        Misconception(
             "everything in float32", in_float32,
             "A row in float64 loses half of its digits in float32. The results are as precise as x: in its dtype, or in a wider one.",
         ),
         Misconception(
             "the lowest number in place of −∞", from_the_lowest_number,
             "A row that has seen nothing has the maximum −∞, and not a very negative number.",
+            _dead_rows_finite,
         ),
         Misconception(
             "scores of −∞ counted as e^0 in a row of nothing else", differences_repaired,
@@ -482,10 +501,12 @@ def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.
 
 
 def rows_far_apart(n: int, d: int) -> Case:
-    """The first row's logsumexps are near −300, the last row's near 300."""
+    """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above the other in some row."""
     levels = torch.linspace(-300, 300, n)
-    lse = Drawn(lambda generator: levels + torch.randn(n, generator=generator))
-    return given("rows from −300 to 300", _out(n, d), lse, _out(n, d), lse)
+    rising, falling = (
+        Drawn(lambda generator, sign=sign: sign * levels + torch.randn(n, generator=generator)) for sign in (1, -1)
+    )
+    return given("rows from −300 to 300, and from 300 to −300", _out(n, d), rising, _out(n, d), falling)
 
 
 def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
@@ -502,6 +523,20 @@ def _share(lse_a, lse_b) -> Tensor:
 def weights_without_maximum(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = torch.exp(lse_a)[..., None], torch.exp(lse_b)[..., None]
     return (a * out_a + b * out_b) / (a + b), torch.log(a + b).squeeze(-1)
+
+
+def measured_against(first: bool) -> Callable:
+    """All relative to one of the two parts, and not to the larger one."""
+
+    def merge(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+        if not first:
+            out_a, lse_a, out_b, lse_b = out_b, lse_b, out_a, lse_a
+        empty = lse_a == -math.inf
+        ratio = torch.exp(lse_b - lse_a.masked_fill(empty, 0.0))
+        out = (out_a + ratio[..., None] * out_b) / (1 + ratio)[..., None]
+        return torch.where(empty[..., None], out_b, out), torch.where(empty, lse_b, lse_a + torch.log1p(ratio))
+
+    return merge
 
 
 def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
@@ -623,6 +658,14 @@ merge_partials = Check(
             "weights without a maximum", weights_without_maximum,
             "In float32 e^300 is infinite and e^(−300) is 0, and ∞ / ∞ and 0 / 0 are NaN. Subtract the larger of the two logsumexps first: only "
             "their difference matters.",
+        ),
+        Misconception(
+            "everything measured against the first part", measured_against(first=True),
+            "You subtract lse_a whatever lse_b is. Where lse_b is larger by some 90, e^(lse_b − lse_a) is infinite in float32. Subtract the larger of the two.",
+        ),
+        Misconception(
+            "everything measured against the second part", measured_against(first=False),
+            "You subtract lse_b whatever lse_a is. Where lse_a is larger by some 90, e^(lse_a − lse_b) is infinite in float32. Subtract the larger of the two.",
         ),
         Misconception(
             "shares in proportion to the logsumexps",
