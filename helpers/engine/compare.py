@@ -189,8 +189,8 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
 def _not_finite(got: Tensor, expected: Tensor) -> str:
     if got.isnan().any() and not expected.isnan().any():
         return (
-            f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞)"
-            f"{_where(got.isnan())}."
+            f"{int(got.isnan().sum())} of the {got.numel()} values of your output are NaN{_where(got.isnan())} "
+            "(0/0, 0 · ∞, ∞/∞ and ∞ − ∞ are NaN)."
         )
     if got.isinf().any() and not expected.isinf().any():
         signs = " or ".join(word for word, sign in (("∞", 1), ("−∞", -1)) if (got == sign * math.inf).any())

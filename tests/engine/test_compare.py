@@ -29,6 +29,6 @@ def test_wrong_values_are_placed(place, told):
 def test_empty_and_infinite_values_are_placed_and_an_infinity_has_its_sign():
     got = RIGHT.clone()
     got[0, 4] = float("nan")
-    assert difference(got, RIGHT).endswith("NaN (0/0, 0 · ∞, ∞/∞ or ∞ − ∞), all of them in [0, 4].")
+    assert difference(got, RIGHT).endswith("are NaN, all of them in [0, 4] (0/0, 0 · ∞, ∞/∞ and ∞ − ∞ are NaN).")
     got[0, 4] = -float("inf")
     assert difference(got, RIGHT).endswith("are infinite (−∞), and finite ones are expected, all of them in [0, 4].")
