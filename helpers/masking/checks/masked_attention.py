@@ -10,7 +10,7 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
-from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
+from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, power_before_division, visible_mask
 
 from .. import masked_attention
 
@@ -112,6 +112,11 @@ def _hidden(scores, mask, value=-math.inf) -> Tensor:
 
 def rows_found_along_the_wrong_axis(scores, mask) -> Tensor:
     return _hidden(scores, mask).softmax(-1) * mask.any(-1)
+
+
+def empty_in_all_sequences(scores, mask) -> Tensor:
+    empty = ~mask.any(-1).reshape(-1, mask.shape[-2]).any(0)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(empty[:, None], 0.0)
 
 
 def mask_as_an_index(scores, mask) -> Tensor:
@@ -277,6 +282,11 @@ masked_softmax = Check(
             "rows taken for empty by their first key",
             lambda scores, mask: _hidden(scores, mask | ~mask[..., :1]).softmax(-1).masked_fill(~mask[..., :1], 0.0),
             "You take a row for empty as soon as its key 0 is hidden. It is empty if *all* its keys are: `mask.any(dim=-1, keepdim=True)` asks them all.",
+        ),
+        Misconception(
+            "rows taken for empty only if they are so in all sequences", empty_in_all_sequences,
+            "A row may be empty in one sequence of a batch and not in the others, and there yours is still NaN. Ask each row of each sequence: "
+            "`mask.any(dim=-1, keepdim=True)`.",
         ),
         Misconception(
             "rows with nothing allowed left as they were", lambda scores, mask: _hidden(scores, mask).softmax(-1),
@@ -608,6 +618,7 @@ causal_attention = Check(
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis. (NaN comes from −∞ all along the wrong axis.)",
         ),
         Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
+        power_before_division(masked_attention.causal_attention),
         in_single_precision(masked_attention.causal_attention),
         Misconception(
             "the weights in place of the output", weights_for_the_output,

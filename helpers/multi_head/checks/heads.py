@@ -361,6 +361,30 @@ def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
     return torch.cat(heads, dim=-1) @ w_o
 
 
+def loop_with_one_maximum(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf)
+        powers = torch.exp(scores - scores.max())
+        heads.append(powers / powers.sum(dim=-1, keepdim=True) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def _one_maximum(seen: Observation) -> bool:
+    """A mark: one maximum for a whole head, over the visible scores or over all. (NaN everywhere comes from other slips too.)"""
+    right, over_all = multi_head.multi_head_loop, partial(loop_with_powers, largest=Tensor.max)
+    visible = _off_as(seen, right, [loop_with_one_maximum])
+    return visible or (not seen.output.isnan().all() and _off_as(seen, right, [over_all]))
+
+
+def loop_with_clamped_scores(x, memory, w_q, w_k, w_v, w_o, mask, most=50.0) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).clamp(-most, most)
+        heads.append(torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
 TOWER = (
     "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then take the softmax, or "
     "the maximum in it."
@@ -375,6 +399,8 @@ THROWN_AWAY = (
     "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the output is right, and the gradient is 0 · ∞ = NaN. "
     "Hide the scores first, then take exponentials."
 )
+CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
+LIMITS = (20.0, 30.0, 50.0, 60.0, 70.0, 80.0, 88.0, 100.0)
 RAISED_BY = [10.0**k for k in range(4, 13)]
 OVER_THE_QUERIES = (
     "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores. "
@@ -506,6 +532,11 @@ multi_head_loop = Check(
             lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, Tensor.max),
             "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
             "score.",
+            _one_maximum,
+        ),
+        Misconception(
+            "clamped scores", loop_with_clamped_scores, CLAMPED,
+            lambda seen: _off_as(seen, multi_head.multi_head_loop, (partial(loop_with_clamped_scores, most=most) for most in LIMITS)),
         ),
         Misconception(
             "softmax over the queries", loop_over_the_queries, OVER_THE_QUERIES,
@@ -1264,6 +1295,8 @@ MultiHeadAttention = Check(
 
 SIZES = [sized(d=12, h=3, d_h=4), sized(d=8, h=4, d_h=8), sized(d=10, h=3, d_h=7), sized(d=512, h=8, d_h=64)]
 
+READS_ALL = "Every head reads the whole token: its W_Q, W_K and W_V go from d to d_h, not from d_h to d_h."
+
 head_parameters = Check(
     reference=multi_head.head_parameters,
     cases=SIZES,
@@ -1304,6 +1337,9 @@ head_parameters = Check(
         Misconception(
             "Q, K and V for one head alone", lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
             "Every head has projections of its own: those of all heads together go from d to h·d_h.",
+        ),
+        Misconception(
+            "heads that read d_h features of a token", lambda d, h, d_h: 3 * (d_h + 1) * h * d_h + (h * d_h + 1) * d, READS_ALL,
         ),
         Misconception(
             "three d × d projections and a wide output", lambda d, h, d_h: 3 * d * (d + 1) + h * d_h * d + d,
@@ -1362,6 +1398,9 @@ head_flops = Check(
         Misconception(
             "projections of one head", lambda n, d, h, d_h: 8 * n * d * d_h + 4 * n * n * h * d_h,
             "The projections of all heads together go from d to h·d_h.",
+        ),
+        Misconception(
+            "heads that read d_h features of a token", lambda n, d, h, d_h: 6 * n * h * d_h * d_h + 2 * n * h * d_h * d + 4 * n * n * h * d_h, READS_ALL,
         ),
         Misconception(
             "d/h taken for the width of a head", lambda n, d, h, d_h: 8 * n * d * d + 4 * n * n * d,
