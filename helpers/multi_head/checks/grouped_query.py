@@ -12,7 +12,7 @@ from helpers.engine.compare import agree, tolerance
 from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision, power_before_division
 
 from .. import grouped_query
-from .heads import AS_PRECISE, CLAMPED, LIMITS, SCALED_TOO_LATE, cut_off
+from .heads import AS_PRECISE, CLAMPED, FAR_BELOW, LIMITS, SCALED_TOO_LATE, cut_off
 
 __all__ = ["grouped_query_attention"]
 
@@ -241,8 +241,7 @@ grouped_query_attention = Check(
         ),
         Misconception(
             "one largest score for all rows", lambda q, k, v: powers(q, k, v, Tensor.max),
-            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
-            "score.",
+            FAR_BELOW,
         ),
         Misconception("clamped scores", clamped, CLAMPED, _clamped),
         Misconception(

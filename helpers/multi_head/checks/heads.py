@@ -211,6 +211,11 @@ def one_key_apart(*shape: int) -> Drawn:
     return Drawn(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
+def queries_apart(generator: Generator) -> Tensor:
+    """Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far hidden one."""
+    return torch.tensor([20.0, -20.0, 0.0])[:, None] + torch.randn(2, 3, 8, generator=generator).double()
+
+
 def mask_without_key_0(n: int, m: int) -> Drawn:
     """A mask (n, m) that hides key 0 from all queries."""
     others = visible_mask(n, m - 1)
@@ -371,10 +376,9 @@ def loop_with_one_maximum(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
 
 
 def _one_maximum(seen: Observation) -> bool:
-    """A mark: one maximum for a whole head, over the visible scores or over all. (NaN everywhere comes from other slips too.)"""
-    right, over_all = multi_head.multi_head_loop, partial(loop_with_powers, largest=Tensor.max)
-    visible = _off_as(seen, right, [loop_with_one_maximum])
-    return visible or (not seen.output.isnan().all() and _off_as(seen, right, [over_all]))
+    """A mark: one maximum for a whole head, over the visible scores or over all."""
+    wrongs = loop_with_one_maximum, partial(loop_with_powers, largest=Tensor.max)
+    return _off_as(seen, multi_head.multi_head_loop, wrongs)
 
 
 def loop_with_clamped_scores(x, memory, w_q, w_k, w_v, w_o, mask, most=50.0) -> Tensor:
@@ -399,6 +403,7 @@ THROWN_AWAY = (
     "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the output is right, and the gradient is 0 · ∞ = NaN. "
     "Hide the scores first, then take exponentials."
 )
+FAR_BELOW = "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest score."
 CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
 LIMITS = (20.0, 30.0, 50.0, 60.0, 70.0, 80.0, 88.0, 100.0)
 RAISED_BY = [10.0**k for k in range(4, 13)]
@@ -426,7 +431,7 @@ multi_head_loop = Check(
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("one sequence: gradients, in float64", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64, gradient=True),
         given(
-            "scores near −800, a hidden one near 800: gradients, in float64", normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8),
+            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", Drawn(queries_apart), one_key_apart(2, 5, 8),
             _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3, dtype=torch.float64), normal(8, 8, scale=0.3, dtype=torch.float64),
             mask_without_key_0(3, 5), gradient=True,
         ),
@@ -530,9 +535,7 @@ multi_head_loop = Check(
         Misconception(
             "one largest score for all rows",
             lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, Tensor.max),
-            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
-            "score.",
-            _one_maximum,
+            FAR_BELOW, _one_maximum,
         ),
         Misconception(
             "clamped scores", loop_with_clamped_scores, CLAMPED,
@@ -885,6 +888,36 @@ class LayerWithTheMaximumOfAll(_Layer):
         return powers / powers.sum(dim=-1, keepdim=True)
 
 
+class LayerWithOneMaximum(_Layer):
+    axes, hides_first = (0, 1, 2, 3), False
+
+    def weights(self, scores, mask) -> Tensor:
+        visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
+        seen = scores.masked_fill(~visible, -torch.inf) if self.hides_first else scores
+        powers = torch.exp(seen - seen.amax(dim=self.axes, keepdim=True)) * visible
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+
+class LayerWithClampedScores(_Layer):
+    most = 50.0
+
+    def scores(self, q, k) -> Tensor:
+        return super().scores(q, k).clamp(-self.most, self.most)
+
+
+def _off_as_a_layer(layer: type, *variants: dict) -> Callable[[Observation], bool]:
+    """A mark: an output (never mind its gradients) that is off as one of the variants of a wrong layer makes it."""
+    right, wrongs = multi_head.MultiHeadAttention, [type(layer.__name__, (layer,), one) for one in variants]
+
+    def output(made: Tensor | dict) -> Tensor:
+        return made["output"] if isinstance(made, dict) else made
+
+    def made_by(one: type) -> Callable:
+        return lambda *args: output(_run(one, *args))
+
+    return lambda seen: _off_as(replace(seen, output=output(seen.output)), made_by(right), map(made_by, wrongs))
+
+
 class LayerWithExponentialsThrownAway(_Layer):
     def weights(self, scores, mask) -> Tensor:
         visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
@@ -1055,8 +1088,8 @@ MultiHeadAttention = Check(
         layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         given(
-            "scores near −800, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
-            normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
+            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
+            Drawn(queries_apart), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
@@ -1223,6 +1256,11 @@ MultiHeadAttention = Check(
             "Without a mask every query sees all keys, later ones too. Your layer hides them as soon as there is none.",
         ),
         Misconception("the maximum taken over hidden keys too", LayerWithTheMaximumOfAll, TOWER),
+        Misconception(
+            "one largest score for all rows", LayerWithOneMaximum, FAR_BELOW,
+            _off_as_a_layer(LayerWithOneMaximum, *({"axes": axes, "hides_first": True} for axes in ((0, 1, 2, 3), (1, 2, 3), (2, 3)))),
+        ),
+        Misconception("clamped scores", LayerWithClampedScores, CLAMPED, _off_as_a_layer(LayerWithClampedScores, *({"most": most} for most in LIMITS))),
         Misconception(
             "visible scores raised by a large number", LayerWithVisibleScoresRaised, RAISED,
             lambda seen: _off_as(seen, partial(_run, multi_head.MultiHeadAttention), _raised_layers()),
