@@ -262,7 +262,8 @@ leaks_future = Check(
         ),
         Misconception(
             "a tolerance that is too loose", loose_tolerance,
-            "A leak can be faint, and training finds it all the same. Rounding stays below 10⁻⁵ here: everything above is a leak.",
+            "A leak can be faint, and training finds it all the same. Rounding stays below 10⁻⁵ here: every change above is a leak. If you compare squares (`mse_loss`), "
+            "10⁻⁵ is too loose for them: the square of 10⁻⁴ is 10⁻⁸. Compare the largest change itself.",
         ),
         Misconception(
             "a tolerance of 10⁻³", lambda model, x: _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=1e-3),

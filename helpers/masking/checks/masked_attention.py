@@ -10,7 +10,7 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
-from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
+from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, power_before_division, visible_mask
 
 from .. import masked_attention
 
@@ -82,6 +82,23 @@ def clamped_scores(scores, mask) -> Tensor:
     return powers / total.masked_fill(total == 0, 1)
 
 
+def one_maximum_for_all(scores, mask) -> Tensor:
+    hidden = scores.masked_fill(~mask, -math.inf)
+    powers = torch.exp(hidden - hidden.max())
+    return powers / powers.sum(-1, keepdim=True).masked_fill(~mask.any(-1, keepdim=True), 1)
+
+
+def _far_below_another_row(seen) -> bool:
+    """Whether only rows are wrong (and some are) whose scores lie far below the largest visible one, and nothing but 0 or NaN is left there."""
+    scores, mask = seen.args
+    right = masked_attention.masked_softmax(scores.double(), mask)
+    off = ~torch.isclose(seen.output.double(), right, 1e-2, 1e-3).all(-1)
+    best = scores.double().masked_fill(~mask, -math.inf).amax(-1)
+    lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
+    below = best.isfinite() & (best.max() - best > _vanishing(scores.dtype))  # an empty row lies below nothing
+    return bool(off.any() and below[off].all() and lost[off].all())
+
+
 def visible_scores_raised(scores, mask, by=1e6) -> Tensor:
     return (scores + by * mask).softmax(-1) * mask
 
@@ -112,6 +129,11 @@ def _hidden(scores, mask, value=-math.inf) -> Tensor:
 
 def rows_found_along_the_wrong_axis(scores, mask) -> Tensor:
     return _hidden(scores, mask).softmax(-1) * mask.any(-1)
+
+
+def empty_in_all_sequences(scores, mask) -> Tensor:
+    empty = ~mask.any(-1).reshape(-1, mask.shape[-2]).any(0)
+    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(empty[:, None], 0.0)
 
 
 def mask_as_an_index(scores, mask) -> Tensor:
@@ -173,6 +195,11 @@ def _along_the_axis_guessed(seen) -> bool:
     )
 
 
+ONE_MAXIMUM = (
+    "In a row whose scores all lie far below the largest of all rows every exponential becomes 0, and nothing is left to divide by. Each row has a maximum of its "
+    "own: `amax(dim=-1, keepdim=True)`."
+)
+
 masked_softmax = Check(
     reference=masked_attention.masked_softmax,
     cases=[
@@ -183,7 +210,7 @@ masked_softmax = Check(
         given("scores near −20,000, in one row near −5,000", Drawn(_rows_far_below), visible_mask(3, 5)),
         given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
         given("float16, a row with nothing allowed", normal(3, 6, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
-        given("no axis for the batch: scores 2×4×3, mask 4×3", normal(2, 4, 3), visible_mask(4, 3)),
+        given("no axis for the batch: scores 2×4×3, mask 4×3, a row with nothing allowed", normal(2, 4, 3), visible_mask(4, 3, empty_row=2)),
         given("one query, one key", normal(3, 1, 1), torch.tensor([[[True]], [[False]], [[True]]])),
         given("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
         given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
@@ -268,6 +295,7 @@ masked_softmax = Check(
             "then take exponentials.",
             _infinite_beside_a_tower,
         ),
+        Misconception("one maximum for all rows", one_maximum_for_all, ONE_MAXIMUM, _far_below_another_row),
         Misconception("visible scores raised by a large number", visible_scores_raised, RAISED, _raised),
         Misconception(
             "scores clamped to a range", clamped_scores,
@@ -277,6 +305,11 @@ masked_softmax = Check(
             "rows taken for empty by their first key",
             lambda scores, mask: _hidden(scores, mask | ~mask[..., :1]).softmax(-1).masked_fill(~mask[..., :1], 0.0),
             "You take a row for empty as soon as its key 0 is hidden. It is empty if *all* its keys are: `mask.any(dim=-1, keepdim=True)` asks them all.",
+        ),
+        Misconception(
+            "rows taken for empty only if they are so in all sequences", empty_in_all_sequences,
+            "A row may be empty in one sequence of a batch and not in the others, and there yours is still NaN. Ask each row of each sequence: "
+            "`mask.any(dim=-1, keepdim=True)`.",
         ),
         Misconception(
             "rows with nothing allowed left as they were", lambda scores, mask: _hidden(scores, mask).softmax(-1),
@@ -515,6 +548,27 @@ def maximum_over_the_future_too(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
     return scores.masked_fill(~_causal(q, k), -math.inf), weights, weights @ v
 
 
+def one_maximum_in_the_causal_softmax(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~_causal(q, k), -math.inf)
+    powers = torch.exp(scores - scores.max())
+    weights = powers / powers.sum(-1, keepdim=True)
+    return scores, weights, weights @ v
+
+
+def clamped_causal_scores(q, k, v) -> tuple[Tensor, Tensor, Tensor]:
+    scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~_causal(q, k), -math.inf)
+    weights = torch.exp(scores.clamp(-80, 80)) * _causal(q, k)
+    weights = weights / weights.sum(-1, keepdim=True)
+    return scores, weights, weights @ v
+
+
+def _one_query_near_0(generator: Generator) -> Tensor:
+    """Queries (6, 16) near 5.5. The third is near 0: its scores are small, hidden ones too, and only another row's maximum lies far above."""
+    queries = 5.5 + 0.3 * torch.randn(6, 16, generator=generator)
+    queries[2] *= 0.05
+    return queries
+
+
 def _the_last_keys_ahead(generator: Generator) -> Tensor:
     """Keys (6, 16) that lie opposite to queries near 5.5; the last two lie with them, the last one by about 95 further in score: in float32
     e^−95 is not yet 0, but e^95 is infinite."""
@@ -529,7 +583,7 @@ causal_attention = Check(
         sized(n=5, m=5, d=4, d_v=3),
         sized(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),
         sized(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
-        given("scores near −120, those of the last two keys near 25 and 120", normal(6, 16, scale=0.3, mean=5.5), Drawn(_the_last_keys_ahead), normal(6, 4)),
+        given("scores near −120, those of the last two keys near 25 and 120; all near 0 for query 2", Drawn(_one_query_near_0), Drawn(_the_last_keys_ahead), normal(6, 4)),
         sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
         sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
@@ -597,6 +651,11 @@ causal_attention = Check(
             "the maximum taken over the future too", maximum_over_the_future_too,
             "The largest score of a row may be a hidden one. Then all allowed exponentials are 0, and 0/0 is NaN. Hide first, then look for the maximum.",
         ),
+        Misconception("one maximum for all rows", one_maximum_in_the_causal_softmax, ONE_MAXIMUM),
+        Misconception(
+            "scores clamped to a range", clamped_causal_scores,
+            "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight.",
+        ),
         Misconception(
             "written for one batch axis", written_for_one_batch_axis,
             "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. `*batch` means none, one or several: count from the end, "
@@ -608,6 +667,7 @@ causal_attention = Check(
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis. (NaN comes from −∞ all along the wrong axis.)",
         ),
         Misconception("no axis given to the softmax", lambda q, k, v: _steps(q, k, v, axis=_axis_guessed(q)), NO_AXIS_HINT),
+        power_before_division(masked_attention.causal_attention),
         in_single_precision(masked_attention.causal_attention),
         Misconception(
             "the weights in place of the output", weights_for_the_output,

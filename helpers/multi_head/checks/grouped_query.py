@@ -9,10 +9,10 @@ from torch import Tensor
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision
+from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision, power_before_division
 
 from .. import grouped_query
-from .heads import AS_PRECISE, SCALED_TOO_LATE, cut_off
+from .heads import AS_PRECISE, CLAMPED, FAR_BELOW, LIMITS, SCALED_TOO_LATE, cut_off
 
 __all__ = ["grouped_query_attention"]
 
@@ -113,6 +113,20 @@ def powers(q, k, v, largest=torch.zeros_like) -> Tensor:
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     shares = torch.exp(scores - largest(scores))
     return shares @ v / shares.sum(dim=-1, keepdim=True)
+
+
+def clamped(q, k, v, most=50.0) -> Tensor:
+    size = q.shape[1] // k.shape[1]
+    scores = q @ k.repeat_interleave(size, dim=1).mT / math.sqrt(q.shape[-1])
+    return torch.softmax(scores.clamp(-most, most), dim=-1) @ v.repeat_interleave(size, dim=1)
+
+
+def _clamped(seen) -> bool:
+    """A mark: some usual limit on the scores."""
+    within, right = tolerance(seen.args), grouped_query.grouped_query_attention(*seen.args)
+    return not agree(seen.output, right, within) and any(
+        agree(seen.output, clamped(*seen.args, most), within) for most in LIMITS
+    )
 
 
 def not_copied(q, k, v) -> Tensor:
@@ -227,13 +241,14 @@ grouped_query_attention = Check(
         ),
         Misconception(
             "one largest score for all rows", lambda q, k, v: powers(q, k, v, Tensor.max),
-            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
-            "score.",
+            FAR_BELOW,
         ),
+        Misconception("clamped scores", clamped, CLAMPED, _clamped),
         Misconception(
             "a causal mask that nobody asked for", causal,
             "Nobody asks for a mask here: every query sees all m keys, later ones too.",
         ),
+        power_before_division(grouped_query.grouped_query_attention),
         in_single_precision(grouped_query.grouped_query_attention),
         Misconception(
             "softmax along another axis than the keys", softmax_along,

@@ -211,6 +211,11 @@ def one_key_apart(*shape: int) -> Drawn:
     return Drawn(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
+def queries_apart(generator: Generator) -> Tensor:
+    """Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far hidden one."""
+    return torch.tensor([20.0, -20.0, 0.0])[:, None] + torch.randn(2, 3, 8, generator=generator).double()
+
+
 def mask_without_key_0(n: int, m: int) -> Drawn:
     """A mask (n, m) that hides key 0 from all queries."""
     others = visible_mask(n, m - 1)
@@ -361,6 +366,29 @@ def loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, largest) -> Tensor:
     return torch.cat(heads, dim=-1) @ w_o
 
 
+def loop_with_one_maximum(x, memory, w_q, w_k, w_v, w_o, mask) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -torch.inf)
+        powers = torch.exp(scores - scores.max())
+        heads.append(powers / powers.sum(dim=-1, keepdim=True) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
+def _one_maximum(seen: Observation) -> bool:
+    """A mark: one maximum for a whole head, over the visible scores or over all."""
+    wrongs = loop_with_one_maximum, partial(loop_with_powers, largest=Tensor.max)
+    return _off_as(seen, multi_head.multi_head_loop, wrongs)
+
+
+def loop_with_clamped_scores(x, memory, w_q, w_k, w_v, w_o, mask, most=50.0) -> Tensor:
+    heads = []
+    for q, k, v in zip(w_q, w_k, w_v):
+        scores = (x @ q @ (memory @ k).mT / math.sqrt(q.shape[-1])).clamp(-most, most)
+        heads.append(torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=-1) @ (memory @ v))
+    return torch.cat(heads, dim=-1) @ w_o
+
+
 TOWER = (
     "If a hidden score lies far above the rest of its row, all visible exponentials are 0, and 0/0 is NaN. Hide first, then take the softmax, or "
     "the maximum in it."
@@ -375,6 +403,9 @@ THROWN_AWAY = (
     "`torch.where(mask, exp(…), 0)` takes the exponential of hidden scores too. Where that is infinite the output is right, and the gradient is 0 · ∞ = NaN. "
     "Hide the scores first, then take exponentials."
 )
+FAR_BELOW = "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest score."
+CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
+LIMITS = (20.0, 30.0, 50.0, 60.0, 70.0, 80.0, 88.0, 100.0)
 RAISED_BY = [10.0**k for k in range(4, 13)]
 OVER_THE_QUERIES = (
     "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores. "
@@ -400,7 +431,7 @@ multi_head_loop = Check(
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("one sequence: gradients, in float64", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64, gradient=True),
         given(
-            "scores near −800, a hidden one near 800: gradients, in float64", normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8),
+            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", Drawn(queries_apart), one_key_apart(2, 5, 8),
             _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3, dtype=torch.float64), normal(8, 8, scale=0.3, dtype=torch.float64),
             mask_without_key_0(3, 5), gradient=True,
         ),
@@ -504,8 +535,11 @@ multi_head_loop = Check(
         Misconception(
             "one largest score for all rows",
             lambda x, memory, w_q, w_k, w_v, w_o, mask: loop_with_powers(x, memory, w_q, w_k, w_v, w_o, mask, Tensor.max),
-            "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest "
-            "score.",
+            FAR_BELOW, _one_maximum,
+        ),
+        Misconception(
+            "clamped scores", loop_with_clamped_scores, CLAMPED,
+            lambda seen: _off_as(seen, multi_head.multi_head_loop, (partial(loop_with_clamped_scores, most=most) for most in LIMITS)),
         ),
         Misconception(
             "softmax over the queries", loop_over_the_queries, OVER_THE_QUERIES,
@@ -854,6 +888,36 @@ class LayerWithTheMaximumOfAll(_Layer):
         return powers / powers.sum(dim=-1, keepdim=True)
 
 
+class LayerWithOneMaximum(_Layer):
+    axes, hides_first = (0, 1, 2, 3), False
+
+    def weights(self, scores, mask) -> Tensor:
+        visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
+        seen = scores.masked_fill(~visible, -torch.inf) if self.hides_first else scores
+        powers = torch.exp(seen - seen.amax(dim=self.axes, keepdim=True)) * visible
+        return powers / powers.sum(dim=-1, keepdim=True)
+
+
+class LayerWithClampedScores(_Layer):
+    most = 50.0
+
+    def scores(self, q, k) -> Tensor:
+        return super().scores(q, k).clamp(-self.most, self.most)
+
+
+def _off_as_a_layer(layer: type, *variants: dict) -> Callable[[Observation], bool]:
+    """A mark: an output (never mind its gradients) that is off as one of the variants of a wrong layer makes it."""
+    right, wrongs = multi_head.MultiHeadAttention, [type(layer.__name__, (layer,), one) for one in variants]
+
+    def output(made: Tensor | dict) -> Tensor:
+        return made["output"] if isinstance(made, dict) else made
+
+    def made_by(one: type) -> Callable:
+        return lambda *args: output(_run(one, *args))
+
+    return lambda seen: _off_as(replace(seen, output=output(seen.output)), made_by(right), map(made_by, wrongs))
+
+
 class LayerWithExponentialsThrownAway(_Layer):
     def weights(self, scores, mask) -> Tensor:
         visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
@@ -1024,8 +1088,8 @@ MultiHeadAttention = Check(
         layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         given(
-            "scores near −800, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
-            normal(2, 3, 8, mean=20.0, dtype=torch.float64), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
+            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
+            Drawn(queries_apart), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
         ),
         layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
         layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
@@ -1193,6 +1257,11 @@ MultiHeadAttention = Check(
         ),
         Misconception("the maximum taken over hidden keys too", LayerWithTheMaximumOfAll, TOWER),
         Misconception(
+            "one largest score for all rows", LayerWithOneMaximum, FAR_BELOW,
+            _off_as_a_layer(LayerWithOneMaximum, *({"axes": axes, "hides_first": True} for axes in ((0, 1, 2, 3), (1, 2, 3), (2, 3)))),
+        ),
+        Misconception("clamped scores", LayerWithClampedScores, CLAMPED, _off_as_a_layer(LayerWithClampedScores, *({"most": most} for most in LIMITS))),
+        Misconception(
             "visible scores raised by a large number", LayerWithVisibleScoresRaised, RAISED,
             lambda seen: _off_as(seen, partial(_run, multi_head.MultiHeadAttention), _raised_layers()),
         ),
@@ -1264,6 +1333,8 @@ MultiHeadAttention = Check(
 
 SIZES = [sized(d=12, h=3, d_h=4), sized(d=8, h=4, d_h=8), sized(d=10, h=3, d_h=7), sized(d=512, h=8, d_h=64)]
 
+READS_ALL = "Every head reads the whole token: its W_Q, W_K and W_V go from d to d_h, not from d_h to d_h."
+
 head_parameters = Check(
     reference=multi_head.head_parameters,
     cases=SIZES,
@@ -1304,6 +1375,9 @@ head_parameters = Check(
         Misconception(
             "Q, K and V for one head alone", lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
             "Every head has projections of its own: those of all heads together go from d to h·d_h.",
+        ),
+        Misconception(
+            "heads that read d_h features of a token", lambda d, h, d_h: 3 * (d_h + 1) * h * d_h + (h * d_h + 1) * d, READS_ALL,
         ),
         Misconception(
             "three d × d projections and a wide output", lambda d, h, d_h: 3 * d * (d + 1) + h * d_h * d + d,
@@ -1362,6 +1436,9 @@ head_flops = Check(
         Misconception(
             "projections of one head", lambda n, d, h, d_h: 8 * n * d * d_h + 4 * n * n * h * d_h,
             "The projections of all heads together go from d to h·d_h.",
+        ),
+        Misconception(
+            "heads that read d_h features of a token", lambda n, d, h, d_h: 6 * n * h * d_h * d_h + 2 * n * h * d_h * d + 4 * n * n * h * d_h, READS_ALL,
         ),
         Misconception(
             "d/h taken for the width of a head", lambda n, d, h, d_h: 8 * n * d * d + 4 * n * n * d,

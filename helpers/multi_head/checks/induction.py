@@ -119,7 +119,12 @@ def _written_besides(run, reference) -> Callable:
     return recognise
 
 
-WEAK = "The softmax lets the others keep a share: the scores are divided by √d_h and their gap must be large. Make the query's weights larger."
+WEAK = (
+    "The softmax lets the others keep a share. What counts is the gap between the largest score and the next, after the division by √d_h: it must be large. "
+    "Make the query's weights larger."
+)
+
+NOTEBOOKS_V = "It finds position 0 only for v = 5. `V` and `N` are the sizes of the notebook's own example. Inside the function they are `v` and `n`, and position 0 is row 2·v."
 
 # ---------------------------------------------------------------------------------------------- wrong answers, made by hand
 
@@ -297,6 +302,9 @@ first_token_head = Check(
             "This is the head of part (a). Here every token must look at position 0.",
         ),
         Misconception(
+            "the notebook's V in place of v", lambda v, n: _first(v, n, 30 * torch.ones(n), torch.arange(2 * v, 2 * v + n) == 2 * 5), NOTEBOOKS_V,
+        ),
+        Misconception(
             "the last position asks for nobody", lambda v, n: _first(v, n, 30 * (torch.arange(n) < n - 1), _at(n, 0)),
             "Position n − 1 has no query, so it looks everywhere. All n positions ask.",
         ),
@@ -319,6 +327,14 @@ def _matching(
     w_v[read * v : (read + 1) * v] = torch.eye(v)
     w_o[:, write * v : (write + 1) * v] = torch.eye(v)
     return w_q, w_k, w_v, w_o
+
+
+def _never_itself(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """A right head to which a position's score with itself is subtracted: every position asks, with a minus, for its own."""
+    w_q, w_k, *others = _matching(v, n)
+    place = torch.cat([torch.zeros(2 * v, n), torch.eye(n)])
+    wider = math.sqrt((v + 2 + n) / (v + 2))
+    return torch.cat([wider * w_q, -200 * math.sqrt(v + 2 + n) * place], 1), torch.cat([w_k, place], 1), *others
 
 
 induction_head = Check(
@@ -352,7 +368,8 @@ induction_head = Check(
             "Position 0 and the matches have equal scores, so they share. A match must score clearly higher.",
         ),
         Misconception(
-            "scores that are too weak", lambda v, n: _matching(v, n, match=2.0, rest=1.0), WEAK,
+            "scores that are too weak", lambda v, n: _matching(v, n, match=2.0, rest=1.0),
+            f"{WEAK} There are two gaps here: from a match to the resting place, and from the resting place to the rest.",
             _too_weak(_run_induction, induction.induction_head),
         ),
         Misconception(
@@ -371,8 +388,11 @@ induction_head = Check(
         ),
         Misconception(
             "the notebook's V in place of v", lambda v, n: _matching(v, n, resting=2 * 5),
-            "It rests on position 0 only for v = 5. `V` and `N` are the sizes of the notebook's own example. Inside the function they are `v` and `n`, and position 0 "
-            "is row 2·v.",
+            NOTEBOOKS_V,
+        ),
+        Misconception(
+            "a token that never looks at itself", _never_itself,
+            "A match may be the token itself: in ^BAA the last A stands right after an A. The earlier positions count, and its own too.",
         ),
         Misconception(
             "a resting place at position 1", lambda v, n: _matching(v, n, resting=2 * v + 1),

@@ -314,7 +314,7 @@ rnn_encoder = Check(
         axes_of_size_1_dropped(recurrence.rnn_encoder),
         Misconception(
             "tanh from exponentials that overflow", tanh_by_powers,
-            "For large z `exp(2 * z)` is infinite, and ∞/∞ is NaN, though tanh z is just 1. `torch.tanh` knows that.",
+            "`exp(2 * z)` is infinite for large z, `exp(-2 * z)` for z far below 0, and ∞/∞ is NaN, though tanh z is just 1 or −1 there. `torch.tanh` knows that.",
             _overflowed,
         ),
         Misconception(

@@ -201,6 +201,10 @@ def row_after_row(layers, n) -> Tensor:
     return torch.arange(1, layers * n + 1).view(layers, n)
 
 
+def one_layer_token_by_token(layers, n) -> Tensor:
+    return (columns_in_order if layers == 1 else rows_in_order)(layers, n)
+
+
 def rows_that_are_one(layers, n) -> Tensor:
     steps = [[0] * n] * layers
     for layer in range(layers):
@@ -226,6 +230,9 @@ rnn_schedule = Check(
                       "The order is right. The first step has the number 1 here, so that the largest number is the length of the critical path."),
         Misconception("tokens and layers swapped", lambda layers, n: wavefront(n, layers),
                       "Rows are layers and columns are tokens: the result is (layers, n)."),
+        Misconception("reshaped where axes should be swapped", lambda layers, n: wavefront(n, layers).reshape(layers, n),
+                      "These are the steps of an (n, layers) table. A reshape only cuts the same row of numbers into other pieces; a transpose, `table.T`, turns "
+                      "its rows into columns."),
         Misconception("all layers of a token at once", columns_in_order,
                       "Layer 2 reads what layer 1 makes of the same token, so it comes one step later."),
         Misconception("all tokens of a layer at once", rows_in_order,
@@ -269,8 +276,11 @@ transformer_schedule = Check(
         Misconception("one column for all tokens", lambda layers, n: rows_in_order(layers, 1),
                       "The table has a column for every token, even where all columns are alike: `.expand(layers, n)`."),
         Misconception("1 … L written out again and again", lambda layers, n: torch.arange(1, layers + 1).repeat(n).view(layers, n),
-                      "`repeat(n)` puts whole copies of 1 … L one behind the other, and a row cuts through them. In row l every number is l + 1: "
-                      "`repeat_interleave`, or a second axis that is expanded."),
+                      "Whole copies of 1 … L stand one behind the other (so `repeat(n)` puts them, and so they lie in an (n, layers) table), and a row cuts through "
+                      "them. In row l every number is l + 1: `repeat_interleave`, a second axis that is expanded, or a transpose."),
+        Misconception("tokens one after the other in a single layer", one_layer_token_by_token,
+                      "With several layers your table is right. In a single one, too, all tokens run in step 1. (In a loop: for the first layer l − 1 is −1, and Python "
+                      "takes that for the last row. With one layer it is the row that is being filled.)"),
         as_floats(schedules.transformer_schedule),
         in_few_bits(schedules.transformer_schedule),
         axes_of_size_1_dropped(schedules.transformer_schedule),
@@ -291,7 +301,8 @@ writing_schedule = Check(
         Misconception("a wavefront in writing", wavefront,
                       "Token 2 can't enter layer 1 in step 2: it is chosen from the top layer's output for token 1."),
         Misconception("layer after layer", row_after_row,
-                      "You take the whole text through layer 1 first. But there is no token 2 yet when layer 1 runs for the first time."),
+                      "You take the whole text through layer 1 first. But there is no token 2 yet when layer 1 runs for the first time. (If the numbers came from an "
+                      "(n, layers) table: a reshape leaves them in this order, `table.T` turns its rows into columns.)"),
         Misconception("all layers of a token at once", columns_in_order,
                       "Each token goes up through the layers one by one: L steps for a token."),
         Misconception("steps counted from 0", lambda layers, n: column_after_column(layers, n) - 1,
@@ -315,6 +326,18 @@ writing_schedule = Check(
 layers_in_sequence = CheckGroup("layers_in_sequence", rnn_schedule, transformer_schedule, writing_schedule)
 
 # ------------------------------------------------------------------------------------------ pipelines, forward passes
+
+
+def _smaller_bubble(seen) -> bool:
+    """A bubble of the right form, which the smaller of L and M has made too small: for one device, or the whole area."""
+    layers, micro_batches = seen.args
+    side, steps = min(seen.args), layers + micro_batches - 1
+    wrong = ((side - 1) / steps, side * (side - 1) / (layers * steps))
+    return (
+        side < layers
+        and seen.output[0] == steps
+        and any(math.isclose(seen.output[1], one, abs_tol=1e-9) for one in wrong)
+    )
 
 
 pipeline_steps = Check(
@@ -367,7 +390,9 @@ pipeline_steps = Check(
                       lambda seen: seen.output[0] == 2 * seen.args[0] - 1),
         Misconception("the bubble cut down to the micro-batches",
                       lambda layers, micro_batches: (micro_batches + layers - 1, (min(layers, micro_batches) - 1) / (micro_batches + layers - 1)),
-                      "With fewer micro-batches than layers a device still waits as long: L − 1 steps, and works M of them."),
+                      "With fewer micro-batches than layers a device still waits as long: L − 1 steps, and works M of them. The two idle corners of the chart are as "
+                      "large as ever, L(L − 1)/2 cells each.",
+                      _smaller_bubble),
         Misconception("one corner of the bubble",
                       lambda layers, micro_batches: (micro_batches + layers - 1, (layers - 1) / 2 / (micro_batches + layers - 1)),
                       "Devices wait for work at the start (fill) and have run out of it at the end (drain): both corners are idle."),
