@@ -32,24 +32,10 @@ RAISED = (
 
 WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
 
-LIMITS = (
-    5,
-    10,
-    15,
-    20,
-    25,
-    30,
-    40,
-    50,
-    60,
-    64,
-    70,
-    80,
-    85,
-    88,
-    90,
-    100,
-)  # that scores are cut off at, so that no exponential overflows
+LIMITS = (20.0, 30.0, 40.0, 50.0, 60.0, 64.0, 70.0, 80.0, 85.0, 88.0, 90.0, 100.0)
+"""At which scores are clamped, so that no exponential overflows."""
+CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
+"""The hint for scores that are clamped."""
 
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
@@ -142,22 +128,17 @@ def power_before_division(reference: Callable) -> Misconception:
     )  # fmt: skip
 
 
-def scores_cut_off() -> Misconception:
+def clamped_scores() -> Misconception:
     """Scaled dot-product attention with a limit to its scores."""
 
-    def cut_at(limit: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def clamped_at(limit: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return (q @ k.mT / math.sqrt(q.shape[-1])).clamp(-limit, limit).softmax(-1) @ v
 
     def shown(seen: Observation) -> bool:
         args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
-        return any(agree(seen.output, cut_at(limit, *args), within) for limit in LIMITS)
+        return any(agree(seen.output, clamped_at(limit, *args), within) for limit in LIMITS)
 
-    return Misconception(
-        "scores cut off at a limit", lambda q, k, v: cut_at(60.0, q, k, v),
-        "Scores beyond a limit are cut to it (`clamp`): two of them that lie beyond it count the same, whichever is larger. No limit is needed: `softmax` "
-        "subtracts the maximum of a row first.",
-        shown,
-    )  # fmt: skip
+    return Misconception("clamped scores", lambda q, k, v: clamped_at(60.0, q, k, v), CLAMPED, shown)
 
 
 def constant_in_the_denominator(reference: Callable) -> Misconception:

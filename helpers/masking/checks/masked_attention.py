@@ -10,7 +10,14 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
-from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, power_before_division, visible_mask
+from helpers.engine.slips import (
+    CLAMPED,
+    NO_FUSED_ATTENTION,
+    RAISED,
+    in_single_precision,
+    power_before_division,
+    visible_mask,
+)
 
 from .. import masked_attention
 
@@ -653,8 +660,7 @@ causal_attention = Check(
         ),
         Misconception("one maximum for all rows", one_maximum_in_the_causal_softmax, ONE_MAXIMUM),
         Misconception(
-            "scores clamped to a range", clamped_causal_scores,
-            "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight.",
+            "scores clamped to a range", clamped_causal_scores, CLAMPED,
         ),
         Misconception(
             "written for one batch axis", written_for_one_batch_axis,

@@ -9,10 +9,17 @@ from torch import Tensor
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.slips import NO_FUSED_ATTENTION, attention, in_single_precision, power_before_division
+from helpers.engine.slips import (
+    CLAMPED,
+    LIMITS,
+    NO_FUSED_ATTENTION,
+    attention,
+    in_single_precision,
+    power_before_division,
+)
 
 from .. import grouped_query
-from .heads import AS_PRECISE, CLAMPED, FAR_BELOW, LIMITS, SCALED_TOO_LATE, cut_off
+from .heads import AS_PRECISE, FAR_BELOW, SCALED_TOO_LATE, cut_off
 
 __all__ = ["grouped_query_attention"]
 

@@ -14,7 +14,7 @@ from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.compare import TOLERANCE, Told, agree, in_float64, tolerance
 from helpers.engine.driving import Stopped, call
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
+from helpers.engine.slips import CLAMPED, LIMITS, NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
 
 from .. import heads as multi_head
 
@@ -404,8 +404,6 @@ THROWN_AWAY = (
     "Hide the scores first, then take exponentials."
 )
 FAR_BELOW = "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest score."
-CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
-LIMITS = (20.0, 30.0, 50.0, 60.0, 70.0, 80.0, 88.0, 100.0)
 RAISED_BY = [10.0**k for k in range(4, 13)]
 OVER_THE_QUERIES = (
     "Each query has one unit of attention to share out over the keys: the softmax runs along the last axis of the scores. "

@@ -508,7 +508,7 @@ scaled_dot_product_attention = Check(
         ),
         slips.axes_of_size_1_dropped(attention.scaled_dot_product_attention),
         slips.scaled_by_another_number(attention.scaled_dot_product_attention),
-        slips.scores_cut_off(),
+        slips.clamped_scores(),
         Misconception(
             "written for one batch axis", for_one_batch_axis,
             "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. Count from the end: `transpose(-2, -1)`.",
