@@ -238,7 +238,13 @@ def layer_types_in_one_dict(n, d, k, r, table={}):  # noqa: B006, all calls fill
     return table
 
 
+def layer_types_in_tensors(n, d, k, r):
+    rows = layer_types_as_lists(*torch.tensor([n, d, k, r], dtype=torch.float64))
+    return {row: tuple(torch.as_tensor(entry) for entry in entries) for row, entries in rows.items()}
+
+
 layer_types = {
+    "tensors in float64": layer_types_in_tensors,
     "with the constants of buckets and rounds": layer_types_with_buckets,
     "one dict, filled anew at each call": layer_types_in_one_dict,
     "with constants and smaller terms": layer_types_with_constants,

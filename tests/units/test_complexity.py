@@ -132,10 +132,15 @@ LARGE = {"n": 2.0**100, "d": 2.0**30, "k": 2.0**8}
         (lambda n, d, k: n * d * (math.log2(n) + 256), "n log n d"), (lambda n, d, k: math.log(n) / math.log(k) + 20, "log n / log k"),
         (lambda n, d, k: math.ceil(math.log(n) / math.log(k)), "log n / log k"), (lambda n, d, k: n * (k + 64), "n k"),
         (lambda n, d, k: math.log(n) ** 2 + 9 * math.log(n), "log n²"), (lambda n, d, k: n * math.log(n) + n * d, "n d"),
+        (lambda n, d, k: math.log(n / k), growth.NO_PRODUCT), (lambda n, d, k: math.log(n * k), growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(n) * math.log(k), "log n log k"), (lambda n, d, k: n ** (1 / 3), growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(n * (k - 1) + 1, k), "log n / log k"), (lambda n, d, k: n**1.25, growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(math.log(n)), growth.NO_PRODUCT), (lambda n, d, k: k + 200, "k"),
+        (lambda n, d, k: n**9 * n**9, growth.INFINITE), (lambda n, d, k: n - 2 * n, growth.NO_NUMBER),
     ],
 )  # fmt: skip
 def test_growth_sees_exponents_roots_and_logarithms(cost, words):
-    assert growth.in_words(growth.growth(cost, LARGE)) == words
+    assert growth.grows_like(cost, LARGE) == words
 
 
 def test_growth_tells_a_sum_from_a_product():

@@ -22,6 +22,17 @@ __all__ = [
 
 # --------------------------------------------------------------------------------------------------------- one product
 
+
+def wraps(reference):
+    """For `recognise`: the right number but for multiples of 2⁶⁴, as a tensor of whole numbers gives where it overflows."""
+
+    def wrapped(seen):
+        off = seen.output - reference(*seen.args)
+        return isinstance(off, int) and off != 0 and off % 2**64 == 0
+
+    return wrapped
+
+
 PRODUCTS = (sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50))
 
 matmul_flops = Check(
@@ -57,6 +68,7 @@ matmul_flops = Check(
         Misconception(
             "a count that overflows 64 bits", lambda n, m, k: int(torch.tensor([2, n, m, k]).prod()),
             "A tensor of whole numbers has 64 bits: beyond 2⁶³ − 1 it starts again from −2⁶³, without an error. Python's own integers have no limit.",
+            wraps(costs.matmul_flops),
         ),
         Misconception(
             "one dot product", lambda n, m, k: 2 * m,
@@ -129,6 +141,16 @@ def _intensity(n, m, k, size, flops=2.0):
 
 def _result_in_float32(n, m, k, dtype):
     return 2 * n * m * k / ((n * m + m * k) * dtype.itemsize + 4 * n * k)
+
+
+def _in_float32(n, m, k, dtype):
+    return (torch.tensor(2.0 * n * m * k) / ((n * m + m * k + n * k) * dtype.itemsize)).item()
+
+
+def _near_in_float32(seen):
+    """A number of float32 that is right to its seven digits. (A decimal that was rounded is none of its numbers.)"""
+    right = costs.arithmetic_intensity(*seen.args)
+    return abs(seen.output - right) < 2**-21 * right and torch.tensor(seen.output).item() == seen.output
 
 
 def _by_a_list(n, m, k, dtype):
@@ -208,6 +230,11 @@ arithmetic_intensity = Check(
             "bits from torch.finfo", lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits),
             "`torch.finfo(dtype).bits` is in bits, 8 to a byte, and it knows only floating-point dtypes. `dtype.itemsize` is in bytes, for all.",
             raises="TypeError",
+        ),
+        Misconception(
+            "a division in float32", _in_float32,
+            "A tensor of floats is float32 where nobody says otherwise, and that keeps about 7 digits. Divide Python's own numbers, which keep 16.",
+            _near_in_float32,
         ),
         Misconception(
             "elements per FLOP", lambda n, m, k, dtype: 1 / _intensity(n, m, k, 1),
@@ -325,6 +352,11 @@ def _scores_of_one_head(b, n, d, h, d_ff):
 def _mixed_by_one_head(b, n, d, h, d_ff):
     rows = _training(b, n, d, h, d_ff)
     return _with(rows, weighted_sum=(rows["weighted_sum"][0], 2 * b * n * d + b * n * n))
+
+
+def _keys_of_one_head(b, n, d, h, d_ff):
+    rows, less = _training(b, n, d, h, d_ff), b * n * d - n * d // h
+    return _with(rows, **{row: (rows[row][0], rows[row][1] - less) for row in ("scores", "weighted_sum")})
 
 
 def _hidden_layer_once(b, n, d, h, d_ff):
@@ -529,6 +561,12 @@ training_table = Table(
             "Every head writes an n × n matrix of scores: b·h·n² elements.", in_rows(_scores_of_one_head, "scores"),
         ),
         Misconception(
+            "keys and values of one head only", _keys_of_one_head,
+            "The queries of all heads and sequences are no tall matrix that meets the same n keys: every head of every sequence has keys and values of its own, "
+            "b·n·d elements of each.",
+            in_rows(_keys_of_one_head, "scores"),
+        ),
+        Misconception(
             "attention weights read for one head only", _mixed_by_one_head,
             "Every head reads its own n × n matrix of attention weights: b·h·n² elements.",
             in_rows(_mixed_by_one_head, "weighted_sum"),
@@ -676,6 +714,11 @@ def _cache_written(b, n, d, h, d_ff):
     return _with(rows, qkv=(rows["qkv"][0], rows["qkv"][1] + 2 * b * d))
 
 
+def _rows_of_one_sequence(b, n, d, h, d_ff):
+    rows, alone = _decode(b, n, d, h, d_ff), _decode(1, n, d, h, d_ff)
+    return _with(rows, **{row: (rows[row][0], alone[row][1]) for row in ("qkv", "output", "ffn")})
+
+
 def _softmax_read_alone(b, n, d, h, d_ff):
     return _with(_decode(b, n, d, h, d_ff), softmax=(0, b * h * n))
 
@@ -790,6 +833,11 @@ decode_table = Table(
             in_some_row(_weights_for_each_token, costs.decode_table, "qkv", "output", "ffn"),
         ),
         Misconception(
+            "the rows of one sequence only", _rows_of_one_sequence,
+            "The weight is read once for all, but b tokens go in and b come out: each of the b rows is read and written.",
+            in_some_row(_rows_of_one_sequence, costs.decode_table, "qkv", "output", "ffn"),
+        ),
+        Misconception(
             "n·m·k without the 2", _decode_without_two,
             "One multiply-add is 2 FLOPs, in every row.", in_rows(_decode_without_two, "output"),
         ),
@@ -808,13 +856,23 @@ def _equal_traffic(d, d_ff):
     return float(low)
 
 
+def round_end(end):
+    """Whether a search may have ended there: at 100,000 or 2^20, or one beside it."""
+    round_ones = {first * 10**power for first in (1, 2, 5) for power in range(2, 8)} | {2**p for p in range(8, 25)}
+    return not round_ones.isdisjoint({end - 1, end, end + 1})
+
+
 def _end_of_a_search(seen):
-    """Less than the right number, and round: 100,000 or 2^20, or one beside it."""
     (d, d_ff), end = seen.args, round(float(seen.output))
-    round_ones = {first * 10**power for first in (1, 2, 5) for power in range(2, 7)} | {
-        2**power for power in range(8, 22)
-    }
-    return abs(seen.output - end) < 1e-3 and end < 2 * d + d_ff and not round_ones.isdisjoint({end - 1, end, end + 1})
+    return abs(seen.output - end) < 1e-3 and end < 2 * d + d_ff and round_end(end)
+
+
+def _halved(d, d_ff):
+    low, high = 0.0, 4.0 * d + 2 * d_ff + 1
+    while high - low > 1e-4:
+        n = (low + high) / 2
+        low, high = (n, high) if n < 2 * d + d_ff else (low, n)
+    return low
 
 
 crossover = Check(
@@ -830,6 +888,12 @@ crossover = Check(
             "For a wide layer the crossing lies beyond the last n that you look at, and you return the end of your search. Let the end grow with the sizes, or solve the "
             "equation.",
             _end_of_a_search,
+        ),
+        Misconception(
+            "nearly the crossing", _halved,
+            "Your n is less than 0.01 off, as a search is that stops early, and 12 digits are compared. One n cancels in the equation, and what is left can be "
+            "solved exactly.",
+            lambda seen: 0 < abs(seen.output - costs.crossover(*seen.args)) < 0.01,
         ),
         Misconception(
             "6d whatever the FFN", lambda d, d_ff: 6 * d,

@@ -1,15 +1,16 @@
 """Check of how seven kinds of layers grow: exponents are fitted at large sizes, so constants and smaller terms don't count."""
 
-import copy
 import functools
 import math
 from collections.abc import Callable
+
+import torch
 
 from helpers.engine.cases import given
 from helpers.engine.check import Misconception
 from helpers.engine.rules import ran_on
 from helpers.engine.tables import Table
-from helpers.measuring.growth import growth, in_words
+from helpers.measuring.growth import INFINITE, NO_NUMBER, NO_PRODUCT, grows_like
 
 from .. import layer_types as reference
 
@@ -31,20 +32,29 @@ def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str,
 
 def _kept(table: Callable) -> Callable:
     """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict for all of them."""
-    return functools.cache(lambda *sizes: copy.deepcopy(table(*sizes)))
+    return functools.cache(lambda *sizes: _copied(table(*sizes)))
+
+
+def _copied(rows: object) -> object:
+    """Rows as tuples; the numbers stay (to copy tensors takes thousands of steps, which are not the answer's)."""
+    if not isinstance(rows, dict):
+        return rows
+    return {name: tuple(row) if isinstance(row, (tuple, list)) else row for name, row in rows.items()}
 
 
 def _row(table: Callable, row: str, here: dict[str, float], there: dict[str, float]) -> tuple[str, ...]:
     columns = range(len(table(*here.values())[row]))
-    pairs = [(_entry(table, row, column, here), _entry(table, row, column, there)) for column in columns]
-    return tuple(one if one == other else " or ".join(sorted((one, other))) for one, other in pairs)
+    return tuple(_either(*(_entry(table, row, column, sizes) for sizes in (here, there))) for column in columns)
 
 
 def _entry(table: Callable, row: str, column: int, sizes: dict[str, float]) -> str:
-    try:
-        return in_words(growth(lambda *values: table(*values)[row][column], sizes))
-    except (ValueError, TypeError, ArithmeticError, KeyError, IndexError):
-        return "nothing positive"
+    return grows_like(lambda *values: table(*values)[row][column], sizes)
+
+
+def _either(one: str, other: str) -> str:
+    """What grows like nothing at one of the two settings is no candidate."""
+    none = next((words for words in (one, other) if words in (INFINITE, NO_NUMBER, NO_PRODUCT)), "")
+    return none or (one if one == other else " or ".join(sorted((one, other))))
 
 
 def _types(n, d, k, r, wrong):
@@ -75,10 +85,21 @@ def token_by_token(n, d, k, r):
     return _types(n, d, k, r, {"recurrent": (cost, steps, n)})
 
 
+def in_float32(n, d, k, r):
+    n, d, k, r = torch.tensor([n, d, k, r])
+    log, root, one = n.log2(), n.sqrt(), torch.ones(())
+    return {
+        "recurrent": (n * d * d, n, n), "convolution": (k * n * d * d, one, log / k.log2()),
+        "self-attention": (n * n * d, one, one), "strided sparse": (n * root * d, one, one), "lsh": (n * log * d, log, log),
+        "low-rank": (n * r * d, one, one), "linear": (n * d * d, one, one),
+    }  # fmt: skip
+
+
 layer_types = Table(
     reference=reference.layer_types,
     drive=_grown,
     columns=reference.COLUMNS,
+    counts=False,
     steps=STEPS,
     cases=[
         given("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
@@ -89,6 +110,12 @@ layer_types = Table(
             "a loop that doesn't come to its end", token_by_token,
             "The sizes are enormous, such as 2¹⁰⁰ tokens: a loop that takes one after the other never ends. Say with a formula how often it would run.",
             cost=ran_on,
+        ),
+        Misconception(
+            "costs that are infinite", in_float32,
+            "The sizes are such as 2¹⁰⁰, and all seven costs become infinite. Tensors are float32 where nobody says otherwise, and it ends at 2¹²⁸. "
+            "Python's own floats reach 2¹⁰²⁴.",
+            lambda seen: all(cost == INFINITE for cost, *_ in seen.output.values()),
         ),
         Misconception(
             "n and d swapped in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),

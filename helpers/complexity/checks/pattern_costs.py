@@ -84,6 +84,11 @@ vit_windows = Check(
             "An image has as many rows of windows as it has windows in a row: (side / patch / window)² in all.",
         ),
         Misconception(
+            "twice the windows of a row",
+            lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 8 * (side // patch // window) * window**4 * d),
+            "With c windows in a row there are c rows of them: c², not 2c, which is the same only for c = 2.",
+        ),
+        Misconception(
             "as many windows as patches by the window's side",
             lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * (side // patch) ** 2 * window**3 * d),
             "A window holds window² patches, so of them there are patches / window²: of 14 × 14 patches and 7 × 7 windows four, not 28.",
@@ -216,6 +221,10 @@ channel_attention = Check(
         Misconception(
             "heads that don't divide the channels", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d),
             "A channel attends to the d/h channels of its own head only: h blocks of (d/h)² scores, so d²/h in all.",
+        ),
+        Misconception(
+            "h taken for the width of a head", lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * h),
+            "h is the number of heads, and each has d/h channels. You have it the other way round, which is the same only where h·h = d.",
         ),
         Misconception(
             "heads that divide the patches' cost too", lambda n, d, h: _axes(n, d, 4 * n * n * d // h, 4 * n * d * d // h),

@@ -10,6 +10,7 @@ from helpers.engine.rules import ran_on
 from helpers.engine.slips import EXACT
 
 from .. import score_memory as reference
+from .costs import round_end, wraps
 
 __all__ = ["longest_context", "score_memory"]
 
@@ -81,6 +82,7 @@ score_memory = Check(
             "a count that overflows 64 bits",
             lambda b, n, h, layers, dtype: torch.tensor([b, n, n, h, layers, dtype.itemsize]).prod().item(),
             "A tensor of whole numbers has 64 bits: beyond 2⁶³ − 1 it starts again from −2⁶³, without an error. Python's own integers have no limit.",
+            wraps(reference.score_memory),
         ),
         Misconception(
             "all sequences as one long text", lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
@@ -103,6 +105,10 @@ def one_length_after_the_other(memory, b, h, layers, dtype):
 def _long_where_many_fit(seen):
     """Of small memories it comes to an end, as a search that is endless by mistake does not."""
     return ran_on(seen) and reference.longest_context(*seen.args) > STEPS
+
+
+def _end_of_a_search(seen):
+    return seen.output < reference.longest_context(*seen.args) and round_end(seen.output)
 
 
 def _fits(memory, per_square):
@@ -178,7 +184,8 @@ longest_context = Check(
         Misconception(
             "a search that stops too early",
             lambda memory, b, h, layers, dtype: min(10**6 - 1, _fits(memory, b * h * layers * dtype.itemsize)),
-            "Here 30,000,001 tokens fit, and your search ends at a million. Let its end grow with the memory, or use a root.",
+            "More tokens fit than the last n that you look at, and you return the end of your search. Let its end grow with the memory, or use a root.",
+            _end_of_a_search,
         ),
         Misconception(
             "only floating-point dtypes",

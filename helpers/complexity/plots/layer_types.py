@@ -5,7 +5,7 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 
 from helpers.labels import name_lines
-from helpers.measuring.growth import growth, in_words
+from helpers.measuring.growth import grows_like
 from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, show, waits_for
 
 __all__ = ["layer_costs", "measured_growth"]
@@ -22,7 +22,7 @@ def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
     for axis, column, title in ((axes[0], 0, "cost in operations"), (axes[1], 2, "longest path between two tokens")):
         ends = []
         for row, colour in zip(layer_types(*large.values()), COLOURS):
-            words = in_words(growth(lambda *sizes: layer_types(*sizes)[row][column], large))  # noqa: B023, called at once
+            words = grows_like(lambda *sizes: layer_types(*sizes)[row][column], large)  # noqa: B023, called at once
             values = [layer_types(n, d, k, r)[row][column] for n in lengths]
             axis.loglog(lengths, values, color=colour, lw=2, base=2)
             ends.append((f"{row}: {words}", values[-1], colour))

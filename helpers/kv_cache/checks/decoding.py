@@ -216,6 +216,10 @@ def hidden_behind(number: float) -> Callable:
     return lambda *inputs: _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, number).softmax(dim=-1))
 
 
+def a_number_taken_off(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    return _weighted(inputs, lambda scores, seen: (scores - 1e3 * ~seen).softmax(dim=-1))
+
+
 def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     def weigh(scores, seen) -> Tensor:
         exponentials = scores.exp() * seen
@@ -256,6 +260,16 @@ def split_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
     positions, seen = _new_positions(inputs), _triangle(inputs, keys.shape[2])
     keys, values = torch.cat([keys, _turned(k, positions)], dim=2), torch.cat([values, v], dim=2)
     return _attend(_turned(q, positions), keys, values, seen, q.shape[-1] ** -0.5) @ w_o, keys, values
+
+
+def features_dealt_out(*inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Feature i goes to head i % h, and comes back from there."""
+    x, keys, values, *projections, w_o = inputs
+    q, k, v = ((x @ w).unflatten(-1, (-1, keys.shape[1])).permute(0, 3, 1, 2) for w in projections)
+    positions, seen = _new_positions(inputs), _triangle(inputs, keys.shape[2])
+    keys, values = torch.cat([keys, _turned(k, positions)], dim=2), torch.cat([values, v], dim=2)
+    scores = _turned(q, positions) @ keys.mT * q.shape[-1] ** -0.5
+    return (_softmax(scores, seen) @ values).permute(0, 2, 3, 1).flatten(2) @ w_o, keys, values
 
 
 def output_weight_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -348,6 +362,10 @@ decode_step = Check(
             "every score.",
         ),
         Misconception(
+            "a finite number taken off hidden scores", a_number_taken_off,
+            "Scores lie more than 1000 apart here: a hidden one may be the largest still when 1000 is taken off. Only −∞ is below every score.",
+        ),
+        Misconception(
             "a softmax without its maximum", softmax_without_maximum,
             "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
         ),
@@ -374,6 +392,10 @@ decode_step = Check(
         Misconception(
             "heads split without swapping the axes", split_without_swapping,
             "A row of `x @ w` holds the heads of one token side by side: (b, n, d) becomes (b, n, h, d_h), and then the axes n and h change places.",
+        ),
+        Misconception(
+            "features dealt out to the heads in turn", features_dealt_out,
+            "The first d_h features of a token are head 0's, the next d_h head 1's: `unflatten(-1, (h, d_h))`, with h in front.",
         ),
         Misconception(
             "W_O transposed", output_weight_transposed,

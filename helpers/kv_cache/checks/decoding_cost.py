@@ -9,6 +9,12 @@ from ..published import MODELS
 
 __all__ = ["cache_bytes", "decode_cost", "redundant_projections"]
 
+
+def _halved_too_early(seen):
+    n, layers = seen.args
+    return seen.output == layers * (n // 2 * (n - 1) if n % 2 else n * ((n - 1) // 2))
+
+
 redundant_projections = Check(
     reference=reference.redundant_projections,
     cases=[sized(n=5, layers=1), sized(n=12, layers=3), sized(n=1, layers=4), sized(n=1000, layers=12)],
@@ -35,7 +41,8 @@ redundant_projections = Check(
         comes_as_float(reference.redundant_projections),
         Misconception(
             "halved too early", lambda n, layers: layers * (n // 2 * (n - 1)),
-            "`n // 2` is rounded down where n is odd. One of n and n − 1 is even, so multiply first, then divide.",
+            "`n // 2` is rounded down where n is odd, and `(n - 1) // 2` where n is even. One of the two is even, so multiply first, then divide.",
+            _halved_too_early,
         ),
         Misconception(
             "all layers as one long row", lambda n, layers: layers * n * (layers * n - 1) // 2,

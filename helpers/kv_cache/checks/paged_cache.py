@@ -250,6 +250,24 @@ class ForkSharesTheTable(_Paged):
             self.users[page] += 1
 
 
+class LastOfASharedTable(ForkSharesTheTable):
+    """Its rows go to the last page of the table, whatever the length says."""
+
+    def append(self, name, rows) -> None:
+        table = self.table.setdefault(name, [])
+        self.length.setdefault(name, 0)
+        for row in rows:
+            slot = self.length[name] % self.pool.shape[1]
+            self.make_room(name, -1, slot)
+            self.pool[table[-1], slot] = row
+            self.length[name] += 1
+
+
+def _shared_table(seen: Observation) -> bool:
+    stories = (drive_pages(cls, *seen.args) for cls in (ForkSharesTheTable, LastOfASharedTable))
+    return any(all(map(same, seen.output, story)) for story in stories)
+
+
 class WholePagesRead(_Paged):
     def read(self, name) -> Tensor:
         return self.pool[self.table[name]].flatten(0, 1)
@@ -473,6 +491,7 @@ paged_cache = Story(
             "a fork that shares the table itself", ForkSharesTheTable,
             "`table[new] = table[name]` makes one list with two names: a page that one sequence adds appears in the other. Copy the list (the "
             "page numbers, not the pages).",
+            _shared_table,
         ),
         Misconception(
             "whole pages read", WholePagesRead,
