@@ -89,7 +89,7 @@ def _gap(got: Any, expected: Any) -> str:
     if isinstance(expected, str):
         if " or " in str(got):  # one of them may be the right one
             return f"it is off, though from this setting alone it could be {got}"
-        return f"yours grows like {got}, and it should not"
+        return f"yours is {got}, and that is not how it grows"
     mine = in_words(got, expected) if is_number(got) else type(got).__name__
     return f"you have {mine}, and {in_words(expected)} is expected{_factor(got, expected)}"
 
