@@ -725,14 +725,16 @@ def _run_decoder(
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "causal", "padding" (of the memory), "both", or "rows": another mask for each token and sequence, neither of them
-    causal. A case in float64 is a thorough one."""
+    """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of all sequences, or "rows":
+    another mask for each token and sequence, neither of them causal. A case in float64 is a thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
     weights = Drawn(lambda generator: weights_like(like, generator, dtype))
 
     def draw(generator: Generator) -> tuple:
         if masks == "rows":
             return visible_mask(b, n, n).make(generator), visible_mask(b, n, m).make(generator)
+        if masks == "shared":
+            return causal(n), visible_mask(n, m).make(generator)
         own = causal(n) if masks in ("causal", "both") else None
         rows = {"padding": n, "both": 1}.get(masks)
         return own, rows and padded(b, rows, m).make(generator)
@@ -1106,6 +1108,14 @@ class DecoderCrossCausalWhereLengthsAgree(_Decoder):
         return super().forward(x, memory, mask, memory_mask)
 
 
+class DecoderMaskOfTwoAxesForAll(_Decoder):
+    """A memory mask of two axes is taken for (b, m)."""
+
+    def cross(self, x, memory, memory_mask):
+        two = memory_mask is not None and memory_mask.dim() == 2
+        return super().cross(x, memory, memory_mask[:, None, :] if two else memory_mask)
+
+
 class DecoderMasksSwapped(_Decoder):
     def forward(self, x, memory, mask=None, memory_mask=None):
         return super().forward(x, memory, memory_mask, mask)
@@ -1130,7 +1140,7 @@ DecoderLayer = Check(
     drive=_run_decoder,
     names=("output: sequences tokens features", "output in training mode, every dropout at rate 1: sequences tokens features", "gradient of x: sequences tokens features", "gradient of the memory: sequences tokens features"),
     cases=[
-        _decoder("n = 5, m = 7, d = 12, 3 heads, causal", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="causal"),
+        _decoder("n = 5, m = 7, d = 12, 3 heads, causal, one mask for the memory of both sequences", b=2, n=5, m=7, d=12, h=3, d_ff=20, masks="shared"),
         _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),
         _decoder("causal, and padding in the memory", b=3, n=7, m=4, d=10, h=5, d_ff=6, masks="both"),
         _decoder("two masks with a row for each token; training mode and gradients, in float64", b=2, n=5, m=5, d=9, h=3, d_ff=14, masks="rows", dtype=torch.float64),
@@ -1345,6 +1355,11 @@ DecoderLayer = Check(
         Misconception(
             "cross-attention causal where both lengths agree", DecoderCrossCausalWhereLengthsAgree,
             "Cross-attention is never causal, even where source and target happen to be equally long. Only `memory_mask` hides anything there.",
+        ),
+        Misconception(
+            "a mask of two axes taken for one of the sequences", DecoderMaskOfTwoAxesForAll,
+            "A `memory_mask` with two axes is (n, m): a row for each token of the target, the same in all sequences. It needs no axis in the middle: hand it on as it is.",
+            raises="RuntimeError",
         ),
         Misconception(
             "the two masks swapped", DecoderMasksSwapped,
