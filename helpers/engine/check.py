@@ -36,6 +36,7 @@ __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception",
 MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
 KEPT = "The first call was right. Is something kept from one call to the next?"
+OVERWRITTEN = "Since this call other numbers stand in what an earlier call returned: hand out a tensor of its own each time, no buffer that is used again."
 LEAVES_INPUTS = "leaves its inputs unchanged"
 CHANGES_INPUTS = (
     "Your function changes its inputs in place. `x += …`, `x[i] = …` and methods whose names end in `_` write into x; so they do when "
@@ -222,6 +223,8 @@ class Check:
         broken = next((rule for rule in self.properties if not rule.of(seen)), None)
         if broken:
             return broken.words(seen, hidden)
+        if seen.overwrites:
+            return OVERWRITTEN
         return self._gradient_difference(seen) if case.gradient else ""
 
     def _gradient_difference(self, seen: Observation) -> str:

@@ -31,6 +31,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from .earlier import Earlier
 from .followed import watch_threads
 from .guard import watched
 from .kept import Kept
@@ -45,6 +46,7 @@ OUR_FOLDERS = (
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
 ASKED = "requires_grad"  # an input that wants a gradient from now on, though its numbers are as they were
+EARLIER = Earlier()
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
@@ -91,6 +93,7 @@ class Observation:
     backward_error: StudentError | None = None  # then `gradients` is None
     away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
     living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
+    overwrites: bool = False  # whether other numbers stand since then in what an earlier call returned
 
 
 def observe(
@@ -118,6 +121,7 @@ def observe(
         return _observed_kernels(function, args, kwargs, forbids, layouts, trusted)
     leaves = _copies((args, kwargs), gradient)
     seen = _observed(_stopped_after(steps, function), args, kwargs, forbids, gradient, leaves, counts, steps)
+    seen.overwrites = EARLIER.overwritten(function, seen.output)
     if reuses:
         _reuse(seen, leaves)
     return seen
