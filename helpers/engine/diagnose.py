@@ -256,9 +256,10 @@ def _of_another_case(check: Subject, trials: list[Trial]) -> str:
 
 
 def _telling_numbers(expected: Any) -> bool:
-    """Whether an output would hardly come about by chance: a table with different numbers in it."""
-    tables = [leaf for leaf in tree_leaves(expected) if isinstance(leaf, Tensor)]
-    return any(len(table.unique()) > 1 for table in tables)
+    """Whether an output would hardly come about by chance: a table, or a dict of rows, with different numbers in it."""
+    leaves = tree_leaves(expected)
+    rows = {leaf for leaf in leaves if isinstance(leaf, (int, float))} if isinstance(expected, dict) else ()
+    return len(rows) > 2 or any(isinstance(leaf, Tensor) and len(leaf.unique()) > 1 for leaf in leaves)
 
 
 def _is_right_for(check: Subject, trial: Trial, other: Trial) -> bool:

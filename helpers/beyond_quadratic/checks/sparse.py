@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
@@ -1348,6 +1348,13 @@ def listed_keys(
     )
 
 
+def _half_of_them_long(generator: Generator) -> Tensor:
+    """Queries (20, 4). Beside a long one a key in an empty slot may score a thousand more than all that are allowed."""
+    queries = torch.randn(20, 4, generator=generator, dtype=torch.float64)
+    queries[10:] *= 4000
+    return queries
+
+
 gathered_attention = Check(
     reference=sparse.gathered_attention,
     cases=[
@@ -1357,7 +1364,8 @@ gathered_attention = Check(
         with_a_token_of_zeros(listed_keys(8, 5, 3, 4, 2, label="more queries than keys")), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
         given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
-        given("n = 20, m = 40, c = 3: gradients, in float64", *(normal(*shape, dtype=torch.float64) for shape in ((20, 4), (40, 4), (40, 3))),
+        given("n = 20, m = 40, c = 3: gradients, in float64, half of the queries thousands long", Drawn(_half_of_them_long),
+              *(normal(*shape, dtype=torch.float64) for shape in ((40, 4), (40, 3))),
               *_table(20, 40, 3), gradient=True, max_backward_elements=2 * 20 * 3 * 4),
     ],
     misconceptions=[

@@ -457,6 +457,8 @@ ONE_DICT = (
 
 LAYERS = [
     sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128),
+    sized(b=4, n=5, d=12, h=3, d_ff=40), sized(b=2, n=9, d=12, h=3, d_ff=40), sized(b=2, n=5, d=24, h=3, d_ff=40), sized(b=2, n=5, d=12, h=4, d_ff=40),
+    sized(b=2, n=5, d=12, h=3, d_ff=30),
     sized(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: every digit counts"),
 ]  # fmt: skip
 

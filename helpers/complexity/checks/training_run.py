@@ -84,6 +84,11 @@ training_run = Table(
         sized("a small model on 8 devices", parameters=124_439_808, tokens=10**10, devices=8, peak=65e12, mfu=0.3),
         sized("GPT-3's size", parameters=175 * 10**9, tokens=300 * 10**9, devices=1024, peak=125e12, mfu=0.25),
         sized("7 parameters, 3 tokens", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.5),
+        sized("8 parameters, 3 tokens", parameters=8, tokens=3, devices=2, peak=10.0, mfu=0.5),
+        sized("7 parameters, 4 tokens", parameters=7, tokens=4, devices=2, peak=10.0, mfu=0.5),
+        sized("7 parameters, 3 tokens, 3 devices", parameters=7, tokens=3, devices=3, peak=10.0, mfu=0.5),
+        sized("7 parameters, 3 tokens, slower", parameters=7, tokens=3, devices=2, peak=5.0, mfu=0.5),
+        sized("7 parameters, 3 tokens, better used", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.7),
     ],
     within=EXACT,
     misconceptions=[

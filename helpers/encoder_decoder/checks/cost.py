@@ -32,7 +32,7 @@ def lengths_swapped(n, m, d):
 enc_dec_cost = Table(
     reference=reference.enc_dec_cost,
     columns=("scores and mixing", "products with weights"),
-    cases=[sized(n=5, m=7, d=4), sized(n=11, m=3, d=8), sized(n=100, m=640, d=64), sized(n=1, m=9, d=6)],
+    cases=[sized(n=5, m=7, d=4), sized(n=11, m=3, d=8), sized(n=100, m=640, d=64), sized(n=1, m=9, d=6), sized(n=5, m=3, d=8), sized(n=5, m=7, d=8)],
     within=(0.0, 0.0),
     misconceptions=[
         Misconception(
