@@ -590,8 +590,8 @@ _model = Check(
             "Each layer's output is added to the stream: x + attention(…), x + mlp(…).",
         ),
         Misconception(
-            "a row that is never trained (`padding_idx`)", PaddingIndex,
-            "`padding_idx=0` starts the row of token 0 at zero, and keeps gradients from it. Here token 0 is a word like any other.",
+            "token 0 taken for padding (`padding_idx`)", PaddingIndex,
+            "`padding_idx=0` starts the row of token 0 at zero, and keeps from it the gradient that it gets as input. Here token 0 is a word like any other.",
             lambda seen: "all zeros" in seen.output[2],
         ),
         Misconception(
