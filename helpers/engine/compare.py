@@ -225,7 +225,7 @@ def _factor(got: Tensor, expected: Tensor) -> str:
     if expected.numel() < 2 or not size > 0:
         return ""
     factor = (got * expected).sum() / size  # the best one, by least squares
-    telling = factor != 0 and f"{factor:.3g}" != "1"
+    telling = abs(factor) > 1e-3 and f"{factor:.3g}" != "1"  # what is next to nothing is no multiple
     if telling and torch.allclose(got, factor * expected, rtol=1e-3, atol=1e-5):
         return f"Every value of your output is {factor:.4g} times the expected one."
     return ""

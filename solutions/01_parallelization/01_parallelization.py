@@ -534,7 +534,7 @@ plots.pipeline_charts(layers=4, micro_batches=[1, 4])
 # %% [markdown]
 # **By hand.** $L = 4$, $M = 4$: 7 steps. Of the 4 · 7 = 28 places 16 are used and 12 are idle: a fraction of 12/28 = 3/7 = 0.43.
 #
-# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and what fraction of all device time is idle (don't round it). Only the forward pass
+# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and what fraction of all device time is idle (not rounded: float32's seven digits are enough). Only the forward pass
 # counts, and each layer takes one step for a micro-batch.
 
 # %% nbgrader={"grade": false, "grade_id": "pipeline_steps", "locked": false, "schema_version": 3, "solution": true}

@@ -415,7 +415,8 @@ ANEW = "Adam begins anew in every step"
 KEPT = "a training goes on with the model of the one before"
 ZEROS = 92  # tensors of zeros that an Adam makes when it begins: two for each of 46 parameters
 PADS = 9  # behind each string of the first training, so that a mean over all positions shows
-ENOUGH = 0.5  # of the strings; of 20 trainings, from seeds 200 to 219, the worst got 73 % of the unseen ones
+ENOUGH = 0.5  # of the strings, for what a model does instead of its task
+LEARNED = 0.25  # of them come out backwards: of 100 right trainings, from seeds 3000 to 3099, the worst got 59 %. Chance is 1 in 512
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
@@ -524,7 +525,10 @@ def _writes(model: Callable, source: Tensor) -> str:
         "come out backwards, but their first token is missing": (found[:, : n - 1], right[:, 1:n]),
     }
     shares = {kind: (mine == theirs).all(dim=1).float().mean().item() for kind, (mine, theirs) in kinds.items()}
-    return next((kind for kind, share in shares.items() if share >= ENOUGH), "come out as something else")
+    least = {"come out backwards": LEARNED}
+    return next(
+        (kind for kind, share in shares.items() if share >= least.get(kind, ENOUGH)), "come out as something else"
+    )
 
 
 def splitting() -> tuple[Tensor, Tensor]:

@@ -319,7 +319,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "tanh from exponentials whose gradient overflows", tanh_with_a_lost_gradient,
-            "Where an exponential is infinite, 2/∞ is 0 and the tanh comes out right. But on the way back the gradient is 0·∞, NaN. `torch.tanh` is safe "
+            "Where an exponential is infinite the tanh may still come out right. But on the way back the gradient is 0·∞, NaN. `torch.tanh` is safe "
             "both ways.",
             _gradient_lost,
         ),
