@@ -642,6 +642,12 @@ def _residual_after_the_norm(x, f, norm):
     return normed + f(normed)
 
 
+def _second_residual_after_the_norm(x, attention, feed_forward, norm_1, norm_2, pre_norm):
+    if not pre_norm:
+        return _right(x, attention, feed_forward, norm_1, norm_2, False)
+    return _residual_after_the_norm(x + attention(norm_1(x)), feed_forward, norm_2)
+
+
 def _only(pre_norm: bool, wrong):
     """Wrong in one of the two forms, right in the other."""
     return lambda *inputs: (wrong if inputs[-1] == pre_norm else _right)(*inputs)
@@ -692,6 +698,10 @@ transformer_block = Check(
         Misconception(
             "the residual taken after the norm", _both(_residual_after_the_norm, None),
             "In pre-norm the *unchanged* x is added: x + f(norm(x)). If x itself is replaced by norm(x) first, there is no clean path from input to output.",
+        ),
+        Misconception(
+            "the second residual taken after the norm", _second_residual_after_the_norm,
+            "The first half is right. In the second the normed stream takes the place of the stream: x + feed_forward(norm_2(x)) adds to x itself.",
         ),
         Misconception(
             "post-norm with the norm inside the branch", _both(None, lambda x, f, norm: x + norm(f(x))),

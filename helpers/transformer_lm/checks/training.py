@@ -65,6 +65,12 @@ def _mean_of_means(logits, tokens, lengths):
     return ((losses * real).sum(1) / real.sum(1)).mean()
 
 
+def _mean_with_zeros(logits, tokens, lengths):
+    """As `_mean_of_means`, where a text without targets counts as 0."""
+    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
+    return ((losses * real).sum(1) / real.sum(1).clamp(min=1)).mean()
+
+
 def _mean_of_means_of_some(logits, tokens, lengths):
     """As `_mean_of_means`, where a text without targets is left out."""
     losses, real = _pairs(logits, tokens), _real(tokens, lengths)
@@ -148,6 +154,7 @@ next_token_loss = Check(
         Misconception(
             "a mean of the rows' means", _mean_of_means,
             "That gives a token in a short text more weight. Every prediction counts the same.",
+            lambda seen: agree(seen.output, _mean_with_zeros(*seen.args), TOLERANCE[seen.args[0].dtype]),
         ),
         Misconception(
             "a mean of the rows' means, of rows with targets", _mean_of_means_of_some,
