@@ -737,6 +737,13 @@ causal_tiles_count = Check(
             "round the sum once.",
         ),
         Misconception(
+            "the remainder of m − n lost",
+            lambda n, m, block_q, block_k: sum(
+                max(0, min(-(-min(i + block_q, n) // block_k) + (m - n) // block_k, -(-m // block_k))) for i in range(0, n, block_q)
+            ),
+            "You turn m − n into whole tiles and drop what is left over. Where it is no multiple of block_k, that can be a tile too few. Add first, and round the sum once.",
+        ),
+        Misconception(
             "a staircase of whole tiles, whatever their shape",
             lambda n, m, block_q, block_k: sum(
                 min(row + 1 + max(0, -(-m // block_k) - -(-n // block_q)), -(-m // block_k)) for row in range(-(-n // block_q))

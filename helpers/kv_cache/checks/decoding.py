@@ -921,6 +921,11 @@ generate_cached = Check(
             "Positions count from 0: a prompt of p tokens fills 0 … p − 1, and the first new token stands at p.",
         ),
         Misconception(
+            "the batch taken for the prompt's length",
+            lambda model, prompt, n: _written(model, prompt, n, late=len(prompt) - prompt.shape[1]),
+            "`len(prompt)` is b, the number of prompts. Tokens lie along axis 1: a prompt is `prompt.shape[1]` tokens long.",
+        ),
+        Misconception(
             "a position that stays", start_stays,
             "Each new token stands one position after the one before.",
         ),
