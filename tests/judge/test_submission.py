@@ -70,6 +70,17 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
     assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
 
 
+@pytest.mark.parametrize(("dies", "points"), [("not os.path.exists('died')", 2.0), ("True", 0.0)])
+def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies, points):
+    """Once: as if somebody else had ended it. An answer that always ends its own process has none."""
+    end = f"if {dies}:\n        open('died', 'w').close()\n        os._exit(1)"
+    cell(
+        notebook, "softmax"
+    ).source = f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [points, 3, 1]
+
+
 def test_the_released_notebook_gets_nothing(kernels, course):
     released = notebooks.read(course.released(UNIT))
     judged(released, UNIT, LIMITS, kernels)
