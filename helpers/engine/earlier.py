@@ -34,8 +34,14 @@ class Earlier:
 
 
 def _is_small(leaf: Any) -> bool:
-    return type(leaf) is Tensor and not leaf.is_meta and leaf.layout == torch.strided and leaf.numel() <= LARGEST
+    plain = (
+        type(leaf) is Tensor
+        and leaf.layout == torch.strided
+        and not (leaf.is_meta or leaf.is_nested or leaf.is_quantized)
+    )
+    return plain and leaf.numel() <= LARGEST
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    return tensor.nan_to_num() if tensor.is_floating_point() else tensor.clone()
+    """In float64, for not every dtype of floats has a `nan_to_num`."""
+    return tensor.double().nan_to_num() if tensor.is_floating_point() else tensor.clone()

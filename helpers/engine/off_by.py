@@ -17,7 +17,7 @@ LEAST = 3  # cases: two can agree by chance
 FACTORS = 3  # different arguments in a product
 SUMMANDS, RATIOS = (1, 2, 3), (-2, -1, 1, 2)  # powers of an argument in a term, in a ratio
 LARGEST, DIVISOR = 24, 8  # of the number before a product, p/q
-HUGE = 1e300  # beyond it, and of NaN, nothing is computed
+HUGE = 1e100  # beyond it, and of NaN, nothing is computed: a quotient of what is below it is finite
 POWERS = {1: "", 2: "²", 3: "³"}
 
 Call = tuple[dict[str, int], Any, Any]  # arguments, the student's number, the right one

@@ -48,3 +48,16 @@ def test_calls_of_other_functions_between_do_not_hide_it():
         seen.append(observe(answer, (torch.randn(2, 3),)).overwrites)
         observe(doubled, (torch.randn(2, 3),))
     assert seen == [False, True]
+
+
+def test_outputs_of_any_kind_are_looked_at_without_an_error():
+    def kinds(x):
+        return (
+            x.to(torch.float8_e5m2),
+            x.to_sparse(),
+            torch.nested.nested_tensor([x, x]),
+            torch.empty(0),
+            x.to(torch.complex64),
+        )
+
+    assert not any(observe(kinds, (torch.ones(2, 3),)).overwrites for _ in range(3))

@@ -39,6 +39,8 @@ def test_a_gap_that_is_one_product_in_all_cases_is_told(answer, told):
         lambda n, d, h: flops(n, d, h) + (n == 5),  # right in all cases but one
         lambda n, d, h: "many",
         lambda n, d, h: float("nan"),
+        lambda n, d, h: 10**400 * n,
+        lambda n, d, h: 1e308 * d,
     ],
 )
 def test_of_any_other_gap_nothing_is_said(answer):
