@@ -102,8 +102,8 @@ def in_single_precision(reference: Callable) -> Misconception:
     return Misconception(
         "rounded to float32 on the way", rounded,
         "The inputs are float64, and your output is right to about seven digits only. `.float()` and `dtype=torch.float32` help half precision, but cost float64 half of "
-        "its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)` and `torch.tensor(…)` make float32 too where nobody "
-        "says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
+        "its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)`, `torch.tensor(0.5)` and the root of `torch.tensor(d)` make float32 "
+        "too where nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
         shown,
     )  # fmt: skip
 
