@@ -38,7 +38,7 @@ from autograder.judge.sandbox.namespaces import MB
 
 UNIT = "02_small"
 KINDS = ("forging", "outwitting", "reading", "exhausting", "breaking")
-LIMITS = Limits(cell_seconds=4, notebook_seconds=60)
+LIMITS = Limits(cell_seconds=2, notebook_seconds=60)
 MEMORY = 1500 * MB
 CANARY = "CANARY-of-the-grader"
 

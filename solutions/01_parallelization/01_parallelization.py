@@ -612,7 +612,7 @@ plots.scan_film()
 #
 # - Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included.
 # - What comes earlier stands on the left. The operator need not be commutative.
-# - Both tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often. They may have any number of rows, 0 too.
+# - The operator's two tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often. They may have any number of rows, 0 too (`elements` has at least 1).
 # - The operator need have no neutral element: a row with nothing to its left is passed on as it is.
 #
 # For a recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.

@@ -382,8 +382,8 @@ check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
 # weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left
 # out: they are small.
 #
-# **By hand.** $n = 3$, $d = 2$, two heads of width 2: each of the four projections takes $2 \cdot 3 \cdot 2 \cdot 4 = 48$. In each head the scores take $2 \cdot 3 \cdot 2 \cdot 3 = 36$, and so does
-# the weighted sum. Together $4 \cdot 48 + 2 \cdot 2 \cdot 36 = 336$.
+# **By hand.** $n = 5$, $d = 6$, two heads of width 3: each of the four projections takes $2 \cdot 5 \cdot 6 \cdot 6 = 360$. In each head the scores take $2 \cdot 5 \cdot 3 \cdot 5 = 150$, and so does
+# the weighted sum. Together $4 \cdot 360 + 2 \cdot 2 \cdot 150 = 2040$.
 
 # %% nbgrader={"grade": false, "grade_id": "head_flops", "locked": false, "schema_version": 3, "solution": true}
 def head_flops(n: int, d: int, h: int, d_h: int) -> int:

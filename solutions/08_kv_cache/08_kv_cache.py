@@ -688,7 +688,7 @@ plots.ring(window=4, n=10)
 # may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
+# `length`, and no other keys or values. (A view of a longer tensor keeps all of that tensor.) A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
 # rings in the place of the old ones, shorter ones too until they are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the caller's, who
 # may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's own attention functions may be called.
 #
@@ -839,7 +839,7 @@ plots.page_film()
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
 # `read` may return a view of the pool or a copy. `append` gets rows of the caller's, which are no part of the pool and may change after the call. `fork` gets the name of a sequence that has rows, and a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
-# a `ValueError`; whether the rows before it stay, and whether a new name is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is taken is up to you as well. An `append` brings at least one row.
+# a `ValueError`; whether the rows before it stay, and whether a new name is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is taken is up to you as well. An `append` brings at least one row. (`page_size` is `pool.shape[1]`; you may keep it, and whatever else you need, in `__init__`.)
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to
 # page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].

@@ -280,6 +280,7 @@ plots.merging({"a": (10, 3), "b": (30, 1)})
 #
 # A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing, however low the other one's $L$ is. Two such workers give 0 and
 # $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
+# Inputs are float32 or float64 and stay as they are; float64 stays float64.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
 def merge_partials(

@@ -58,8 +58,8 @@ def asked(kernels, notebook, answer: str, question: str) -> str:
 
 def test_kernels_that_are_slow_to_start_cost_a_submission_none_of_its_time(monkeypatch, kernels, notebook):
     ready = kernels.ready
-    monkeypatch.setattr(kernels, "ready", lambda kernel: time.sleep(15) or ready(kernel))
-    judged(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=15), kernels)
+    monkeypatch.setattr(kernels, "ready", lambda kernel: time.sleep(8) or ready(kernel))
+    judged(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=8), kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
