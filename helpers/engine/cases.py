@@ -76,6 +76,23 @@ def as_float64(case: Case) -> Case:
                    draw=lambda *how: tree_map(in_float64, case.draw(*how)))  # fmt: skip
 
 
+def on_levels(case: Case, *levels: float) -> Case:
+    """The same case with all scores of query i moved to level i, by turns. That changes no weight; but a softmax that doesn't subtract
+    each row's own maximum overflows, or finds nothing left to divide by. q and k are the first arguments, d is their last axis."""
+
+    def draw(reference: Callable, generator: Generator) -> tuple:
+        q, k, *rest = case.draw(reference, generator)
+        turns = torch.tensor(levels, dtype=q.dtype).repeat(q.shape[-2])[: q.shape[-2]]
+        k[..., 0], q[..., 0] = KEYS_IN_LINE, turns * q.shape[-1] ** 0.5 / KEYS_IN_LINE
+        return q, k, *rest
+
+    near = " and ".join(f"{level:g}".replace("-", "−") for level in levels)
+    return replace(case, label=f"{case.label}, scores near {near}", draw=draw)
+
+
+KEYS_IN_LINE = 8.0  # what all keys have in common, so that a query can move its scores as a whole
+
+
 @dataclass(frozen=True)
 class Drawn:
     """An argument of `given` that is drawn at each call: `Drawn(lambda g: torch.randn(3, generator=g))`."""

@@ -14,7 +14,8 @@ from typing import Any
 from .trial import Trial
 
 LEAST = 3  # cases: two can agree by chance
-FACTORS = 3  # different arguments in a product
+FACTORS = ((1, LEAST), (2, LEAST), (3, 5))
+"""Different arguments in a product, and the cases that must bear it out: of thousands of products of three, some fit three cases by chance."""
 SUMMANDS, RATIOS = (1, 2, 3), (-2, -1, 1, 2)  # powers of an argument in a term, in a ratio
 LARGEST, DIVISOR = 24, 8  # of the number before a product, p/q
 HUGE = 1e100  # beyond it, and of NaN, nothing is computed: a quotient of what is below it is finite
@@ -95,7 +96,7 @@ def _only(calls: list[Call], gaps: Sequence[float], powers: Sequence[int]) -> st
 def _products(calls: list[Call], powers: Sequence[int]) -> Iterator[Powers]:
     names = list(calls[0][0])
     allowed = {name: (1,) if all(numbers[name] in (0, 1) for numbers, *_ in calls) else powers for name in names}
-    for count in range(min(FACTORS, len(names)) + 1):
+    for count in (0, *(count for count, cases in FACTORS if len(calls) >= cases)):
         for chosen in itertools.combinations(names, count):
             for exponents in itertools.product(*(allowed[name] for name in chosen)):
                 yield dict(zip(chosen, exponents, strict=True))

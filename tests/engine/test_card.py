@@ -48,7 +48,7 @@ def test_a_green_card_is_one_line_and_a_fold():
 def test_the_text_has_the_words_and_the_tables_in_the_same_order():
     text = str(wrong_score())
     assert text.startswith(
-        "2.11 Scaled dot-product attention · 0.5 of 4 points"
+        "2.11 Scaled dot-product attention · 0.25 of 4 points"
     )  # one case is so peaked that the scale does not show
     places = [
         text.index(words)

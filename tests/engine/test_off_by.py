@@ -61,6 +61,16 @@ def test_where_two_products_explain_the_gap_neither_is_told():
     assert "In all" not in message(lambda n, d, h: flops(n, d, h) + n, cases=alike)
 
 
+def test_a_product_of_three_needs_more_cases_than_three():
+    """Of a gap of four factors three cases bear out a product of three that isn't it (key scales of a cache, h times for each sequence)."""
+
+    def scales(b: int, h: int, d_h: int, size: int) -> int:
+        return 2 * b + h * d_h * (b - 1) * size
+
+    cases = [sized(b=2, h=3, d_h=5, size=4), sized(b=3, h=2, d_h=7, size=2), sized(b=4, h=3, d_h=8, size=4)]
+    assert "In all" not in message(lambda b, h, d_h, size: 2 * b, scales, cases)
+
+
 def test_of_several_numbers_the_first_that_is_off_is_told():
     def pair(n: int, d: int) -> tuple[int, int]:
         return n * d, n + d

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import Drawn, given, normal, on_levels, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import choice
@@ -28,6 +28,8 @@ __all__ = ["causal_attention", "mask_then_renormalise", "masked_softmax", "what_
 # that are exactly 0 and allowed.
 TOWER = torch.tensor([[1.0, 200.0, 0.5, -1.0], [300.0, 0.0, 2.0, 250.0], [0.0, 1.0, 2.0, 90.5]])
 TOWER_MASK = torch.tensor([[True, False, True, True], [False, True, True, False], [True, True, False, False]])
+HIGHEST = torch.tensor([[1.0, 60_000.0, 0.5, 2.0], [0.0, 1.0, 60_000.0, 0.5]])
+HIGHEST_MASK = torch.tensor([[True, False, True, True], [True, True, False, True]])
 ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.0, 1.0]])
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
 
@@ -222,6 +224,7 @@ masked_softmax = Check(
         given("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
         given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
         given("gradients, hidden scores that tower above the rest", 4 * TOWER.double(), TOWER_MASK, gradient=True),
+        given("a hidden score of 60,000, in half precision", HIGHEST.half(), HIGHEST_MASK), given("hidden scores of a million", torch.where(HIGHEST_MASK, HIGHEST, 1e6), HIGHEST_MASK),
     ],
     misconceptions=[
         Misconception(
@@ -262,6 +265,10 @@ masked_softmax = Check(
             "−10⁴ instead of −∞, hidden weights set to 0 afterwards", lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
             "The zeros come too late. −10⁴ is low only until the allowed scores are lower still: then the hidden keys take the whole 1, and "
             "that is thrown away with them. Only −∞ is below every score.",
+        ),
+        Misconception(
+            "−10⁴ added, hidden weights set to 0 afterwards", lambda scores, mask: (scores - 1e4 * ~mask).softmax(-1) * mask,
+            "A hidden score may lead by more than 10⁴. Then its key takes the share of the others, and that is thrown away with it. Put −∞ in its place.",
         ),
         Misconception(
             "NaN left in the gradient",
@@ -414,6 +421,7 @@ mask_then_renormalise = Check(
         given("hidden scores 40 above the rest", HIGH, HIGH_MASK),
         given("a hidden score 1000 above the rest", TOWERS, TOWERS_MASK),
         given("nothing hidden", normal(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
+        given("scores near −1000", normal(3, 5, mean=-1000.0), visible_mask(3, 5)),
         given("one query, m = 3", normal(2, 1, 3, scale=0.5), visible_mask(2, 1, 3)),
     ],
     misconceptions=[
@@ -595,6 +603,7 @@ causal_attention = Check(
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
         sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
         sized(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
+        on_levels(sized(n=4, m=6, d=3, d_v=2), -300.0), on_levels(sized(n=5, m=5, d=3, d_v=2), 300.0, -300.0),
     ],
     misconceptions=[
         Misconception(

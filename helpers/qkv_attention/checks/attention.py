@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine import slips
-from helpers.engine.cases import Drawn, as_float64, given, normal, sized
+from helpers.engine.cases import Drawn, as_float64, given, normal, on_levels, sized
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.slips import NO_FUSED_ATTENTION, constant_in_the_denominator, power_before_division
 
@@ -27,9 +27,10 @@ __all__ = [
 # ------------------------------------------------------------------------------------------------ one query, n keys
 
 
-def _scores_near_1000() -> tuple[Tensor, Tensor]:
-    """A query (2,) and keys (3, 2) whose dot products 999, 1000, 998 are exact; their exponentials are infinite in every dtype."""
-    return torch.tensor([10.0, 1.0]), torch.tensor([[100.0, -1.0], [99.0, 10.0], [100.0, -2.0]])
+def _scores_near_1000(sign: float = 1.0) -> tuple[Tensor, Tensor]:
+    """A query (2,) and keys (3, 2) whose dot products 999, 1000, 998 are exact; their exponentials are infinite in every dtype. With
+    the sign −1 all of them are 0."""
+    return sign * torch.tensor([10.0, 1.0]), torch.tensor([[100.0, -1.0], [99.0, 10.0], [100.0, -2.0]])
 
 
 def _far_ahead(*shape: int) -> Drawn:
@@ -57,7 +58,7 @@ attention_weights = Check(
     cases=[
         sized(n=5, d=3), sized(n=4, d=6), given("large scores", _far_ahead(4), _far_ahead(3, 4)), sized(n=1, d=4),
         sized(n=4, d=4, label="as many keys as entries, n = d = 4"),
-        given("scores of 999, 1,000 and 998", *_scores_near_1000()),
+        given("scores of 999, 1,000 and 998", *_scores_near_1000()), given("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0)),
     ],
     misconceptions=[
         Misconception(
@@ -139,6 +140,7 @@ attend = Check(
         sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), given("large scores", _far_ahead(3), _far_ahead(4, 3), normal(4, 5)),
         sized(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), sized(n=5, d=3, d_v=1), sized(n=1, d=5, d_v=3),
         given("scores of 999, 1,000 and 998", *_scores_near_1000(), normal(3, 2)),
+        given("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0), normal(3, 2)),
     ],
     misconceptions=[
         Misconception(
@@ -395,6 +397,7 @@ scaled_dot_product_attention = Check(
         given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
         sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
         sized(n=4, m=6, d=5, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
+        on_levels(sized(n=3, m=6, d=4, d_v=2), -300.0),
     ],
     misconceptions=[
         Misconception(

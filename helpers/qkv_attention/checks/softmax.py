@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.slips import in_single_precision
 
@@ -114,6 +114,8 @@ softmax = Check(
         given("rows near a million, 0 and minus a million", Drawn(_near_a_million), 1),
         given("float16, up to 50,000", Drawn(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
         sized(shape=(1, 4), dim=0, label="a single row, dim = 0"),
+        given("all scores near −1000", normal(3, 4, mean=-1000.0), 1),
+        given("float16, a score of 20 in each row", torch.tensor([[20.0, 0.0, 1.0], [-1.0, 0.5, 20.0]]).half(), 1),
     ],
     misconceptions=[
         Misconception(
@@ -284,6 +286,7 @@ softmax_jacobian = Check(
     cases=[
         sized(n=3), sized(n=6), sized(n=4, dtype=torch.float64), sized(n=1),
         given("z = (−3, 1, 100, 5, −1): saturated", torch.tensor([-3.0, 1.0, 100.0, 5.0, -1.0])),
+        given("z near −300", normal(4, mean=-300.0)),
     ],
     misconceptions=[
         Misconception(

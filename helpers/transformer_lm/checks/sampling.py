@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.driving import watch
 
@@ -253,6 +253,7 @@ _next = Check(
         given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
         given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
         random_logits("temperature 1.5, top_k = 5, top_p = 0.83", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
+        given("logits near −1000, top_k = 3, then top_p = 0.9", normal(2, 7, mean=-1000.0), 1.0, 3, 0.9),
     ],
     within=(1e-4, 1e-6),
     properties=[Property(FLOATS, lambda output, *_: output.is_floating_point(), "The numbers are right, but they come as whole numbers: probabilities are floats.")],
