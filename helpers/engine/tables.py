@@ -90,13 +90,14 @@ def _gap(got: Any, expected: Any) -> str:
         if " or " in str(got):  # one of them may be the right one
             return f"it is off, though from this setting alone it could be {got}"
         return f"yours is {got}, and that is not how it grows"
-    mine = in_words(got, expected) if is_number(got) else type(got).__name__
-    return f"you have {mine}, and {in_words(expected)} is expected{_factor(got, expected)}"
+    if not is_number(got):
+        return f"you have {type(got).__name__}, and {in_words(expected)} is expected"
+    return f"you have {in_words(got, expected)}, and {in_words(expected, got)} is expected{_factor(got, expected)}"
 
 
-def _factor(got: Any, expected: Any) -> str:
+def _factor(got: float, expected: float) -> str:
     """The ratio, where it is one that tells something."""
-    if not (is_number(got) and is_number(expected)) or not (got and expected):
+    if not (got and expected):
         return ""
     ratio = got / expected
     telling = any(abs(times - round(times)) < 1e-9 and 2 <= round(times) <= 128 for times in (ratio, 1 / ratio))

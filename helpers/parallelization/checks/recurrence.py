@@ -291,7 +291,7 @@ rnn_encoder = Check(
         ),
         Misconception(
             "a call within a call for every token", one_call_within_another,
-            "Your function calls itself once for every token, and Python gives up at about a thousand calls one inside the other. Write the steps as a loop, "
+            "A function of yours calls itself once for every token, and Python gives up at about a thousand calls one inside the other. Write the steps as a loop, "
             "which goes on for as long as the text.",
             raises="RecursionError",
         ),

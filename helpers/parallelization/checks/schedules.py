@@ -17,7 +17,7 @@ __all__ = ["critical_path", "forward_passes", "layers_in_sequence", "pipeline_st
 
 LONG = 10_000  # tokens: too many for a call inside a call for each
 
-CALL_IN_A_CALL = "Your function calls itself once for each token, and Python ends that at about a thousand calls. What they add up to is a formula."
+CALL_IN_A_CALL = "A function of yours calls itself once for each token, and Python ends that at about a thousand calls. What they add up to is a formula."
 
 
 def a_call_for_each_token(n) -> int:
