@@ -692,7 +692,7 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 #
 # Return the FLOPs of both, **with** the four projections.
 #
-# **By hand.** $n = 3$, $d = 4$, $h = 2$. Between patches, each head: 3×3 scores, dot products of length 2, 36 FLOPs. Between channels, each head: 2×2 scores of length 3, 24 FLOPs. Two heads make 72 and 48, and the weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 3 \cdot 4 \cdot 4 = 384$ FLOPs. Together (528, 480).
+# **By hand.** $n = 5$, $d = 6$, $h = 3$. Between patches, each head: 5×5 scores, dot products of length 2, 100 FLOPs. Between channels, each head: 2×2 scores of length 5, 40 FLOPs. Three heads make 300 and 120, and the weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 5 \cdot 6 \cdot 6 = 1440$ FLOPs. Together (2040, 1680).
 
 # %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
 def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
@@ -747,7 +747,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
 # saves nothing: the product is computed in full and half of it is hidden afterwards.
 #
-# **By hand.** Two layers, $d = 2$, $d_\text{ff} = 8$, a vocabulary of 5: 2·(4·4 + 2·16) + 2·5 = 106 weights. Two sequences of 3 tokens: $6 \cdot 106 \cdot 6 = 3816$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer and sequence, 864. Together 4680.
+# **By hand.** Two layers, $d = 2$, $d_\text{ff} = 6$, a vocabulary of 5: 2·(4·4 + 2·12) + 2·5 = 90 weights. Two sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer and sequence, 864. Together 4104.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:

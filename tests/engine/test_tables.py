@@ -57,6 +57,12 @@ def test_a_table_of_one_column_holds_numbers():
 
 
 def test_two_numbers_that_are_close_are_told_with_the_same_digits():
-    days = Table(reference=lambda n: {"days": n * 11.1289174}, exercise="days", columns=("value",), cases=[sized(n=1)])
-    card = days(lambda n: {"days": 11.12887}, points=1)
-    assert "you have 11.12887, and 11.12892 is expected" in card.message
+    days = Table(
+        reference=lambda n: {"days": n * 11.1289174},
+        exercise="days",
+        columns=("value",),
+        cases=[sized(n=1)],
+        within=(1e-9, 0.0),
+    )
+    card = days(lambda n: {"days": 11.128912}, points=1)
+    assert "you have 11.12891, and 11.12892 is expected" in card.message

@@ -8,6 +8,8 @@ import torch
 from conftest import ROOT
 
 from helpers.beyond_quadratic.variant_costs import linear_flops, local_flops
+from helpers.complexity.costs import model_flops
+from helpers.complexity.pattern_costs import channel_attention
 from helpers.encoder_decoder.cost import decoder_alone_cost, enc_dec_cost
 from helpers.measuring.devices import DATASHEETS
 from helpers.multi_head.heads import head_flops
@@ -60,6 +62,8 @@ def layer_norm(*x):
     ("07", "{} FLOPs, {} elements, {} bytes. The intensity is {:.2f}", (2 * 2 * 3 * 4, 6 + 12 + 8, 4 * 26, 48 / 104)),
     ("07", "The two sides meet at {} tokens", (2 * 512 + 2048,)),
     ("07", "$144 \\cdot 1024^2 \\cdot 2$ bytes = {:.0f} MB", (144 * 1024**2 * 2 / 1e6,)),
+    ("07", "on both sides, are $4 \\cdot 2 \\cdot 5 \\cdot 6 \\cdot 6 = 1440$ FLOPs. Together ({}, {})", channel_attention(n=5, d=6, h=3)),
+    ("07", "864. Together {}.", (model_flops(b=2, n=3, layers=2, d=2, d_ff=6, vocabulary=5),)),
     ("07", "so it needs about 961,500 seconds: {:.1f} days", (flops / (3.12e14 * 0.4) / 86400,)),
     ("07", "(The caches of one layer are then {:.1f} GB. All 32 layers of such a model would need {:.0f} GB",
      (128 * 2 * 4000 * 4096 * 2 / 1e9, 32 * 128 * 2 * 4000 * 4096 * 2 / 1e9)),
