@@ -183,6 +183,7 @@ rnn_encoder = Check(
         sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
         sized(b=2, n=130, d_in=2, d=3, dtype=torch.float64, gradient=True, label="gradients through 130 tokens"),
         sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, gradient=True, label="large inputs, in float64, with gradients"),
+        sized(b=2, n=4, d_in=3, d=5, scale=16.0, label="large inputs"),
         # last: a slip shows before, and isn't tried on so many steps. Small weights: without a tanh the states stay finite.
         sized(b=1, n=1_100, d_in=2, d=3, scale=0.2, label="1,100 tokens"),
     ],

@@ -11,9 +11,18 @@ from .. import masked_lm as reference
 __all__ = ["masked_lm_objective"]
 
 
-def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int, just: float = 1e-4) -> Case:
+def masked_texts(
+    label: str,
+    b: int,
+    n: int,
+    mask_token: int,
+    *lengths: int,
+    just: float = 1e-4,
+    words: tuple = (5, 40),
+    others: tuple = (50, 90),
+) -> Case:
     """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed
-    by `just`: 1e-12 is less than float32 can tell."""
+    by `just`: 1e-12 is less than float32 can tell. words, others: from where to where tokens and what replaces them are drawn."""
 
     def chances(generator: torch.Generator) -> Tensor:
         some = torch.tensor(
@@ -26,8 +35,8 @@ def masked_texts(label: str, b: int, n: int, mask_token: int, *lengths: int, jus
         return drawn
 
     real = torch.arange(n) < torch.tensor(lengths)[:, None]
-    tokens = Drawn(lambda g: torch.randint(5, 40, (b, n), generator=g))
-    other = Drawn(lambda g: torch.randint(50, 90, (b, n), generator=g))
+    tokens = Drawn(lambda g: torch.randint(*words, (b, n), generator=g))
+    other = Drawn(lambda g: torch.randint(*others, (b, n), generator=g))
     return given(label, tokens, real, Drawn(chances), other, mask_token)
 
 
@@ -54,6 +63,12 @@ def _targets_from_inputs(tokens, real, chance, other, mask_token):
     return inputs, inputs.masked_fill(~_asked(real, chance), -100)
 
 
+def _told_by_what_changed(tokens, real, chance, other, mask_token):
+    inputs, _ = _objective(tokens, real, chance, other, mask_token)
+    kept = _asked(real, chance) & (chance >= 0.135)
+    return inputs, tokens.masked_fill((inputs == tokens) & ~kept, -100)
+
+
 masked_lm_objective = Check(
     reference=reference.masked_lm_objective,
     names=("inputs: sequences positions", "targets: sequences positions"),
@@ -62,9 +77,14 @@ masked_lm_objective = Check(
         masked_texts("lengths 15, 6, 11: padding", 3, 15, 3, 15, 6, 11),
         masked_texts("one text of 12 tokens, mask token 99", 1, 12, 99, 12),
         masked_texts("chances a hair below the limits", 1, 12, 3, 12, just=1e-12),
+        masked_texts("two words, one of them the mask token", 4, 12, 6, 12, 12, 12, 12, words=(5, 7), others=(5, 7)),
     ],
     within=(0.0, 0.0),
     misconceptions=[
+        Misconception(
+            "picked tokens told by what has changed", _told_by_what_changed,
+            "A token may be replaced by the same word, or be the mask token already. It was picked all the same, and is asked for: ask `chance`, not the inputs.",
+        ),
         Misconception(
             "every token is a target", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~r, -100)),
             "A token that wasn't picked stands in the input as it is: to predict it is copying. Only picked ones are asked for; the rest is −100.",
