@@ -422,7 +422,7 @@ class SlidingByCutting:
         keys, values = torch.cat([self.keys, k], 2), torch.cat([self.values, v], 2)
         n, m = k.shape[2], keys.shape[2]
         band = torch.ones(n, m).tril(m - n).triu(m - n - self.window + 1).bool()
-        self.keys, self.values = keys[:, :, -self.window :], values[:, :, -self.window :]
+        self.keys, self.values = keys[:, :, -self.window :].clone(), values[:, :, -self.window :].clone()
         self.length += n
         return F.scaled_dot_product_attention(q, keys, values, attn_mask=band)
 

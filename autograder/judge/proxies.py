@@ -148,7 +148,7 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
             _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
             _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
             _error(seen["backward_error"]), seen.get("away") is True, _count(seen["living"]),
-            seen.get("overwrites") is True,
+            seen.get("overwrites") is True, _count(seen["keeps"]),
         )  # fmt: skip
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))

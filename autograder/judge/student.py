@@ -178,7 +178,7 @@ def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> di
     return {
         "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
         "flops": seen.flops, "largest": seen.largest, "living": seen.living, "modified": seen.modified, "gradients": seen.gradients,
-        "forbidden": seen.forbidden, "away": seen.away, "overwrites": seen.overwrites, "saved": seen.saved, "backward_operations": dict(seen.backward_operations),
+        "forbidden": seen.forbidden, "away": seen.away, "overwrites": seen.overwrites, "keeps": seen.keeps, "saved": seen.saved, "backward_operations": dict(seen.backward_operations),
         "backward_flops": seen.backward_flops, "backward_largest": seen.backward_largest,
         "backward_error": asdict(seen.backward_error) if seen.backward_error else None,
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""How much a call keeps for its way back: what autograd saves, and what an `autograd.Function` hangs on its `ctx` itself."""
+"""How much a call keeps for its way back: what autograd saves, and what an `autograd.Function` hangs on its `ctx` itself. And how much
+the object of a method keeps for its next call."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -65,3 +66,15 @@ def _contexts(output: Any) -> Iterator[Any]:
         further = {other for other, _ in node.next_functions if other is not None} - met
         met |= further
         waiting += further
+
+
+def of_its_object(function: Any) -> int:
+    """How many numbers there is room for in the storages of the tensors that a bound method's object has as attributes; 0 of a plain
+    function. A view keeps the whole of its storage."""
+    leaves = tree_leaves(dict(getattr(getattr(function, "__self__", None), "__dict__", {})))
+    storages = {
+        leaf.untyped_storage().data_ptr(): leaf.untyped_storage().nbytes() // leaf.element_size()
+        for leaf in leaves
+        if isinstance(leaf, Tensor) and leaf.layout == torch.strided
+    }
+    return sum(storages.values())

@@ -34,7 +34,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .earlier import Earlier
 from .followed import watch_threads
 from .guard import watched
-from .kept import Kept
+from .kept import Kept, of_its_object
 from .own_process import Died, in_own_process, laid_out, nothing_left_over
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
@@ -94,6 +94,7 @@ class Observation:
     away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
     living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
     overwrites: bool = False  # whether other numbers stand since then in what an earlier call returned
+    keeps: int = 0  # elements of the storages in which the tensors lie that a method's object has afterwards
 
 
 def observe(
@@ -122,6 +123,7 @@ def observe(
     leaves = _copies((args, kwargs), gradient)
     seen = _observed(_stopped_after(steps, function), args, kwargs, forbids, gradient, leaves, counts, steps)
     seen.overwrites = EARLIER.overwritten(function, seen.output)
+    seen.keeps = of_its_object(function)
     if reuses:
         _reuse(seen, leaves)
     return seen

@@ -688,7 +688,7 @@ plots.ring(window=4, n=10)
 # may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
 #
 # Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. (A view of a longer tensor keeps all of that tensor.) A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
+# `length`, and no other keys or values. (A view of a longer tensor keeps all of that tensor: `clone()` the part that you keep.) A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
 # rings in the place of the old ones, shorter ones too until they are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the caller's, who
 # may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's own attention functions may be called.
 #

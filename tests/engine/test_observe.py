@@ -259,3 +259,16 @@ def test_a_call_that_runs_more_lines_than_it_may_is_stopped_at_its_line():
     assert observe(lambda x: sum(x for _ in range(100)), (2,), steps=1_000).output == 200
     assert observe(lambda x: sum(x for _ in range(1_000)), (2,), steps=1_000).error.kind == "TooManySteps"
     assert observe(lambda x: [sys.gettrace()], (0,)).output == [before]
+
+
+def test_what_a_methods_object_keeps_is_counted_by_storage_and_once():
+    class Cache:
+        def __init__(self):
+            self.rows, self.more = torch.zeros(100)[:2], [torch.zeros(5), None]
+            self.same = self.rows[1:]
+
+        def add(self, row):
+            return row
+
+    assert observe(Cache().add, (torch.ones(3),)).keeps == 105
+    assert observe(lambda row: row, (torch.ones(3),)).keeps == 0

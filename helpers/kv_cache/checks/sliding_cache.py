@@ -17,6 +17,7 @@ from .decoding import empty_rows_aside, hand_on
 __all__ = ["sliding_cache"]
 
 NO_MORE = Told("never more than a window is kept")
+MUCH_MORE = 4  # times both rings: a view of them and of a short chunk is forgiven, one of a long prompt is not
 TOO_MUCH_READ = Told("a late token takes more work than an early one")
 
 
@@ -37,6 +38,10 @@ def drive_window(
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
             held = Told(f"{kept} numbers are kept in a ring, where {room} are enough")
+        elif seen.keeps > MUCH_MORE * 2 * room:
+            held = Told(
+                f"the cache keeps storages of {seen.keeps} numbers, where two rings have {2 * room}: a view keeps the whole of its tensor"
+            )
     if held == NO_MORE and counted and cache.length != sum(chunks):
         held = Told(f"`length` is {cache.length} after {sum(chunks)} tokens")
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
@@ -208,6 +213,17 @@ class NothingDropped(_Sliding):
         self.keys = torch.cat([self.keys[:, :, : self.length], k], 2)
         self.values = torch.cat([self.values[:, :, : self.length], v], 2)
         self.length += k.shape[2]
+
+
+class ViewsOfAll(NothingDropped):
+    """The rings are the ends of longer tensors, which live as long as they do."""
+
+    def slots(self) -> Tensor:
+        return torch.arange(min(self.length, self.window))
+
+    def store(self, k, v) -> None:
+        super().store(k, v)
+        self.keys, self.values = self.keys[:, :, -self.window :], self.values[:, :, -self.window :]
 
 
 class LengthStopsAtTheWindow(_Sliding):
@@ -438,6 +454,10 @@ sliding_cache = Check(
         Misconception(
             "nothing is ever dropped", NothingDropped,
             "The outputs are right, but the cache grows with the text. What no later token can see need not be kept: overwrite it.",
+        ),
+        Misconception(
+            "rings that are views of longer tensors", ViewsOfAll,
+            "The outputs are right, but a view such as `joined[:, :, -w:]` keeps the whole tensor that it was cut from. `clone()` the part that you want.",
         ),
         Misconception(
             "all tokens kept outside the rings", KeptInAList,

@@ -558,7 +558,7 @@ joined_chunks = Check(
     behaviours=[
         Behaviour(
             "each chunk once, in the given order", _in_turn,
-            "The rows are right, but `task` was not called once for each chunk, in the given order, with a stop of at most n. (Here the workers "
+            "The rows are right, but `task` was not called once for each chunk of `size` rows, in the given order, with a stop of at most n. (Here the workers "
             "write in a last column in which call a row was made.)",
         )
     ],

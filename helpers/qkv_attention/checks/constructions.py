@@ -140,7 +140,8 @@ select_one_value = Check(
         ),
         Misconception(
             "queries that find another key", lambda n, d: (100 * torch.eye(n, d).flip(0), torch.eye(n, d), _rows(n, d)),
-            "Every query finds exactly one key, but not its own: query i must find key i.",
+            "Each query finds exactly one key, but for some it isn't their own: query i must find key i. (A long key can win although another one lies in the "
+            "query's direction. Keys at right angles and of one length are safe.)",
             of_right_size(_another_key),
         ),
         Misconception(

@@ -158,7 +158,7 @@ softmax = Check(
         ),
         Misconception(
             "scores clamped to a range", softmax_of_clamped_scores,
-            "Clamping prevents the overflow, but all scores beyond the limit become equal. Subtracting the maximum keeps their differences.",
+            "Clamped scores may not overflow, but all scores beyond the limit become equal. Subtracting the maximum keeps their differences.",
         ),
         Misconception(
             "powers of 2 instead of e", lambda x, dim: _shares(torch.exp2(x - x.amax(dim, keepdim=True)), dim),

@@ -491,7 +491,7 @@ _write = Check(
         Misconception(
             "the text cut for good, and its last n tokens returned",
             lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:], returns=lambda tokens, prompt: tokens[:, -inputs[2] :]),
-            "Cut what the model *reads*, and keep the whole text: where n is larger than the context, the first new tokens are lost.",
+            "Cut what the model *reads*, and keep the whole text: what is cut off for good can't be returned.",
             _first_tokens_lost,
         ),
         Misconception(
