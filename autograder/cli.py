@@ -161,14 +161,18 @@ def grade(
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
+    from autograder.grading.ahead import start_if_wanted
+
+    course = find_course()
+    chosen = course.chosen([*(units or []), *(unit or [])])
+    _choose(sandbox)
+    if not (preview or scheduler or dashboard):  # then the judges run elsewhere, or not at all
+        start_if_wanted(course, chosen, list(student or ()))
     from autograder import tables
     from autograder.grading import record, regrades
     from autograder.grading.grade import Settings
     from autograder.grading.grade import grade as run
 
-    course = find_course()
-    chosen = course.chosen([*(units or []), *(unit or [])])
-    _choose(sandbox)
     settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
     if preview:
         _preview(course, chosen, settings, as_json)
@@ -216,7 +220,7 @@ def _changes(count: int) -> str:
 def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: Path | None) -> None:
     """What came of grading: scores, an example of a card, misconceptions, and what needs somebody's attention."""
     from autograder import scores, tables
-    from autograder.proofs.sample_class import kinds
+    from autograder.proofs.sample_manifest import kinds
 
     made_to_show = kinds(course)
     file = file or (course.classroom / "scores.txt" if scores.is_large(outcome) else None)

@@ -17,10 +17,12 @@ from sqlalchemy.exc import OperationalError
 from autograder import limited, notebooks
 from autograder.cores import cores
 from autograder.course import stock
+from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.course.settings import limits
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake, record, tasks
+from autograder.grading.ahead import anything_new
 from autograder.grading.costs import Costs
 from autograder.grading.ctrl_c import Presses, ctrl_c
 from autograder.grading.fleet import Failed, Here, fleet
@@ -110,14 +112,17 @@ class _Run:
     def run(self) -> Outcome:
         limited.prepare("autograder.grading.reading")
         self._collect()
-        digests = {unit: record.register(self.course, unit) for unit in self.units}
-        known = {unit: record.graded_students(self.course, unit) for unit in self.units}
-        originals = [self.course.solved(unit).read_text(encoding="utf-8") for unit in self.units]
+        originals = [notebooks.to_text(solved(self.course, unit)) for unit in self.units]
         workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
         warm_up = (tasks.warm_up, self.units, originals, self.limits)
         with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
+            door = Intake(self.course, self.limits)
+            if anything_new(self.outcome.submissions, door.staged):
+                self.fleet.begin()  # its processes import for seconds, while this one does what comes next
+            digests = {unit: record.register(self.course, unit) for unit in self.units}
+            known = {unit: record.graded_students(self.course, unit) for unit in self.units}
             with open_gradebook(self.course) as self.gradebook:
-                self._intake(digests)
+                self._intake(door, digests)
                 if not self.judging:  # a page or two are sooner rendered than workers started
                     self.fleet = Here()
                 self._judge(known)
@@ -132,11 +137,8 @@ class _Run:
             raise CourseError(f"No submissions of {', '.join(self.units)} in {self.course.submitted}.", BAD_INPUT)
         self.units = self.outcome.units()
 
-    def _intake(self, digests: dict[str, str]) -> None:
+    def _intake(self, door: "Intake", digests: dict[str, str]) -> None:
         """Reads and sanitises what has not been seen before; whatever has no result yet is judged meanwhile."""
-        door = Intake(self.course, self.limits)
-        if any(f"{one.student}/{one.unit}" not in door.staged for one in self.outcome.submissions):
-            self.fleet.begin()
         for submission in self._track("Reading", self.outcome.submissions):
             self.presses.check()
             with self._one(submission), self.clock.part("intake"):

@@ -7,7 +7,6 @@ import json
 import random
 import shutil
 from collections.abc import Iterable
-from pathlib import Path
 
 from autograder import notebooks
 from autograder.course.exercises import Exercise, exercises, solved
@@ -15,6 +14,7 @@ from autograder.course.paths import Course
 from autograder.course.splice import SpliceError, replace_definition, splice
 from autograder.errors import CourseError
 from autograder.grading.store import write_whole
+from autograder.proofs.sample_manifest import manifest_of
 from autograder.proofs.sample_students import Maker, Material, a_dozen, answer_source, everybody, ordinary
 
 USUAL_SIZE = 30
@@ -41,16 +41,6 @@ def make_class(course: Course, size: int | None, seed: int, units: Iterable[str]
     return _write(course, (makers + [("mixed", ordinary)] * size)[:size], materials, problems, seed)
 
 
-def kinds(course: Course) -> dict[str, str]:
-    """What each student of a sample class is there to show; nothing where the class is a real one."""
-    try:
-        return {
-            name: entry["kind"] for name, entry in json.loads(_manifest(course).read_text(encoding="utf-8")).items()
-        }
-    except (OSError, ValueError, KeyError, AttributeError):
-        return {}
-
-
 def materials_of(course: Course, units: list[str]) -> tuple[list[Material], list[str]]:
     problems: list[str] = []
     return [_material(course, unit, problems) for unit in units], problems
@@ -65,7 +55,7 @@ def _write(
     _clear(course)
     manifest = {name: _student(course, name, kind, maker, materials, seed)
                 for name, (kind, maker) in zip(names, makers, strict=True)}  # fmt: skip
-    write_whole(_manifest(course), json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    write_whole(manifest_of(course), json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     return manifest, problems
 
 
@@ -90,7 +80,7 @@ def _clear(course: Course) -> None:
     if is_empty(course):
         return
     try:
-        ours = set(json.loads(_manifest(course).read_text(encoding="utf-8")))
+        ours = set(json.loads(manifest_of(course).read_text(encoding="utf-8")))
     except (OSError, ValueError):
         ours = set()
     students = [path for path in course.submitted.iterdir() if path.is_dir()]
@@ -101,10 +91,6 @@ def _clear(course: Course) -> None:
         )
     for path in students:
         shutil.rmtree(path)
-
-
-def _manifest(course: Course) -> Path:
-    return course.classroom / "sample.json"
 
 
 # ---------------------------------------------------------------------------------------------- what work is made from
