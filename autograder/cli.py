@@ -3,7 +3,8 @@
 import functools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -166,22 +167,20 @@ def grade(
     course = find_course()
     chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
-    if not (preview or scheduler or dashboard):  # then the judges run elsewhere, or not at all
-        start_if_wanted(course, chosen, list(student or ()))
-    from autograder import tables
-    from autograder.grading import record, regrades
-    from autograder.grading.grade import Settings
-    from autograder.grading.grade import grade as run
+    with _going_on_after_ctrl_c():
+        if not (preview or scheduler or dashboard):  # then the judges run elsewhere, or not at all
+            start_if_wanted(course, chosen, list(student or ()))
+        from autograder import tables
+        from autograder.grading import record, regrades
+        from autograder.grading.grade import Settings
+        from autograder.grading.grade import grade as run
 
-    settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
-    if preview:
-        _preview(course, chosen, settings, as_json)
-    known = len(regrades.read(course.regrades))
-    try:
+        settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
+        if preview:
+            _preview(course, chosen, settings, as_json)
+        known = len(regrades.read(course.regrades))
         with _progress(hidden=quiet) as progress:
             outcome = run(course, chosen, settings, progress)
-    except KeyboardInterrupt:
-        raise CourseError("Stopped. What is graded is kept: `attn grade` goes on with the rest.", STOPPED) from None
     rows = {unit: record.scores(course, unit) for unit in outcome.units()}
     _show_grades(course, outcome, rows, as_json, quiet, table)
     changed = regrades.read(course.regrades)[known:]
@@ -190,6 +189,14 @@ def grade(
     if profile:
         (err if as_json or quiet else out).print(tables.profile_table(outcome))
     raise typer.Exit(1 if outcome.failed else REJECTED if outcome.rejected or outcome.strays else 0)
+
+
+@contextmanager
+def _going_on_after_ctrl_c() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise CourseError("Stopped. What is graded is kept: `attn grade` goes on with the rest.", STOPPED) from None
 
 
 def _preview(course, chosen: list[str], settings, as_json: bool) -> None:

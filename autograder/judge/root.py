@@ -1,6 +1,7 @@
 """The root of the warm processes (see warm.py), seen from outside. It imports for seconds, so who will need one starts it before
 doing anything else: this module imports no torch."""
 
+import atexit
 import socket
 import subprocess
 import sys
@@ -40,6 +41,12 @@ _ahead: list[Root] = []
 def start_ahead() -> None:
     """Starts the root that `take` will give to the first who asks; once in a process, for who asks keeps it."""
     _ahead.append(Root())
+    atexit.register(_end_what_nobody_took)
+
+
+def _end_what_nobody_took() -> None:
+    for root in _ahead:
+        root.process.kill()
 
 
 def take() -> Root:

@@ -78,7 +78,8 @@ def as_float64(case: Case) -> Case:
 
 def on_levels(case: Case, *levels: float) -> Case:
     """The same case with all scores of query i moved to level i, by turns. That changes no weight; but a softmax that doesn't subtract
-    each row's own maximum overflows, or finds nothing left to divide by. q and k are the first arguments, d is their last axis."""
+    each row's own maximum overflows, or finds nothing left to divide by. q and k are the first arguments, d is their last axis. For cases
+    in float64: in float32 a score of 300 is rounded by 0.00002, and so are the weights of a right answer."""
 
     def draw(reference: Callable, generator: Generator) -> tuple:
         q, k, *rest = case.draw(reference, generator)

@@ -603,7 +603,7 @@ causal_attention = Check(
         sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
         sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
         sized(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
-        on_levels(sized(n=4, m=6, d=3, d_v=2), -300.0), on_levels(sized(n=5, m=5, d=3, d_v=2), 300.0, -300.0),
+        on_levels(sized(n=4, m=6, d=3, d_v=2, dtype=torch.float64), -800.0), on_levels(sized(n=5, m=5, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(

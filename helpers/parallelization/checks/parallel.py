@@ -104,7 +104,7 @@ one_token = Check(
         sized(n=8, m=5, d=3, d_v=4, i=6, dtype=torch.float64, label="more tokens than keys, in float64"),
         given("scores of some hundred", _integers(4, 4), _integers(6, 4), _near(0, 6, 3), 2),
         sized(n=3, m=1, d=4, d_v=2, i=1, label="a single key"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2, i=1), -300.0),
+        on_levels(sized(n=3, m=6, d=4, d_v=2, i=1, dtype=torch.float64), -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -229,7 +229,7 @@ attention_all_tokens = Check(
         given("one query of zeros among large ones", _one_row_of_zeros(5, 4), _integers(7, 4), _near(0, 7, 3)),
         sized(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
         sized(n=1, m=6, d=3, d_v=5, label="a single token"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2), -300.0), on_levels(sized(n=5, m=4, d=3, d_v=2), 300.0, -300.0),
+        on_levels(sized(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0), on_levels(sized(n=5, m=4, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -330,7 +330,7 @@ attention_chunk = Check(
         given("scores of some hundred", _integers(8, 4), _integers(5, 4), _near(0, 5, 3), 3, 6),
         sized(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
         sized(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
-        on_levels(sized(n=6, m=4, d=3, d_v=2, start=1, stop=3), -300.0), on_levels(sized(n=7, m=5, d=3, d_v=2, start=2, stop=5), 300.0, -300.0),
+        on_levels(sized(n=6, m=4, d=3, d_v=2, start=1, stop=3, dtype=torch.float64), -800.0), on_levels(sized(n=7, m=5, d=3, d_v=2, start=2, stop=5, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(

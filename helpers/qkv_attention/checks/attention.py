@@ -397,7 +397,7 @@ scaled_dot_product_attention = Check(
         given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
         sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
         sized(n=4, m=6, d=5, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2), -300.0),
+        on_levels(sized(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0),
     ],
     misconceptions=[
         Misconception(
