@@ -69,6 +69,10 @@ def softmax_without_maximum(x, dim) -> Tensor:
     return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)
 
 
+def softmax_with_a_threshold(x, dim) -> Tensor:
+    return softmax_without_maximum(x - x.amax(dim, keepdim=True) if x.max() > 50 else x, dim)
+
+
 def softmax_with_one_maximum(x, dim) -> Tensor:
     powers = torch.exp(x - x.max())
     return powers / powers.sum(dim, keepdim=True)
@@ -122,6 +126,10 @@ softmax = Check(
             "no maximum is subtracted", softmax_without_maximum,
             "e^1000 is infinite in floating point, and ∞/∞ is NaN. Subtracting a constant from all entries of a row does not change "
             "its softmax: subtract the row's maximum, and the largest exponential is e^0 = 1.",
+        ),
+        Misconception(
+            "the maximum subtracted only from large scores", softmax_with_a_threshold,
+            "Where all scores lie far below 0, every exponential is 0, and 0/0 is NaN; and float16 ends at e^11. Subtract the maximum of each row always.",
         ),
         Misconception(
             "one maximum for all rows", softmax_with_one_maximum,
