@@ -300,6 +300,7 @@ decode_step = Check(
         fed_in_chunks("chunks of 2 and 5, in float64", 2, 5, b=1, h=1, d_h=8, dtype=torch.float64),
         fed_in_chunks("scores of a thousand and more, in float64", 3, 2, 1, h=2, d_h=6, dtype=torch.float64, loud=1500.0),
         fed_in_chunks("scores of a thousand and more, one head, one by one", 1, 1, 1, b=1, h=1, d_h=6, dtype=torch.float64, loud=1500.0),
+        fed_in_chunks("scores of many thousands, in float64", 2, 3, b=3, h=4, d_h=6, dtype=torch.float64, loud=9000.0),
     ],
     misconceptions=[
         Misconception(
@@ -1013,6 +1014,10 @@ def _up_and_further_down(x: Tensor) -> Tensor:
     return x + len(x) * (1 - 3 * (torch.arange(len(x))[:, None] % 2)).to(x)
 
 
+def _signs_by_length(x: Tensor) -> Tensor:
+    return x * (-1) ** len(x)
+
+
 def _nothing_done(x: Tensor) -> Tensor:
     return x
 
@@ -1032,6 +1037,7 @@ bidirectional_cannot_cache = Check(
         given("every output falls by 1 for each token", Drawn(lambda _: _one_lower_each), *random_tokens(5, 2)),
         given("some outputs rise, others fall further", Drawn(lambda _: _up_and_further_down), *random_tokens(5, 3)),
         given("a layer that returns x itself", Drawn(lambda _: _nothing_done), *random_tokens(3, 4)),
+        given("outputs that change their sign with every token", Drawn(lambda _: _signs_by_length), *random_tokens(4, 5)),
     ],
     misconceptions=[
         Misconception(
