@@ -564,6 +564,9 @@ def prove(
     mutants: Annotated[
         bool, typer.Option("--mutants", help="Try small changes of right answers instead: none may earn all points.")
     ] = False,
+    draws: Annotated[
+        int, typer.Option("--draws", metavar="N", min=1, help="N times over, each with inputs of its own.")
+    ] = 1,
     sandbox: Sandbox = None,
 ) -> None:
     """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
@@ -580,7 +583,7 @@ def prove(
         _prove_constants(course, course.chosen(units or []), as_json)
     if mutants:
         _prove_mutants(course, course.chosen(units or []), only, as_json)
-    proofs = proving.prove(course, course.chosen(units or []), only)
+    proofs = proving.prove(course, course.chosen(units or []), only, draws)
     misses = [f"{name}: {miss}" for unit in proofs.values() for name, proof in unit.items() for miss in proof.misses]
     if as_json:
         typer.echo(json.dumps(proving.as_json(proofs), indent=1, ensure_ascii=False))

@@ -1,6 +1,7 @@
 """The checks put to the test: every misconception must lose points and be named, every right alternative must pass."""
 
 import difflib
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -12,7 +13,8 @@ from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 
 POINTS = 8.0
-SEED = secrets.randbits(32)  # fresh in every run, one for all: then a check remembers what its misconceptions do
+SEED = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32)))
+"""Fresh in every run, one for all exercises: then a check remembers what its misconceptions do."""
 
 RAISED = re.compile(r"stopped with an error(?:\. | \()(\w+)")  # in full, and of a hidden case
 WRONG_SHAPE = ("RuntimeError", "ValueError")
@@ -22,7 +24,7 @@ misconception raises is a slip in its own code, unless it says so (`raises=`).""
 
 @dataclass
 class Proof:
-    """How one exercise's check did. `misses` are lines that say what went wrong."""
+    """How one exercise's check did: counts of what was tried, in every draw anew. `misses` are lines that say what went wrong."""
 
     misconceptions: int = 0
     caught: int = 0
@@ -35,31 +37,48 @@ class Proof:
         return {name: getattr(self, name) for name in ("misconceptions", "caught", "named", "alternatives", "accepted")}
 
 
-def prove(course: Course, units: list[str], only: str | None = None) -> dict[str, dict[str, Proof]]:
-    """The proofs of the units' exercises: unit → exercise id → Proof. `only`: the one exercise to prove."""
+def prove(course: Course, units: list[str], only: str | None = None, draws: int = 1) -> dict[str, dict[str, Proof]]:
+    """The proofs of the units' exercises: unit → exercise id → Proof. `only`: the one exercise to prove; `draws`: how many times
+    over, each with inputs of its own."""
     found = {unit: exercises(course, unit, only) for unit in units}
     if only and not any(found.values()):
         raise CourseError(_unknown(only, [e.id for unit in units for e in exercises(course, unit)]), BAD_INPUT)
     return {
-        unit: {exercise.id: prove_exercise(exercise) for exercise in found[unit]}
+        unit: {exercise.id: prove_exercise(exercise, draws) for exercise in found[unit]}
         for unit in units
         if found[unit] or not only
     }
 
 
-def prove_exercise(exercise: Exercise) -> Proof:
+def prove_exercise(exercise: Exercise, draws: int = 1) -> Proof:
     """Tries every wrong answer and right alternative: on the cases that students see, and with the hidden ones."""
-    proof = Proof()
+    proof, missed = Proof(), {}
+    for seed in range(SEED, SEED + draws):
+        for miss in filter(None, _tried(exercise, seed, proof)):
+            missed.setdefault(miss, []).append(seed)
+    proof.misses = [_told(miss, seeds, draws) for miss, seeds in missed.items()]
+    return proof
+
+
+def _tried(exercise: Exercise, seed: int, proof: Proof) -> Iterator[str]:
+    """What went wrong in one draw, counting what was tried."""
     try:
         for name, answers in exercise.wrong_answers():
-            _try_wrong(exercise, name, answers, proof)
+            yield _try_wrong(exercise, name, answers, seed, proof)
         for style, answers in exercise.alternatives().items():
-            _try_right(exercise, style, answers, proof)
+            yield _try_right(exercise, style, answers, seed, proof)
     except Exception as error:  # of the check's own code: a case that can't be drawn, a reference that fails
-        proof.misses.append(f"its check itself fails: {type(error).__name__}: {' '.join(str(error).split())}")
-    if not proof.misconceptions and not proof.misses:
-        proof.misses.append("has no misconceptions: nothing shows that its check can fail")
-    return proof
+        yield f"its check itself fails: {type(error).__name__}: {' '.join(str(error).split())}"
+        return
+    if not proof.misconceptions:
+        yield "has no misconceptions: nothing shows that its check can fail"
+
+
+def _told(miss: str, seeds: list[int], draws: int) -> str:
+    """A miss, and in how many of the draws, where there were several: what a draw hides comes and goes."""
+    if draws == 1:
+        return miss
+    return f"{miss} (in {len(seeds)} of {draws} draws; ATTENTION_COURSE_SEED={seeds[0]} shows it)"
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -81,8 +100,9 @@ def as_json(proofs: dict[str, dict[str, Proof]]) -> dict:
     return {"exercises": found, "total": totals(proofs)}
 
 
-def _try_wrong(exercise: Exercise, name: str, answers: tuple, proof: Proof) -> None:
-    scores = _scores(exercise, answers)
+def _try_wrong(exercise: Exercise, name: str, answers: tuple, seed: int, proof: Proof) -> str:
+    """What went wrong with a misconception, in a sentence; "" if it loses points and is named."""
+    scores = _scores(exercise, answers, seed)
     crash = _crash(exercise, name, scores)
     caught = all(float(score) < POINTS for score in scores)
     named = caught and not crash and all(score.diagnosis == name for score in scores)
@@ -93,12 +113,11 @@ def _try_wrong(exercise: Exercise, name: str, answers: tuple, proof: Proof) -> N
     )
     if not caught:
         where = "the visible cases" if float(scores[0]) >= POINTS else "the hidden cases added"
-        proof.misses.append(f"misconception '{name}' gets full points with {where}")
-    elif crash:
-        proof.misses.append(f"misconception '{name}' {crash}")
-    elif not named:
-        given = next(score.diagnosis for score in scores if score.diagnosis != name)
-        proof.misses.append(f"misconception '{name}' is diagnosed as {_quoted(given)}")
+        return f"misconception '{name}' gets full points with {where}"
+    if crash:
+        return f"misconception '{name}' {crash}"
+    given = next((score.diagnosis for score in scores if score.diagnosis != name), name)
+    return "" if named else f"misconception '{name}' is diagnosed as {_quoted(given)}"
 
 
 def _crash(exercise: Exercise, name: str, scores: list[Any]) -> str:
@@ -128,18 +147,19 @@ def _declared(exercise: Exercise, name: str) -> set[str]:
     return {kind for misconception in named for kind in misconception.raises.split()}
 
 
-def _try_right(exercise: Exercise, style: str, answers: tuple, proof: Proof) -> None:
-    wrong = [score for score in _scores(exercise, answers) if float(score) < POINTS]
+def _try_right(exercise: Exercise, style: str, answers: tuple, seed: int, proof: Proof) -> str:
+    wrong = [score for score in _scores(exercise, answers, seed) if float(score) < POINTS]
     proof.alternatives, proof.accepted = proof.alternatives + 1, proof.accepted + (not wrong)
-    if wrong:
-        message = " ".join(wrong[0].message.split())
-        proof.misses.append(f"alternative '{style}' gets {float(wrong[0]):g} of {POINTS:g}: {message}")
+    if not wrong:
+        return ""
+    message = " ".join(wrong[0].message.split())
+    return f"alternative '{style}' gets {float(wrong[0]):g} of {POINTS:g}: {message}"
 
 
-def _scores(exercise: Exercise, answers: tuple) -> list[Any]:
+def _scores(exercise: Exercise, answers: tuple, seed: int) -> list[Any]:
     """The check's scores on the visible cases alone, and with the hidden ones."""
     hidden = exercise.hidden_cases() or ()
-    return [exercise.check(*answers, points=POINTS, cases=cases, seed=SEED) for cases in ((), hidden)]
+    return [exercise.check(*answers, points=POINTS, cases=cases, seed=seed) for cases in ((), hidden)]
 
 
 def _quoted(name: str | None) -> str:

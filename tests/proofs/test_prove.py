@@ -5,7 +5,7 @@ import json
 from conftest import UNIT
 
 from autograder.course.exercises import Exercise
-from autograder.proofs.prove import prove_exercise
+from autograder.proofs.prove import SEED, prove_exercise
 from helpers import check
 from helpers.engine.cases import Case
 from helpers.engine.check import Misconception
@@ -77,6 +77,23 @@ def test_a_misconception_that_is_not_named_is_a_miss():
 def test_a_right_answer_that_loses_points_is_a_miss():
     proof = _proof(Check([3, 0]))
     assert proof.accepted == 2 and proof.misses == ["alternative 'not right' gets 0 of 8: not twice"]
+
+
+class ByDraw(Check):
+    """A check that draws its input: 2 every second time, for which everything is right that gives 4."""
+
+    def __call__(self, answer, *, points, cases=(), seed=None):
+        self.inputs = [2 + seed % 2]
+        return super().__call__(answer, points=points, cases=cases, seed=seed)
+
+
+def test_what_a_draw_hides_is_found_in_another_and_told_with_its_seed():
+    proof = prove_exercise(_Exercise("02_small", "twice", ("twice",), 1.0, ByDraw([])), draws=10)
+    assert (proof.misconceptions, proof.caught, proof.alternatives, proof.accepted) == (20, 10, 30, 30)
+    assert proof.misses == [
+        f"misconception '{name}' gets full points with the visible cases (in 5 of 10 draws; "
+        f"ATTENTION_COURSE_SEED={SEED + SEED % 2} shows it)" for name in ("the square", "plus two")
+    ]  # fmt: skip
 
 
 def _proof_of(monkeypatch, function, **settings):
