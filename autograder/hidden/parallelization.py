@@ -2,7 +2,7 @@
 
 import torch
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import as_float64, given, sized
 from helpers.parallelization.checks.parallel import LOOP_FREE, handing_out
 from helpers.parallelization.checks.recurrence import affine_step, matrix_product, plain_sum, scan_case
 
@@ -19,7 +19,7 @@ attention_one_token = {
         sized(n=5, m=6, d=7, d_v=4, i=3, dtype=torch.float64, label="token 3, in float64"),
     ],
     "attention_all_tokens": [
-        sized(n=9, m=4, d=5, d_v=6), sized(n=5, m=1, d=3, d_v=2, label="a single key"), sized(n=6, m=6, d=6, d_v=6, scale=5.0, label="everything square"),
+        sized(n=9, m=4, d=5, d_v=6), sized(n=5, m=1, d=3, d_v=2, label="a single key"), sized(n=6, m=6, d=6, d_v=6, scale=5.0, dtype=torch.float64, label="everything square"),
         sized(n=1_100, m=6, d=2, d_v=3, max_operations=LOOP_FREE, label=f"1,100 tokens in {LOOP_FREE} operations"),
     ],
 }  # fmt: skip
@@ -48,7 +48,7 @@ pipeline_steps = [sized(layers=12, micro_batches=32), sized(layers=2, micro_batc
 associative_scan = {
     "combine": [sized(k=(2, 1, 3)), given("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
     "associative_scan": [
-        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), scan_case("sums", plain_sum, 1, 3_000),
+        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), as_float64(scan_case("sums", plain_sum, 1, 3_000)),
         scan_case("linear steps", affine_step, 2, 150),
     ],
 }  # fmt: skip

@@ -106,6 +106,11 @@ def normal(*shape: int, scale: float = 1.0, mean: float = 0.0, dtype: torch.dtyp
     return Drawn(lambda generator: (mean + scale * torch.randn(shape, generator=generator)).to(dtype))
 
 
+def whole(*shape: int, most: int = 24) -> Drawn:
+    """A float32 tensor of whole numbers from −most to most: their dot products run into the hundreds, and are exact."""
+    return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
+
+
 def _value(arg: Any, generator: Generator) -> Any:
     return arg.make(generator) if isinstance(arg, Drawn) else arg
 

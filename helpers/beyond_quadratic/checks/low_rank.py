@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, given, normal, sized
+from helpers.engine.cases import Case, given, normal, sized, whole
 from helpers.engine.check import Check, Misconception
 from helpers.engine.observe import Observation
 from helpers.engine.slips import (
@@ -24,7 +24,6 @@ from .sparse import (
     MAXIMUM_HINT,
     VALUES_HINT,
     all_pairs_scored,
-    integers,
     one_maximum,
     scaled_by_values,
     square_made,
@@ -116,7 +115,7 @@ low_rank_attention = Check(
         sized(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),
         _long(300, 350, 4, 3, 6), _long(250, 280, 3, 5, 4),
         sized(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
-        given("scores of several hundred", integers(5, 4), integers(7, 4), normal(7, 3), integers(3, 7, most=6), normal(3, 7)),
+        given("scores of several hundred", whole(5, 4), whole(7, 4), normal(7, 3), whole(3, 7, most=6), normal(3, 7)),
         sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, gradient=True, label="m = 6, r = 2: gradients, in float64"),
     ],
     misconceptions=[

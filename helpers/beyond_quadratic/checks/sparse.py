@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
+from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized, whole
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
@@ -102,11 +102,6 @@ def of_another_width(reference: Callable) -> Misconception:
     return Misconception(
         "windows of another width than w", lambda q, k, v, w, *g: reference(q, k, v, 2, *g), WIDTH_HINT, shown
     )
-
-
-def integers(*shape: int, most: int = 20) -> Drawn:
-    """Whole numbers from −most to most: at d = 4 the scores are exact in float32, and run into the hundreds."""
-    return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
 
 
 def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[Drawn, Drawn, Drawn]:
@@ -441,7 +436,7 @@ local_attention = Check(
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
         with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=4, label="n = 9 again, now with w = 4")),
         sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
-        given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2),
+        given("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
         sized(batch=(2,), n=20, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 12 * 4 * 2,
               label="n = 20, w = 2: gradients, in float64"),
@@ -825,7 +820,7 @@ global_local = Check(
         sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
         sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
         sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
-        given("scores of several hundred", integers(9, 4), integers(9, 4), normal(9, 3), 2, 1),
+        given("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2, 1),
         given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
         far_global(9, 3, 2, 2),
         sized(batch=(2,), n=20, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 14 * 4 * 2,
@@ -1362,7 +1357,7 @@ gathered_attention = Check(
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
         with_a_token_of_zeros(listed_keys(8, 5, 3, 4, 2, label="more queries than keys")), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
-        given("scores of a thousand and more", integers(24, 4, most=40), integers(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
+        given("scores of a thousand and more", whole(24, 4, most=40), whole(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
         given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
         given("n = 20, m = 40, c = 3: gradients, in float64, half of the queries thousands long", Drawn(_half_of_them_long),
               *(normal(*shape, dtype=torch.float64) for shape in ((40, 4), (40, 3))),

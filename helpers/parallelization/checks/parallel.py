@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given, on_levels, sized
+from helpers.engine.cases import Case, Drawn, given, on_levels, sized, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.driving import watch
@@ -37,16 +37,11 @@ def _near(mean: float, *shape: int) -> Drawn:
     return Drawn(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
-def _integers(*shape: int) -> Drawn:
-    """Whole numbers from −24 to 24: at d = 4 the scores are exact in float32, and run into the hundreds."""
-    return Drawn(lambda generator: torch.randint(-24, 25, shape, generator=generator).float())
-
-
 def _one_row_of_zeros(*shape: int) -> Drawn:
-    """The same, with a query of zeros among the large ones: its scores are all 0."""
+    """Whole numbers, with a query of zeros among the large ones: its scores are all 0."""
 
     def make(generator: Generator) -> Tensor:
-        rows = _integers(*shape).make(generator)
+        rows = whole(*shape).make(generator)
         rows[1] = 0
         return rows
 
@@ -102,7 +97,7 @@ one_token = Check(
         sized(n=4, m=9, d=16, d_v=2, i=0, dtype=torch.float64, label="the first token of 4, 9 keys, in float64"),
         given("large scores", _near(7, 3, 9), _near(7, 5, 9), _near(0, 5, 4), 1),
         sized(n=8, m=5, d=3, d_v=4, i=6, dtype=torch.float64, label="more tokens than keys, in float64"),
-        given("scores of some hundred", _integers(4, 4), _integers(6, 4), _near(0, 6, 3), 2),
+        given("scores of some hundred", whole(4, 4), whole(6, 4), _near(0, 6, 3), 2),
         sized(n=3, m=1, d=4, d_v=2, i=1, label="a single key"),
         on_levels(sized(n=3, m=6, d=4, d_v=2, i=1, dtype=torch.float64), -800.0),
     ],
@@ -224,9 +219,9 @@ attention_all_tokens = Check(
     reference=parallel.attention_all_tokens,
     cases=[
         sized(n=5, m=7, d=4, d_v=3, dtype=torch.float64), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
-        sized(n=12, m=18, d=9, d_v=4, scale=4.0, max_operations=LOOP_FREE, label="large scores"),
+        sized(n=12, m=18, d=9, d_v=4, scale=4.0, dtype=torch.float64, max_operations=LOOP_FREE, label="large scores"),
         sized(n=600, m=5, d=3, d_v=2, max_operations=LOOP_FREE, label=f"600 tokens in {LOOP_FREE} operations"),
-        given("one query of zeros among large ones", _one_row_of_zeros(5, 4), _integers(7, 4), _near(0, 7, 3)),
+        given("one query of zeros among large ones", _one_row_of_zeros(5, 4), whole(7, 4), _near(0, 7, 3)),
         sized(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
         sized(n=1, m=6, d=3, d_v=5, label="a single token"),
         on_levels(sized(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0), on_levels(sized(n=5, m=4, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
@@ -327,7 +322,7 @@ attention_chunk = Check(
         sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
         sized(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
         sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="only 6 rows of 64"),
-        given("scores of some hundred", _integers(8, 4), _integers(5, 4), _near(0, 5, 3), 3, 6),
+        given("scores of some hundred", whole(8, 4), whole(5, 4), _near(0, 5, 3), 3, 6),
         sized(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
         sized(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
         on_levels(sized(n=6, m=4, d=3, d_v=2, start=1, stop=3, dtype=torch.float64), -800.0), on_levels(sized(n=7, m=5, d=3, d_v=2, start=2, stop=5, dtype=torch.float64), 800.0, -800.0),
