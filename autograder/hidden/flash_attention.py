@@ -102,7 +102,7 @@ triton_rows = [
 triton_forward = [
     in_tiles(b=1, h=2, n=1, m=50, d=64, causal=True, label="one query, d = 64"),
     in_tiles(
-        b=2, h=1, n=33, m=33, d=80, block_k=32, causal=True, scale=2.0, label="causal, n = m = 33, d = 80, large scores"
+        b=2, h=1, n=33, m=33, d=80, block_k=32, causal=True, scale=1.4, label="causal, n = m = 33, d = 80, large scores"
     ),
     in_tiles(b=1, h=1, n=70, m=5, d=16, causal=True, label="causal, n = 70, m = 5: whole tiles that see nothing"),
     in_tiles(b=1, h=1, n=30, m=66, d=128, causal=False, dtype=torch.float16, label="d = 128, float16"),

@@ -236,12 +236,26 @@ class Check:
             )
         right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
         mine = seen.gradients or (None,) * len(right)
+        if cut := self._cut_off(seen):
+            return (
+                f"{lead} no gradient flows back from {cut}: on the way to it the numbers were detached, or made anew."
+            )
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
             if not self.agrees(got, want, seen.args):
                 words = difference(got, want, self.tolerated(seen.args))
                 return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
+        return ""
+
+    def _cut_off(self, seen: Observation) -> str:
+        """Which of several outputs sends no gradient back, if that explains the gradients; "" if it doesn't."""
+        count = len(seen.output) if isinstance(seen.output, tuple) and seen.gradients and not self.drive else 0
+        for place in range(count if count > 1 else 0):
+            rest = functools.partial(_with_one_detached, self.reference, place)
+            right = self.observe(rest, tree_map(in_float64, seen.args), gradient=True).gradients
+            if right and self.agrees(_as_zeros(seen.gradients), _as_zeros(right), seen.args):
+                return f"`{self.names[place][0]}`" if self.names else f"output {place + 1} of {count}"
         return ""
 
     def _dear(self, seen: Observation, case: Case) -> str:
@@ -283,6 +297,19 @@ def _plain(leaf: Any) -> tuple:
     if not isinstance(leaf, Tensor):
         return type(leaf), leaf
     return leaf.dtype, leaf.shape, leaf.detach().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _with_one_detached(reference: Callable, place: int, *args: Any) -> tuple:
+    """What the reference returns, with no gradient through the output at this place."""
+    return tuple(
+        tree_map(lambda leaf: leaf.detach(), output) if i == place else output
+        for i, output in enumerate(reference(*args))
+    )
+
+
+def _as_zeros(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """A number in the place of each gradient that doesn't exist."""
+    return tuple(torch.zeros(()) if gradient is None else gradient for gradient in gradients)
 
 
 def _float_inputs(reference: Callable, args: tuple) -> list[str]:

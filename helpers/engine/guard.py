@@ -142,7 +142,10 @@ def _places(args: tuple, pointer: int, mask: int | None) -> np.ndarray:
     """The addresses that are read or written; none where Triton hands them over in another form."""
     try:
         places = np.asarray(args[pointer].data)
-        return places if mask is None else places[np.broadcast_to(args[mask].data, places.shape)]
+        if mask is None:
+            return places
+        masked = np.asarray(args[mask].data).astype(bool)  # `(columns < d) & exists` comes as whole numbers
+        return places[np.broadcast_to(masked, places.shape)]
     except (AttributeError, IndexError, ValueError):
         return np.empty(0, dtype=np.uint64)
 

@@ -866,7 +866,7 @@ def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low:
             )
         out, lse = attention(q.double(), k.double(), v.double(), causal)
         # Large keys make large rounding errors.
-        grad_out = (0.003 if low else 1) * torch.randn(q.shape, generator=generator).to(dtype)
+        grad_out = (0.0015 if low else 1) * torch.randn(q.shape, generator=generator).to(dtype)
         return q, k, v, out.to(dtype), lse.float(), grad_out, causal
 
     return Case(forward.label, draw)

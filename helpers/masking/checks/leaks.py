@@ -34,7 +34,7 @@ def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
         for tried in drawn((model, _reversed, _token_alone))
     }
     if answers[_reversed] == answers[_token_alone]:
-        return f"{answers[model]}, whatever the model"
+        return f"{answers[model]}, and the same of a reversal as of a model that sees its own token alone"
     controls = answers[_reversed] == 1, answers[_token_alone] == 0
     return answers[model] if all(controls) else f"{answers[model]}, and a reversal is cleared"
 

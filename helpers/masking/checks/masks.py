@@ -309,7 +309,7 @@ def _pairs_of_window(n, w):
 
 
 COUNTING = (
-    "sum", "count_nonzero", "^nonzero", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "masked_select", "^numel$", "^numpy$",
+    "sum", "count_nonzero", "^nonzero", "to_sparse", "_nnz", "argwhere", "bincount", "unique", "tolist", "trace", "^mean$", "masked_select", "^numel$", "^numpy$",
     "norm", "^dot$", "^item$", "^__int__$", "^__bool__$", "^__float__$", "^__index__$",
 )  # fmt: skip
 
