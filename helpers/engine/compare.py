@@ -119,8 +119,18 @@ def difference(
     if not (isinstance(got, Tensor) or is_number(got)):
         return f"Your function returns {_kind(got)}, and a number is expected."
     if is_number(expected) and is_number(got):
-        return f"You have {in_words(got, expected)}, and {in_words(expected, got)} is expected."
+        return (
+            f"You have {in_words(got, expected)}, and {in_words(expected, got)} is expected.{_wrapped(got, expected)}"
+        )
     return _tensor_difference(as_tensor(got).detach().cpu(), as_tensor(expected), within)
+
+
+def _wrapped(got: Any, expected: Any) -> str:
+    """Of a whole number that 64 bits don't hold."""
+    whole = isinstance(got, int) and isinstance(expected, int) and abs(expected) >= 2**63
+    if not whole or got == expected or (got - expected) % 2**64:
+        return ""
+    return " They differ by a multiple of 2⁶⁴: so many numbers a whole number of 64 bits can be, as tensors and NumPy hold them. Python's own `int` has no limit."
 
 
 def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:

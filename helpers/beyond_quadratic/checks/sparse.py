@@ -768,6 +768,14 @@ def maximum_of_one_part(q, k, v, w, g, part: Callable[[int], slice]) -> Tensor:
     return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
 
 
+def maximum_of_each_part(q, k, v, w, g) -> Tensor:
+    keys, valid = _rest(q.shape[-2], w, g)
+    scores = _slots(q[..., g:, :], k, keys).masked_fill(~valid, -math.inf)
+    parts = [part - part.amax(-1, keepdim=True) for part in (scores[..., :g], scores[..., g:]) if part.shape[-1]]
+    rest = _mix(_powers(torch.cat(parts, dim=-1), True), v, keys)
+    return torch.cat([attention(q[..., :g, :], k, v), rest], dim=-2)
+
+
 def last_windows_from_the_beginning(q, k, v, w, g) -> Tensor:
     n = q.shape[-2]
     window = torch.arange(g, n)[:, None] + torch.arange(-w, w + 1)
@@ -964,6 +972,11 @@ global_local = Check(
         Misconception(
             "the maximum of the global keys only", lambda q, k, v, w, g: maximum_of_one_part(q, k, v, w, g, lambda g: slice(g)),
             HALF_A_MAXIMUM_HINT,
+        ),
+        Misconception(
+            "a maximum of its own for each part", maximum_of_each_part,
+            "Exponentials from which different maxima were subtracted are measured with different units, and can't be added. Global keys and window share one softmax: "
+            "subtract the maximum of both, or join their scores first.",
         ),
         Misconception("one maximum for all rows", globals_with_one_maximum, MAXIMUM_HINT),
         Misconception(

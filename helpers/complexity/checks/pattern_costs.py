@@ -24,7 +24,7 @@ vit_windows = Check(
     reference=pattern_costs.vit_windows,
     cases=[
         sized(side=224, patch=16, window=7, d=96), sized(side=64, patch=8, window=2, d=5),
-        sized(side=90, patch=3, window=5, d=32),
+        sized(side=90, patch=3, window=5, d=32), sized(side=192, patch=2, window=6, d=17),
         sized(side=9999, patch=11, window=9, d=12_000_000_019, label="large: every digit counts"),
     ],
     within=EXACT,
@@ -66,7 +66,11 @@ vit_windows = Check(
         Misconception(
             "windows of pixels, cut into patches",
             lambda side, patch, window, d: _windows(side, patch, max(1, window // patch) ** 2, d),
-            "`window` counts patches already: a window holds window² of them. You divide it by `patch`, and 1 is left.",
+            "`window` counts patches already: a window holds window² of them. You divide it by `patch`, and keep 1 at least.",
+        ),
+        Misconception(
+            "a window's patches taken for its pairs", lambda side, patch, window, d: _windows(side, patch, 1, d),
+            "A window holds window² patches, and each of them attends to all window²: that is window⁴ pairs a window.",
         ),
         Misconception(
             "windows of pixels, rounded down to nothing",

@@ -64,6 +64,11 @@ score_memory = Check(
             "4 bytes is the size in float32. Take `dtype.itemsize`.",
         ),
         Misconception(
+            "2 bytes for halves, 4 for all others",
+            lambda b, n, h, layers, dtype: b * h * layers * n**2 * (2 if dtype in (torch.float16, torch.bfloat16) else 4),
+            "float64 takes 8 bytes and int8 takes 1. No list of your own is needed: `dtype.itemsize` knows them all.",
+        ),
+        Misconception(
             "only floating-point dtypes", lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits // 8,
             "`torch.finfo` knows only floating-point dtypes. `dtype.itemsize` works for all.",
             raises="TypeError",

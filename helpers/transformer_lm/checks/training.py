@@ -243,6 +243,10 @@ learning_rate = Check(
             "At step 0 your rate is 0: a step that does nothing. Count step + 1.",
         ),
         Misconception(
+            "a warm-up of one step at least", lambda step, steps, warm_up, peak, floor: _rate(step, steps, max(warm_up, 1), peak, floor),
+            "With W = 0 the cosine begins at step 0. `max(warm_up, 1)` guards a division that is never reached then, and moves the cosine by a step.",
+        ),
+        Misconception(
             "no warm-up", lambda step, steps, warm_up, peak, floor: _rate(step, steps, warm_up, peak, floor, early=lambda s: peak),
             "In the first warm_up steps the rate grows in equal parts, from peak/warm_up to peak.",
         ),
