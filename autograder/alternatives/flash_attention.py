@@ -618,7 +618,29 @@ def rows_on_a_grid(x, factor):
     return out
 
 
+@triton.jit
+def line_kernel(x_ptr, factor_ptr, out_ptr, x_strides, out_strides, n, d, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    # A loop over the rows of a program, with a number for the row's mask.
+    columns = tl.arange(0, WIDTH)
+    for i in range(ROWS):
+        row = tl.program_id(0) * ROWS + i
+        exists = row < n
+        factor = tl.load(factor_ptr + row, mask=exists, other=0.0)
+        inside = (columns < d) & exists
+        line = tl.load(x_ptr + row * x_strides[0] + columns * x_strides[1], mask=inside, other=0.0)
+        tl.store(out_ptr + row * out_strides[0] + columns * out_strides[1], line * factor, mask=inside)
+
+
+def rows_in_a_loop(x, factor):
+    out, width = torch.empty_like(x), triton.next_power_of_2(x.shape[1])
+    line_kernel[(triton.cdiv(x.shape[0], 16),)](
+        x, factor.contiguous(), out, x.stride(), out.stride(), *x.shape, ROWS=16, WIDTH=width
+    )
+    return out
+
+
 triton_rows = {
+    "a loop over rows, with a number for a mask": rows_in_a_loop,
     "one program a row": rows_one_by_one,
     "elements counted through": rows_flat,
     "a grid of tiles, remainders": rows_on_a_grid,

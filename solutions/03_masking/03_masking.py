@@ -711,7 +711,7 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
 # allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
-# is no formula. What reads a number off a tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `argwhere` and `torch.where(mask)`,
+# is no formula. What reads a number off a tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `to_sparse`, `argwhere` and `torch.where(mask)`,
 # `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `float`, `bool` and so an `if` on a cell, `tolist`, `numpy`), or there are no points. A sum in Python over numbers made from the sizes, such as
 # `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`, and no tensor: divide with `//`. A mask may be a view made with `expand`.
 #

@@ -32,3 +32,9 @@ def test_empty_and_infinite_values_are_placed_and_an_infinity_has_its_sign():
     assert difference(got, RIGHT).endswith("are NaN, all of them in [0, 4] (0/0, 0 · ∞, ∞/∞ and ∞ − ∞ are NaN).")
     got[0, 4] = -float("inf")
     assert difference(got, RIGHT).endswith("are infinite (−∞), and finite ones are expected, all of them in [0, 4].")
+
+
+def test_a_whole_number_that_64_bits_do_not_hold_is_told():
+    expected, said = 3 * 2**64 + 5, "a multiple of 2⁶⁴"
+    assert said in difference(expected - 4 * 2**64, expected)
+    assert said not in difference(expected + 1, expected) and said not in difference(5 + 2**64, 5)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from helpers import check
 from helpers.masking import masks
 from helpers.masking.masks import causal_mask
+from helpers.multi_head import heads as multi_head
 from helpers.parallelization.parallel import attention_chunk
 from helpers.qkv_attention.scores import (
     additive_score,
@@ -150,6 +151,21 @@ def pairs_counted_cell_by_cell(n, r, g):
     return mask, sum(1 for row in mask for cell in row if cell)
 
 
+def pairs_read_off_a_sparse_mask(n, r, g):
+    mask, _ = masks.global_tokens_mask(n, r, g)
+    return mask, mask.to_sparse()._nnz()
+
+
+def outputs_made_without_gradients(place):
+    """Heads as a sum, of which one output was made where no gradient is kept."""
+
+    def cut(heads, w_o):
+        outputs = multi_head.heads_as_sum(heads, w_o)
+        return tuple(output.detach() if i == place else output for i, output in enumerate(outputs))
+
+    return cut
+
+
 ZOO = [masks.encoder_mask, masks.decoder_mask, masks.cross_mask, masks.prefix_mask, masks.sliding_window_mask]
 ANSWERS = {
     "chunked_attention": [(attention_chunk, order_emptied)],
@@ -173,7 +189,11 @@ ANSWERS = {
     "causal_attention": [causal_steps_in_place],
     "copy_without_mask": [targets_overwritten],
     "leaks_future": [x_overwritten],
-    "mask_zoo": [[*ZOO, pairs_counted_cell_by_cell, masks.packed_mask]],
+    "mask_zoo": [
+        [*ZOO, pairs_counted_cell_by_cell, masks.packed_mask],
+        [*ZOO, pairs_read_off_a_sparse_mask, masks.packed_mask],
+    ],
+    "heads_as_sum": [outputs_made_without_gradients(0), outputs_made_without_gradients(1)],
     "mqa_gqa_cache": [grouped_queries_scaled_in_place],
 }
 NEVER = (
@@ -192,3 +212,15 @@ def test_it_loses_points_and_is_called_nothing_that_it_is_not(exercise, answer):
     score = getattr(check, exercise)(*(answer if isinstance(answer, (tuple, list)) else (answer,)), points=8, seed=3)
     assert not score.full
     assert score.diagnosis not in NEVER
+
+
+@pytest.mark.parametrize(("place", "name"), enumerate(("parts", "output")))
+def test_the_output_that_sends_no_gradient_back_is_named(place, name):
+    score = check.heads_as_sum(outputs_made_without_gradients(place), points=8, seed=3)
+    assert f"no gradient flows back from `{name}`" in score.message
+
+
+def test_a_detector_that_calls_all_models_alike_is_told_what_was_seen():
+    """And no more: it may tell other models apart."""
+    score = check.leaks_future(lambda model, x: True, points=8, seed=3)
+    assert "whatever the model" not in score.message

@@ -170,6 +170,26 @@ def copied(x, ahead=0):
     return out
 
 
+@triton.jit
+def masked_line_kernel(x_ptr, out_ptr, n, d, WIDTH: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, WIDTH)
+    inside = (columns < d) & (row < n)  # the interpreter makes whole numbers of it
+    tl.store(out_ptr + row * d + columns, tl.load(x_ptr + row * d + columns, mask=inside), mask=inside)
+
+
+def line_by_line(x, rows=20):
+    out = torch.empty_like(x)
+    masked_line_kernel[(rows,)](x, out, x.shape[0], x.shape[1], WIDTH=triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+@interpreter_only
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (3, 5)])
+def test_a_mask_of_whole_numbers_is_a_mask(shape):
+    seen = observe(line_by_line, (torch.randn(shape),), layouts=("dense",))
+    assert seen.error is None and torch.equal(seen.output, seen.args[0])
+
+
 @interpreter_only
 def test_a_kernel_that_leaves_its_tensors_is_told_where_it_went():
     seen = observe(copied, (torch.randn(37),), layouts=("dense",))

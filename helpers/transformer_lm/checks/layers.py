@@ -59,9 +59,9 @@ def _variance_without_its_digits(seen) -> bool:
     x, weight, bias, eps = seen.args
     far = bool((x.mean(-1).abs() > 50 * x.std(-1)).all())
     right = (reference.layer_norm(*(t.double() for t in (x, weight, bias)), eps) - bias) / weight
-    factor = (seen.output.double() - bias) / weight / right
-    row = factor.median(dim=-1, keepdim=True).values
-    return far and bool(((row - 1).abs() < 0.2).all() and ((factor - row).abs() < 0.01).all())
+    mine = (seen.output.double() - bias) / weight
+    row = (mine / right).median(dim=-1, keepdim=True).values
+    return far and bool(((row - 1).abs() < 0.5).all() and ((mine - row * right).abs() < 0.01).all())
 
 
 def _root_squared(x, weight, bias, eps):
