@@ -130,7 +130,7 @@ def _wrapped(got: Any, expected: Any) -> str:
     whole = isinstance(got, int) and isinstance(expected, int) and abs(expected) >= 2**63
     if not whole or got == expected or (got - expected) % 2**64:
         return ""
-    return " They differ by a multiple of 2⁶⁴: so many numbers a whole number of 64 bits can be, as tensors and NumPy hold them. Python's own `int` has no limit."
+    return " They differ by a multiple of 2⁶⁴: whole numbers of 64 bits, as tensors and NumPy hold them, have run over. Python's own `int` has no limit."
 
 
 def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
