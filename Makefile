@@ -48,7 +48,7 @@ lint: setup
 
 test: lint
 	@$(BIN)/attn build --check
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 site: setup
 	@$(BIN)/attn site

@@ -254,7 +254,7 @@ class Check:
         for place in range(count if count > 1 else 0):
             rest = functools.partial(_with_one_detached, self.reference, place)
             right = self.observe(rest, tree_map(in_float64, seen.args), gradient=True).gradients
-            if right and self.agrees(_as_zeros(seen.gradients), _as_zeros(right), seen.args):
+            if right and self.agrees(_as_tensors(seen.gradients), _as_tensors(right), seen.args):
                 return f"`{self.names[place][0]}`" if self.names else f"output {place + 1} of {count}"
         return ""
 
@@ -302,13 +302,13 @@ def _plain(leaf: Any) -> tuple:
 def _with_one_detached(reference: Callable, place: int, *args: Any) -> tuple:
     """What the reference returns, with no gradient through the output at this place."""
     return tuple(
-        tree_map(lambda leaf: leaf.detach(), output) if i == place else output
+        tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, output) if i == place else output
         for i, output in enumerate(reference(*args))
     )
 
 
-def _as_zeros(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
-    """A number in the place of each gradient that doesn't exist."""
+def _as_tensors(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """0 in the place of each gradient that doesn't exist."""
     return tuple(torch.zeros(()) if gradient is None else gradient for gradient in gradients)
 
 

@@ -21,6 +21,7 @@ def _play(course, old: str = "", new: str = "", only: str | None = None):
 
 
 @pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.timeout(900)  # the training of unit 05 takes two minutes alone on the machine
 def test_every_solution_notebook_runs_to_its_end(real_course, unit):
     notebook = build.solution_notebook(real_course.source(unit))
     played = play(notebook)
