@@ -236,20 +236,19 @@ class Check:
             )
         right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
         mine = seen.gradients or (None,) * len(right)
-        if cut := self._cut_off(seen):
-            return (
-                f"{lead} no gradient flows back from {cut}: on the way to it the numbers were detached, or made anew."
-            )
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
+            if got is not None and self.agrees(got, want, seen.args):
+                continue
+            if cut := self._cut_off(seen):
+                return f"{lead} no gradient flows back from {cut}: on the way to it the numbers were detached, or made anew."
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
-            if not self.agrees(got, want, seen.args):
-                words = difference(got, want, self.tolerated(seen.args))
-                return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
+            words = difference(got, want, self.tolerated(seen.args))
+            return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
         return ""
 
     def _cut_off(self, seen: Observation) -> str:
-        """Which of several outputs sends no gradient back, if that explains the gradients; "" if it doesn't."""
+        """Which of several outputs sends no gradient back, if that explains wrong gradients; "" if it doesn't."""
         count = len(seen.output) if isinstance(seen.output, tuple) and seen.gradients and not self.drive else 0
         for place in range(count if count > 1 else 0):
             rest = functools.partial(_with_one_detached, self.reference, place)

@@ -97,7 +97,7 @@ def in_single_precision(reference: Callable) -> Misconception:
         if tolerance(seen.args) != exact:
             return False
         right = reference(*tree_map(in_float64, seen.args))
-        off = 3 * _furthest(rounded(*seen.args), right)  # scores of −800 cost float32 more digits than scores near 0
+        off = 3 * _largest_gap(rounded(*seen.args), right)  # scores of −800 cost float32 more digits than scores near 0
         return agree(seen.output, right, (relative, max(absolute, off))) and not agree(seen.output, right, exact)
 
     return Misconception(
@@ -109,7 +109,7 @@ def in_single_precision(reference: Callable) -> Misconception:
     )  # fmt: skip
 
 
-def _furthest(got: Any, expected: Any) -> float:
+def _largest_gap(got: Any, expected: Any) -> float:
     """The largest distance between two outputs' numbers, 0 where there is none."""
     pairs = zip(tree_leaves(got), tree_leaves(expected), strict=True)
     gaps = [(one.double() - other).abs() for one, other in pairs if isinstance(other, Tensor)]

@@ -6,8 +6,12 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 
 from helpers import check
+from helpers.engine.cases import sized
+from helpers.engine.check import Check
 from helpers.masking import masks
 from helpers.masking.masks import causal_mask
 from helpers.multi_head import heads as multi_head
@@ -218,6 +222,16 @@ def test_it_loses_points_and_is_called_nothing_that_it_is_not(exercise, answer):
 def test_the_output_that_sends_no_gradient_back_is_named(place, name):
     score = check.heads_as_sum(outputs_made_without_gradients(place), points=8, seed=3)
     assert f"no gradient flows back from `{name}`" in score.message
+
+
+def test_an_output_that_has_no_gradient_to_send_is_no_slip():
+    """What is detached already in the right answer explains nothing."""
+
+    def with_its_sign(x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+        return 2 * x, x.detach().sign()
+
+    both = Check(with_its_sign, [sized(n=3, d=4, dtype=torch.float64, gradient=True)], [])
+    assert both(lambda x: (x + x, x.sign().detach()), points=8, seed=3).full
 
 
 def test_a_detector_that_calls_all_models_alike_is_told_what_was_seen():

@@ -222,9 +222,8 @@ def mask_without_key_0(n: int, m: int) -> Drawn:
     return Drawn(lambda generator: torch.nn.functional.pad(others.make(generator), (1, 0)))
 
 
-_NEAR_20 = normal(
-    2, 3, 8, mean=20.0, dtype=torch.float64
-)  # tokens: where keys lie near −20, every score of every row is near −800
+# Tokens: where keys lie near −20, every score of every row is near −800.
+_NEAR_20 = normal(2, 3, 8, mean=20.0, dtype=torch.float64)
 _AS_THEY_ARE = (
     torch.eye(8).double().unflatten(1, (2, 4)).transpose(0, 1)
 )  # (2, 8, 4): each of two heads gets four features as they are
