@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from autograder.judge.installing import install_nothing
 from autograder.judge.missing import allow_missing_modules
 from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
 from autograder.judge.wire import BorderError, Endpoint, Packer, Stand, Wire
@@ -37,6 +38,7 @@ def main(sock: socket.socket, request: dict) -> None:
     said, shell = Said(), new_shell(wire, request["seed"])
     sys.path.append("")  # the scratch folder: `%%writefile utils.py` and then `import utils`
     allow_missing_modules()
+    install_nothing(shell)
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
     forks: list[int] = []  # the process that answers now

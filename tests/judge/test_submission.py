@@ -11,6 +11,7 @@ from autograder.grading.source import look
 from autograder.grading.verdict import judged, rules
 from autograder.judge import outputs
 from autograder.judge.cells import unknown_names
+from autograder.judge.installing import LEFT_OUT
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import Kernels
 from autograder.judge.plain import clean_html, cleaned
@@ -332,6 +333,27 @@ def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(ker
     cell(notebook, "softmax").source = before + cell(notebook, "softmax").source
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
+
+
+INSTALLING = ["!pip install einops", "!python -m pip install -q einops", "said = !pip3 install einops\nassert said == []",
+              "!apt-get update && apt-get -qq install graphviz", "%pip install einops", "%conda install -y einops",
+              "!uv pip install einops", "%%capture\n!pip install einops"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", INSTALLING)
+def test_nothing_is_installed_and_the_cell_goes_on(kernels, notebook, line):
+    answer = cell(notebook, "softmax")
+    answer.source = f"{line}\n{answer.source}"
+    judged(notebook, UNIT, LIMITS, kernels)
+    said = "".join(output.get("text", "") for output in answer.outputs)
+    assert scores(notebook) == [2, 3, 1] and said == ("" if "capture" in line else f"{LEFT_OUT}\n")
+
+
+def test_other_commands_run(kernels, notebook):
+    answer = cell(notebook, "softmax")
+    answer.source = f"!echo pip\nlines = !echo two words\nassert lines == ['two words']\n{answer.source}"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [2, 3, 1] and answer.outputs[0].text.strip() == "pip"
 
 
 def test_a_missing_module_complains_when_it_is_used(kernels, notebook):
