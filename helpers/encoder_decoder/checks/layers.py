@@ -83,6 +83,7 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     module.eval()
     if not thorough:
         return module(*copies(inputs))
+    module(*map(other_way_round, inputs))  # of this nothing may be left
     seen = seen_call(module, inputs)
     module.train()
     kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
@@ -92,6 +93,11 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
         kept,
         *told_gradients(seen, *GRADIENTS_OF[: sum(map(_is_float, inputs))]),
     )
+
+
+def other_way_round(one: Tensor | None) -> Tensor | None:
+    """Features, or the keys that a mask shows, from last to first."""
+    return one if one is None else one.flip(-1)
 
 
 def _is_float(one: Tensor | None) -> bool:
@@ -145,6 +151,7 @@ def told_gradients(seen: Observation, *names: str) -> tuple:
 HALF = (3, 1, 2, 0.5)  # d, h, d_ff and the rate
 TOKENS = 20  # sequences of one token each
 WHOLE_TOKENS = "At rate ½ your tokens keep all of their features or none. `nn.Dropout` drops each feature by itself; `nn.Dropout1d` and `nn.Dropout2d` drop whole rows."
+KEPT_MASK = "A mask belongs to one call. The next one may have the same shape and hide other keys: use the one that is handed in."
 BY_HAND = "At rate 1 nothing is left, so what remains is 0: yours divides it by 1 − p = 0, and 0/0 is NaN. `nn.Dropout` knows that rate too."
 WHOLE = Told("at rate ½ whole tokens are dropped, not single features")
 IN_ITS_PLACE = Told("dropout where it belongs")
@@ -521,6 +528,22 @@ class EncoderHidesQueriesToo(_Encoder):
         return super().attend(x, mask & mask.mT if one else mask)
 
 
+class KeepsTheFirstMask:
+    """A mask made ready once for each shape."""
+
+    kept = None
+
+    def ready(self, mask):
+        if mask is None or self.kept is None or self.kept.shape != mask.shape:
+            self.kept = mask
+        return self.kept
+
+
+class EncoderKeepsTheFirstMask(KeepsTheFirstMask, _Encoder):
+    def attend(self, x, mask):
+        return super().attend(x, self.ready(mask))
+
+
 class EncoderMaskAndItsTranspose(_Encoder):
     def attend(self, x, mask):
         return super().attend(x, None if mask is None else mask & mask.mT)
@@ -698,6 +721,7 @@ EncoderLayer = Check(
             "padding hidden as queries too", EncoderHidesQueriesToo,
             "A mask with one row says which keys may be read. Yours hides the same tokens as queries: they may read nothing then, and their rows become NaN (0/0). Hand the mask on as it is.",
         ),
+        Misconception("a mask kept for all of its shape", EncoderKeepsTheFirstMask, KEPT_MASK),
         Misconception(
             "the mask together with its transpose", EncoderMaskAndItsTranspose,
             "In a mask rows are queries and columns keys: where j may not read i, i may still read j. A token that may read nothing at all becomes NaN (0/0). Hand the mask on as it is.",
@@ -1116,6 +1140,16 @@ class DecoderMaskOfTwoAxesForAll(_Decoder):
         return super().cross(x, memory, memory_mask[:, None, :] if two else memory_mask)
 
 
+class DecoderKeepsTheFirstMask(KeepsTheFirstMask, _Decoder):
+    def own(self, x, mask):
+        return super().own(x, self.ready(mask))
+
+
+class DecoderKeepsTheFirstMemoryMask(KeepsTheFirstMask, _Decoder):
+    def cross(self, x, memory, memory_mask):
+        return super().cross(x, memory, self.ready(memory_mask))
+
+
 class DecoderMasksSwapped(_Decoder):
     def forward(self, x, memory, mask=None, memory_mask=None):
         return super().forward(x, memory, memory_mask, mask)
@@ -1361,6 +1395,8 @@ DecoderLayer = Check(
             "A `memory_mask` with two axes is (n, m): a row for each token of the target, the same in all sequences. It needs no axis in the middle: hand it on as it is.",
             raises="RuntimeError",
         ),
+        Misconception("a mask kept for all of its shape", DecoderKeepsTheFirstMask, KEPT_MASK),
+        Misconception("the memory's mask kept for all of its shape", DecoderKeepsTheFirstMemoryMask, KEPT_MASK),
         Misconception(
             "the two masks swapped", DecoderMasksSwapped,
             "`mask` belongs to the self-attention, (n, n), and `memory_mask` to the cross-attention, (n, m).",

@@ -961,6 +961,17 @@ class LayerThatKeepsTheMask(_Layer):
         return super().weights(scores, self.kept)
 
 
+class LayerThatKeepsTheFirstMask(_Layer):
+    """A mask made ready once for each shape."""
+
+    kept = None
+
+    def weights(self, scores, mask) -> Tensor:
+        if mask is None or self.kept is None or self.kept.shape != mask.shape:
+            self.kept = mask
+        return super().weights(scores, self.kept)
+
+
 class LayerThatKeepsTheMemory(_Layer):
     kept = None
 
@@ -1091,6 +1102,7 @@ MultiHeadAttention = Check(
         layer_case("large scores", n=4, d=10, h=5, scale=5.5),
         layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
+        layer_case("a mask, after a call with another one and other weights", n=6, d=8, h=2, mask=(6, 6), earlier=visible_mask(6, 6)),
         given(
             "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
             Drawn(queries_apart), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
@@ -1280,6 +1292,10 @@ MultiHeadAttention = Check(
         Misconception(
             "the mask kept from an earlier call", LayerThatKeepsTheMask,
             "A mask belongs to one call. Without one every key is visible, whatever was hidden before.",
+        ),
+        Misconception(
+            "a mask kept for all of its shape", LayerThatKeepsTheFirstMask,
+            "A mask belongs to one call. The next one may have the same shape and hide other keys: use the one that is handed in.",
         ),
         Misconception(
             "the memory kept from an earlier call", LayerThatKeepsTheMemory,
