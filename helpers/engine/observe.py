@@ -496,5 +496,5 @@ def _student_error(error: BaseException) -> StudentError:
         error = error.__cause__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
-    where = f"line {own[-1].lineno} of `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
+    where = f"line {own[-1].lineno}, in `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
     return StudentError(type(error).__name__, str(error), where)

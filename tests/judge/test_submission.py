@@ -158,7 +158,7 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
 
 
 @pytest.mark.parametrize(("answer", "said"), [
-    ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1 of `softmax`: def softmax(x): raise KeyError('mine')"),
+    ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1, in `softmax`: def softmax(x): raise KeyError('mine')"),
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 living 4 gradients [(2, 2)]"),

@@ -120,7 +120,7 @@ def drive_cache(
         told += (
             _pair(seen.output)
             if fits
-            else [Told(f"a {seen.error.kind} when it is full" if seen.error else "no error when it is full")]
+            else [Told(f"a {seen.error.kind} when they don't fit" if seen.error else "no error when they don't fit")]
         )
     return (*told, *(cache.length for cache in caches), dtype, manner)
 

@@ -69,6 +69,11 @@ def _told_by_what_changed(tokens, real, chance, other, mask_token):
     return inputs, tokens.masked_fill((inputs == tokens) & ~kept, -100)
 
 
+def _asked_for_what_changed(tokens, real, chance, other, mask_token):
+    inputs, _ = _objective(tokens, real, chance, other, mask_token)
+    return inputs, tokens.masked_fill(inputs == tokens, -100)
+
+
 masked_lm_objective = Check(
     reference=reference.masked_lm_objective,
     names=("inputs: sequences positions", "targets: sequences positions"),
@@ -84,6 +89,10 @@ masked_lm_objective = Check(
         Misconception(
             "picked tokens told by what has changed", _told_by_what_changed,
             "A token may be replaced by the same word, or be the mask token already. It was picked all the same, and is asked for: ask `chance`, not the inputs.",
+        ),
+        Misconception(
+            "only changed tokens are targets", _asked_for_what_changed,
+            "Some picked tokens stay as they are, or are replaced by the same word. They are asked for all the same: ask `chance`, not the inputs.",
         ),
         Misconception(
             "every token is a target", lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~r, -100)),
