@@ -152,6 +152,10 @@ attend = Check(
             "The weights must sum to 1, so that the output stays among the values. Divide by the sum of the exponentials.",
         ),
         Misconception(
+            "a softmax of the weights", lambda query, keys, values: torch.softmax(torch.softmax(keys @ query, dim=0), dim=0) @ values,
+            "The weights are shares already: a second softmax makes them nearly equal. Mix the values with what `attention_weights` returns.",
+        ),
+        Misconception(
             "the keys mixed instead of the values", lambda query, keys, values: torch.softmax(keys @ query, dim=0) @ keys,
             "Keys are for finding, values are for taking. The weights come from the keys; what they mix are the values.",
         ),

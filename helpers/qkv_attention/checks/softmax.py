@@ -69,6 +69,12 @@ def softmax_without_maximum(x, dim) -> Tensor:
     return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)
 
 
+def softmax_of_cut_scores(x, dim) -> Tensor:
+    """Cut off where float32's exponentials end."""
+    in_reach = x.to(torch.promote_types(x.dtype, torch.float32)).clamp(-80, 80)
+    return softmax_without_maximum(in_reach, dim).to(x.dtype)
+
+
 def softmax_with_a_threshold(x, dim) -> Tensor:
     return softmax_without_maximum(x - x.amax(dim, keepdim=True) if x.max() > 50 else x, dim)
 
@@ -130,6 +136,10 @@ softmax = Check(
         Misconception(
             "the maximum subtracted only from large scores", softmax_with_a_threshold,
             "Where all scores lie far below 0, every exponential is 0, and 0/0 is NaN; and float16 ends at e^11. Subtract the maximum of each row always.",
+        ),
+        Misconception(
+            "scores cut off at a limit", softmax_of_cut_scores,
+            "Scores of 1000 and 999 both become the limit, and share ½ and ½. Only differences count: subtract the maximum of each row, and nothing has to be cut off.",
         ),
         Misconception(
             "one maximum for all rows", softmax_with_one_maximum,
