@@ -211,8 +211,8 @@ def test_a_small_class_says_what_it_leaves_out(course, attn):
 
 
 def test_a_large_class_is_filled_up_with_mixed_students(course):
-    manifest, _ = make_class(course, 50, 0)
-    assert len(manifest) == 50 and sum(entry["kind"] == "mixed" for entry in manifest.values()) > 10
+    manifest, _ = make_class(course, 60, 0)
+    assert len(manifest) == 60 and sum(entry["kind"] == "mixed" for entry in manifest.values()) > 10
 
 
 def test_if_empty_leaves_submissions_alone(course, attn):
