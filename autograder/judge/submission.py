@@ -32,6 +32,7 @@ from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, re
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice
 CELL_BYTES = 8 << 20  # that a cell may send home
+ENDED = "it ended"  # how `Kernel.why` begins where no limit of ours was the reason
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
 LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
 
@@ -57,6 +58,7 @@ class Submission:
     judge: Kernel | None = None
     witness: socket.socket | None = None
     tries: int = 0
+    spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
 
 def judge_split(
@@ -101,12 +103,16 @@ def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def _student_cells(work: Submission) -> None:
-    """Runs them all, with a new kernel and without the culprit where one ends its kernel."""
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is blamed on
+    no cell: somebody else may have ended it. A cell that ends its own does so again."""
     until = len(work.notebook.cells)
     while work.tries < TRIES:
         culprit = _one_try(work, until)
         if culprit is None:
             return
+        if not work.spared and ENDED in work.statuses[culprit]:
+            work.spared, work.tries = True, work.tries - 1
+            continue
         work.fatal.add(culprit)
         if work.tries == TRIES - 1:  # the last try only runs what is known to go well
             until = culprit
@@ -166,7 +172,7 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
     if isinstance(problem, TooSlow) or why == TOO_LONG:
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
-        words = f"the cell ended the Python process it ran in: {why or 'it ended itself'}"
+        words = f"the cell ended the Python process it ran in: {why or f'{ENDED} itself'}"
     else:
         words = f"the cell, or what it sent, was given up: {problem}"
     cell = work.notebook.cells[index]
@@ -236,17 +242,17 @@ def _order(work: Submission) -> str:
 
 
 def _tested(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
-    """Runs a test cell; once more where a call lost its process within seconds: somebody else may have ended that. An answer that
-    ends its own process does so again."""
+    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody else may have
+    ended that. An answer that ends its own process does so again."""
     start = time.monotonic()
     _test(work, index, cell, known)
-    if _lost_a_call(cell) and time.monotonic() - start < SOON * patience():
+    if _lost_a_process(cell) and time.monotonic() - start < SOON * patience():
         cell.outputs = []
         _test(work, index, cell, known)
 
 
-def _lost_a_call(cell: NotebookNode) -> bool:
-    return any("KernelDied" in str(output.get("data", "")) for output in cell.outputs)
+def _lost_a_process(cell: NotebookNode) -> bool:
+    return any("KernelDied" in f"{output.get('data', '')} {output.get('ename', '')}" for output in cell.outputs)
 
 
 def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
@@ -255,8 +261,10 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
         work.judge.tell({"ask": "test", "source": cell.source, **known}, witness)
         seconds = (work.limits.cell_seconds + GRACE) * patience()
         listen(work.judge, cell, seconds, trusted=True, serve=lambda: work.judge.tell({}, _call_witness(work, index)))
-    except BorderError:
-        cell.outputs = [outputs.error("CellTimeout", "the test did not come to an end within its time")]
+    except BorderError as problem:
+        late = outputs.error("CellTimeout", "the test did not come to an end within its time")
+        lost = outputs.error("KernelDied", "the process that the test ran in was ended")
+        cell.outputs = [lost if isinstance(problem, Closed) else late]
         work.judge.close()
         work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
         _set_up_judge(work)

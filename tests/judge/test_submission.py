@@ -1,5 +1,6 @@
 """One submission, two kernels: scores, values and calls over the border, and what is said when something is missing."""
 
+import socket
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from autograder.judge import outputs
 from autograder.judge.cells import unknown_names
 from autograder.judge.installing import LEFT_OUT
 from autograder.judge.judge import Limits
+from autograder.judge.kernel import Kernel
 from autograder.judge.kernels import Kernels
 from autograder.judge.plain import clean_html, cleaned
 from autograder.judge.proxies import observation
@@ -80,6 +82,22 @@ def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies,
     ).source = f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [points, 3, 1]
+
+
+@pytest.mark.parametrize("asked", ["run", "test"])
+def test_a_kernel_that_somebody_else_ends_costs_no_points(monkeypatch, kernels, notebook, asked):
+    """The student's while a cell runs, the judge's while a test does: the first of them, once."""
+    tell, ended = Kernel.tell, []
+
+    def end_the_first(kernel, message, *descriptors):
+        tell(kernel, message, *descriptors)
+        if message.get("ask") == asked and not ended:
+            ended.append(kernel.leash.shutdown(socket.SHUT_WR))
+
+    monkeypatch.setattr(Kernel, "tell", end_the_first)
+    cell(notebook, "softmax").source = f"import time\ntime.sleep(1)\n{cell(notebook, 'softmax').source}"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert ended and scores(notebook) == [2, 3, 1]
 
 
 def test_the_released_notebook_gets_nothing(kernels, course):
