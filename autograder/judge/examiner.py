@@ -17,6 +17,8 @@ from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
 from autograder.judge.wire import BorderError, Endpoint, Packer, Wire, read
 from helpers.engine.observe import observe
 
+SHOWN, HIDDEN = "shown", "hidden"
+
 
 def preload(preload: Iterable[str] = ()) -> None:
     """Imports the unit's checks, and what the first call of one would have to."""
@@ -27,24 +29,24 @@ def preload(preload: Iterable[str] = ()) -> None:
 
 
 def main(sock: socket.socket, request: dict) -> None:
-    """Run cells until home hangs up. With a test cell comes the socket of the kernel that it is about."""
+    """Run cells until home hangs up."""
     proxies.CALL_SECONDS = request["call_seconds"]
     wire = Wire(sock)
-    said, shell = Said(), new_shell(wire, request["seed"])
+    said, shell, forks = Said(), new_shell(wire, request["seed"]), Forks(wire)
     wire.send(Packer().frame({"ready": True}))
     for message in messages(wire):
         shell.execution_count = message["count"]
         status = (
-            _test(shell, said, message, wire) if message["ask"] == "test" else run_cell(shell, said, message["source"])
+            _test(shell, said, message, forks) if message["ask"] == "test" else run_cell(shell, said, message["source"])
         )
         wire.send(Packer().frame({"done": status}))
 
 
-def _test(shell: Shell, said: Said, message: dict, wire: Wire) -> str:
+def _test(shell: Shell, said: Said, message: dict, forks: "Forks") -> str:
     """Runs a test cell. The student's names are there for this one cell."""
     os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
     source = without_repeats(message["source"])
-    names = Names(wire, unknown_names(source, shell.user_ns), message["absent"], message["written"])
+    names = Names(forks, unknown_names(source, shell.user_ns), message["absent"], message["written"])
     shell.user_ns.update(names.values)
     status = run_cell(shell, said, source)
     for name in names.values:
@@ -53,48 +55,67 @@ def _test(shell: Shell, said: Said, message: dict, wire: Wire) -> str:
     return status
 
 
+class Forks:
+    """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden ones, which is
+    never asked for anything that is shown. Home makes them."""
+
+    def __init__(self, home: Wire):
+        self.home, self.lost = home, {SHOWN: False, HIDDEN: False}
+
+    def ask_for(self, which: str) -> Endpoint:
+        """One of them, at the place of the test cell that runs; a fresh one where the last conversation with it broke off."""
+        self.home.send(Packer().frame({"want": which, "fresh": self.lost[which]}))
+        read(self.home.receive(None))
+        _, (descriptor,), _, _ = socket.recv_fds(self.home.sock, 1, 1)
+        return Endpoint(Wire(socket.socket(fileno=descriptor)), proxies.remote, proxies.serve_callbacks, named=False)
+
+    def hand_back(self, which: str, endpoint: Endpoint) -> None:
+        """This test cell has no more questions."""
+        self.lost[which] = bool(endpoint.lost)
+        endpoint.wire.close()
+
+
 class Names:
-    """What a test cell's names of the student's stand for, in the fork that answers for them.
+    """What a test cell's names of the student's stand for, in the fork that answers: at first the one for cases that are shown.
 
-    wire: to home, where a fresh fork is asked for. absent: why a name is not there; written: what its source may not say."""
+    absent: why a name is not there; written: what its source may not say.
+    found: of each fork that was asked for, its endpoint, and the number that stands there for each name that can be called."""
 
-    def __init__(self, wire: Wire, names: list[str], absent: dict, written: dict):
-        self.home, self.absent = wire, absent
-        self.endpoint = self._received()
+    def __init__(self, forks: Forks, names: list[str], absent: dict, written: dict):
+        self.forks, self.absent = forks, absent
+        self.endpoint = self._ask_for(SHOWN)
         self.values = {name: self._value(name) for name in names}
+        self.found = {SHOWN: (self.endpoint, self._numbers(self.values))}
         for name, value in self.values.items():
             if isinstance(value, proxies.Remote):
                 value.__dict__["__written__"] = written.get(name, {})
 
-    def renew(self) -> None:
-        """A fresh fork answers from here on, one that has not been called yet. What is lost stays lost in this test cell: a
-        call that hangs is not tried three times."""
-        if self.endpoint.lost or not self.endpoint.called:
+    def turn_to(self, which: str) -> None:
+        """This fork answers from here on. What is lost stays lost in this test cell: a call that hangs is not tried three times."""
+        if self.endpoint.lost:
             return
-        self.close()
-        self.home.send(Packer().frame({"want": "fork"}))
-        read(self.home.receive(None))
-        self.endpoint = self._received()
-        for name, old in self.values.items():
-            if isinstance(old, proxies.Remote):
-                self._rebind(old, self._value(name))
+        if which in self.found:
+            self.endpoint, numbers = self.found[which]
+        else:
+            self.endpoint = self._ask_for(which)
+            numbers = self._numbers({name: self._value(name) for name in self._numbers(self.values)})
+            self.found[which] = self.endpoint, numbers
+        for name in self._numbers(self.values):
+            if name not in numbers:
+                self.endpoint.lost = proxies.GONE
+            self.values[name].__dict__.update(__endpoint__=self.endpoint, __number__=numbers.get(name, 0))
 
     def close(self) -> None:
-        self.endpoint.wire.close()
+        for which, (endpoint, _) in self.found.items():
+            self.forks.hand_back(which, endpoint)
 
-    def _received(self) -> Endpoint:
-        _, (descriptor,), _, _ = socket.recv_fds(self.home.sock, 1, 1)
-        endpoint = Endpoint(
-            Wire(socket.socket(fileno=descriptor)), proxies.remote, proxies.serve_callbacks, named=False
-        )
-        endpoint.renew = self.renew
+    def _ask_for(self, which: str) -> Endpoint:
+        endpoint = self.forks.ask_for(which)
+        endpoint.turn_to = self.turn_to
         return endpoint
 
-    def _rebind(self, old: proxies.Remote, new: Any) -> None:
-        place = new if isinstance(new, proxies.Remote) else proxies.Remote(self.endpoint, 0, "object", old.__name__)
-        if place is not new:
-            self.endpoint.lost = proxies.GONE
-        old.__dict__.update(__endpoint__=self.endpoint, __number__=place.__number__)
+    def _numbers(self, values: dict[str, Any]) -> dict[str, int]:
+        return {name: value.__number__ for name, value in values.items() if isinstance(value, proxies.Remote)}
 
     def _value(self, name: str) -> Any:
         reason = self.absent.get(name, "")

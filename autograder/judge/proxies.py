@@ -76,9 +76,9 @@ class Remote(Stand):
             active.add(seen)
         return seen
 
-    def __anew__(self) -> None:
-        """From here on a fresh copy of the student's kernel answers, which remembers no call."""
-        self.__endpoint__.renew()
+    def __turn_to__(self, cases: str) -> None:
+        """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
+        self.__endpoint__.turn_to(cases)
 
     def __recorded__(self) -> "Thing":
         return type(type(self).__name__, (Thing,), {"__module__": "builtins"})(
@@ -96,7 +96,6 @@ class Remote(Stand):
 
     def __asked__(self, ask: str, **question: Any) -> Any:
         error = self.__endpoint__.lost
-        self.__endpoint__.called = True
         try:
             with _disable_current_modes(), untraced():  # sending a tensor is no operation of the student's, and no step
                 answer = (

@@ -2,24 +2,27 @@
 values go out, and no more than values ever does; scores are made elsewhere (see submission.py).
 
 The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
-After the last cell it forks, and the fork answers the judge's questions; what a question does to it, no cell sees.
+After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for hidden ones.
+What a question does to them, no cell sees.
 """
 
 import contextlib
 import gc
 import importlib
 import os
+import random
 import resource
 import signal
 import socket
 import sys
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
 
+import numpy
 import torch
 
 from autograder.judge.installing import install_nothing
@@ -41,7 +44,7 @@ def main(sock: socket.socket, request: dict) -> None:
     install_nothing(shell)
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
-    forks: list[int] = []  # the process that answers now
+    forks: dict[str, int] = {}  # the processes that answer now, by the cases that they are there for
     for message in messages(wire):
         if message["ask"] == "run":
             shell.execution_count = message["count"]
@@ -49,18 +52,17 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            before, forks = forks, []
-            for child in before:
-                with contextlib.suppress(OSError):
-                    os.kill(child, signal.SIGKILL)
-            wire.send(Packer().frame({"done": _fork(shell, places, sock, request, forks)}))
-            for child in before:  # it takes as long to end as to begin: the new one answers meanwhile
-                with contextlib.suppress(OSError):
-                    os.waitpid(child, 0)
+            before = forks.pop(message["cases"], None)
+            with contextlib.suppress(OSError, TypeError):
+                os.kill(before, signal.SIGKILL)
+            status, forks[message["cases"]] = _fork(shell, places, sock, request)
+            wire.send(Packer().frame({"done": status}))
+            with contextlib.suppress(OSError, TypeError):  # it takes as long to end as to begin: the new one answers meanwhile
+                os.waitpid(before, 0)
 
 
-def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, forks: list[int]) -> str:
-    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict) -> tuple[str, int | None]:
+    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok" and its number, or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
     gc.freeze()
     for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
@@ -70,7 +72,7 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: d
         child = os.fork()
     except OSError as error:
         os.close(descriptor)
-        return str(error)
+        return str(error), None
     if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -79,12 +81,12 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: d
             sock.close()
             gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
-            answer_questions(socket.socket(fileno=descriptor), shell.user_ns, places, request["call_seconds"])
+            state = State(shell.user_ns, places, request["call_cpu"] / 2)
+            answer_questions(socket.socket(fileno=descriptor), state, request["call_seconds"])
         finally:
             os._exit(0)
     os.close(descriptor)
-    forks.append(child)
-    return "ok"
+    return "ok", child
 
 
 class Timeout(Exception):
@@ -125,10 +127,27 @@ def _returned(answer: dict) -> Any:
     return answer["ok"]
 
 
-def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[int, dict], call_seconds: float) -> None:
-    """Answers the judge until it hangs up. `names` is the namespace of the cells, and of the functions in them; a question may
-    take so much processor time."""
-    endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, (names, places)))
+@dataclass
+class State:
+    """Of a fork. names: the namespace of the cells, and of the functions in them; places: what it holds where each test cell stands;
+    spare: seconds of processor time that have to be left for a test cell. `before`: what PyTorch has for the whole process, as the
+    cells left it."""
+
+    names: dict[str, Any]
+    places: dict[int, dict]
+    spare: float
+    before: tuple = field(default_factory=lambda: tuple(get() for get, _ in _OF_THE_PROCESS))
+
+
+_OF_THE_PROCESS = [
+    (torch.get_rng_state, torch.set_rng_state), (numpy.random.get_state, numpy.random.set_state), (random.getstate, random.setstate),
+    (torch.get_default_dtype, torch.set_default_dtype), (torch.is_grad_enabled, torch.set_grad_enabled),
+]  # fmt: skip
+
+
+def answer_questions(sock: socket.socket, state: State, call_seconds: float) -> None:
+    """Answers the judge until it hangs up; a question may take so much processor time."""
+    endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, state))
     while True:
         try:
             question = endpoint.hear()
@@ -139,39 +158,44 @@ def answer_questions(sock: socket.socket, names: dict[str, Any], places: dict[in
             return
 
 
-def _answer(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+def _answer(endpoint: Endpoint, question: dict, state: State) -> dict:
     try:
         return {"ok": _QUESTIONS[question["ask"]](endpoint, question, state)}
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: a student may raise what they like
         return {"error": {"kind": type(error).__name__, "message": str(error)[:2000], "where": ""}}
 
 
-def _go_to(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> int:
-    """Every name means again what it meant where this test cell stands."""
-    names, places = state
-    names.clear()
-    names.update(places[question["place"]])
+def _go_to(endpoint: Endpoint, question: dict, state: State) -> int:
+    """Every name means again what it meant where this test cell stands, and of the test cells before it nothing is left in the
+    process that could be taken away. Where they used up its time, another fork is wanted."""
+    if resource.getrlimit(resource.RLIMIT_CPU)[1] - _cpu_used() < state.spare:
+        raise Timeout("the calls of test cells before this one took too long.")
+    endpoint.objects.clear()
+    state.names.clear()
+    state.names.update(state.places[question["place"]])
+    for (_, put), value in zip(_OF_THE_PROCESS, state.before, strict=True):
+        put(value)
     return question["number"]
 
 
-def _get(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
-    found = state[0].get(question["name"], Missing)
+def _get(endpoint: Endpoint, question: dict, state: State) -> dict:
+    found = state.names.get(question["name"], Missing)
     return {"defined": found is not Missing, "value": None if found is Missing else found}
 
 
-def _call(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
+def _call(endpoint: Endpoint, question: dict, state: State) -> Any:
     return endpoint.objects[question["number"]](*question["args"], **question["kwargs"])
 
 
-def _attribute(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> Any:
+def _attribute(endpoint: Endpoint, question: dict, state: State) -> Any:
     return getattr(endpoint.objects[question["number"]], question["name"])
 
 
-def _set(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> None:
+def _set(endpoint: Endpoint, question: dict, state: State) -> None:
     setattr(endpoint.objects[question["number"]], question["name"], question["value"])
 
 
-def _observe(endpoint: Endpoint, question: dict, state: tuple[dict, dict]) -> dict:
+def _observe(endpoint: Endpoint, question: dict, state: State) -> dict:
     seen = WATCH[0](
         endpoint.objects[question["number"]], question["args"], question["kwargs"],
         forbids=question["forbids"], gradient=question["gradient"], layouts=question["layouts"],

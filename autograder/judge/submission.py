@@ -42,7 +42,7 @@ class Submission:
     """A notebook on its way through the two kernels.
 
     statuses: index of a student's cell → "ok" or what became of it.
-    witness: the socket of a fork of the student's kernel, which answers the judge.
+    witnesses: the sockets of the forks of the student's kernel that answer the judge, by the cases that they are there for.
     """
 
     notebook: NotebookNode
@@ -56,7 +56,7 @@ class Submission:
     used: list[Kernel] = field(default_factory=list)
     student: Kernel | None = None
     judge: Kernel | None = None
-    witness: socket.socket | None = None
+    witnesses: dict[str, socket.socket] = field(default_factory=dict)
     tries: int = 0
     spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
@@ -77,7 +77,7 @@ def judge_split(
         _test_cells(work, written)
     finally:
         with work.clock.part("kernels"):
-            for one in (work.witness, *work.used, work.judge):
+            for one in (*work.witnesses.values(), *work.used, work.judge):
                 if one:
                     one.close()
     for cell in notebooks.tests(notebook):
@@ -182,10 +182,10 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
 
 
 def listen(
-    kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[], None] | None = None
+    kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[dict], None] | None = None
 ) -> str:
     """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge where
-    it wants a fresh fork, which takes none of its time."""
+    it wants a fork, which takes none of its time."""
     deadline, left = time.monotonic() + seconds, CELL_BYTES
     while True:
         frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
@@ -197,7 +197,7 @@ def listen(
             return str(message["done"])[:500]
         if serve and "want" in message:
             before = time.monotonic()
-            serve()
+            serve(message)
             deadline += time.monotonic() - before
         cell.outputs = plain_outputs(cell.outputs, message.get("outputs"), trusted)
 
@@ -256,42 +256,49 @@ def _lost_a_process(cell: NotebookNode) -> bool:
 
 
 def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
+    def serve(wanted: dict) -> None:
+        work.judge.tell({}, _call_witness(work, index, str(wanted["want"]), wanted.get("fresh") is True))
+
     try:
-        witness = _call_witness(work, index)
-        work.judge.tell({"ask": "test", "source": cell.source, **known}, witness)
+        work.judge.tell({"ask": "test", "source": cell.source, **known})
         seconds = (work.limits.cell_seconds + GRACE) * patience()
-        listen(work.judge, cell, seconds, trusted=True, serve=lambda: work.judge.tell({}, _call_witness(work, index)))
+        listen(work.judge, cell, seconds, trusted=True, serve=serve)
     except BorderError as problem:
         late = outputs.error("CellTimeout", "the test did not come to an end within its time")
         lost = outputs.error("KernelDied", "the process that the test ran in was ended")
         cell.outputs = [lost if isinstance(problem, Closed) else late]
         work.judge.close()
+        for witness in work.witnesses.values():  # it may be in the middle of an answer
+            witness.close()
+        work.witnesses.clear()
         work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
         _set_up_judge(work)
 
 
-def _call_witness(work: Submission, index: int) -> int:
-    """The socket of a fresh fork that answers at the place of this test cell. Where the student's kernel is lost, its cells are
-    run once more."""
+def _call_witness(work: Submission, index: int, cases: str, fresh: bool) -> int:
+    """The socket of the fork that answers for these cases, at the place of this test cell: the one that answered before, or a fresh one
+    where that is wanted, or it is not well. Where the student's kernel is lost, its cells are run once more."""
     with work.clock.part("border"):
-        return _witness(work, index)
+        witness = work.witnesses.pop(cases, None)
+        if witness and (fresh or not _at_its_place(witness, index)):
+            witness.close()
+            witness = None
+        work.witnesses[cases] = witness or _witness(work, index, cases)
+        return work.witnesses[cases].fileno()
 
 
-def _witness(work: Submission, index: int) -> int:
+def _witness(work: Submission, index: int, cases: str) -> socket.socket:
     for _ in range(2 * TRIES):
-        if work.witness:
-            work.witness.close()
         try:
-            work.witness = _fork(work.student)
-            if _at_its_place(work.witness, index):
-                return work.witness.fileno()
+            witness = _fork(work.student, cases)
+            if _at_its_place(witness, index):
+                return witness
+            witness.close()
         except BorderError:
-            work.witness = None
             if work.tries >= TRIES or time.monotonic() > work.deadline:
                 break
             _run_again(work)
-    work.witness = socket.socketpair()[0]  # with nobody at the other end
-    return work.witness.fileno()
+    return socket.socketpair()[0]  # with nobody at the other end
 
 
 def _run_again(work: Submission) -> None:
@@ -303,11 +310,11 @@ def _run_again(work: Submission) -> None:
         cell.outputs = shown
 
 
-def _fork(kernel: Kernel) -> socket.socket:
+def _fork(kernel: Kernel, cases: str) -> socket.socket:
     """The socket of a fork of the student's kernel. BorderError where it can't be made."""
     ours, theirs = socket.socketpair()
     with theirs:
-        kernel.tell({"ask": "fork"}, theirs.fileno())
+        kernel.tell({"ask": "fork", "cases": cases}, theirs.fileno())
     if (status := listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
         ours.close()
         raise BorderError(f"it can't be forked ({status})")
@@ -315,7 +322,7 @@ def _fork(kernel: Kernel) -> socket.socket:
 
 
 def _at_its_place(witness: socket.socket, index: int) -> bool:
-    """Whether the fork is well, has said nothing unasked, and has gone to the place of this test cell."""
+    """Whether a fork is well, has said nothing unasked, and has gone to the place of this test cell."""
     wire, number = Wire(witness), secrets.randbits(60)
     try:
         wire.send(Packer().frame({"ask": "go to", "place": index, "number": number}), GRACE)

@@ -429,8 +429,7 @@ class Endpoint:
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
-        self.called = False  # whether code of a student's has run at the other end
-        self.renew: Callable[[], None] = lambda: None  # puts a fresh kernel at the other end
+        self.turn_to: Callable[[str], None] = lambda cases: None  # lets another kernel answer
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""

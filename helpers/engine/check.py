@@ -29,7 +29,7 @@ from .rules import Behaviour, Property, over_the_limit, ran_on
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
 from .shown import pictures, words
 from .trial import Trial
-from .unseen import anew, drawn, same, says_nothing, what_kind, without_words
+from .unseen import drawn, same, says_nothing, turn_to, what_kind, without_words
 
 __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
 
@@ -100,9 +100,9 @@ class Check:
             raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
         generators, shown = _generators(seed, len(all_cases)), len(self.cases)
         tried: dict[int, Trial] = {}
-        for places in (range(shown), range(shown, len(all_cases))):
+        for which, places in (("shown", range(shown)), ("hidden", range(shown, len(all_cases)))):
             if places:
-                anew(student)
+                turn_to(which, student)
             for place in drawn(places):
                 trial = self._try(student, all_cases[place], generators[place], hidden=place >= shown)
                 if trial.seen.error and trial.seen.error.kind == "NotImplementedError":

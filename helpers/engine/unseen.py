@@ -1,5 +1,5 @@
-"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, each round of calls meets a fresh
-copy of the answer, and of a hidden case the card says no more than what kind of thing went wrong.
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones are
+asked of a copy of the answer of their own, and of a hidden case the card says no more than what kind of thing went wrong.
 
 What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden case.
 """
@@ -45,10 +45,11 @@ def _dice(seed: str) -> random.Random:
     return random.Random(seed)
 
 
-def anew(answer: Callable) -> None:
-    """Where an answer lives in another process, as while it is graded, a fresh copy of that process is asked from here on."""
-    if hasattr(answer, "__anew__"):
-        answer.__anew__()
+def turn_to(cases: str, answer: Callable) -> None:
+    """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown" and one for
+    "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on that one is asked."""
+    if hasattr(answer, "__turn_to__"):
+        answer.__turn_to__(cases)
 
 
 def without_words(seen: Observation) -> Observation:

@@ -2,6 +2,7 @@
 
 import socket
 import time
+from copy import deepcopy
 
 import pytest
 import torch
@@ -430,11 +431,45 @@ def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, no
     assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
 
 
-def test_every_round_of_calls_meets_a_fresh_fork(kernels, notebook):
-    answer = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full((), float(len(calls)))"
+COUNTING = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full((), float(len(calls)))"
+
+
+def test_hidden_cases_are_asked_of_a_fork_of_their_own_and_shown_ones_go_on_with_theirs(kernels, notebook):
     question = """
-from helpers.engine.unseen import anew
-counts = [softmax(torch.ones(1), 0).item() for _ in range(2)]
-anew(softmax)
-counts + [softmax(torch.ones(1), 0).item()]"""
-    assert asked(kernels, notebook, answer, question) == "[1.0, 2.0, 1.0]"
+from helpers.engine.unseen import turn_to
+def times(count): return [int(softmax(torch.ones(1), 0)) for _ in range(count)]
+counts = times(2)
+for cases in ("hidden", "shown", "hidden"):
+    turn_to(cases, softmax)
+    counts += times(2)
+counts"""
+    assert asked(kernels, notebook, COUNTING, question) == "[1, 2, 1, 2, 3, 4, 3, 4]"
+
+
+CHANGES_THE_PROCESS = """
+import random
+import numpy as np
+def softmax(x, dim):
+    found = torch.rand(1), np.random.rand(1), random.random(), torch.ones(1).dtype, torch.is_grad_enabled()
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    return found"""
+
+
+def test_of_one_test_cell_nothing_is_left_in_the_process_for_the_next(kernels, notebook):
+    """Random numbers, the default dtype and whether gradients are taken are those that the cells left behind."""
+    answer, test = cell(notebook, "softmax"), cell(notebook, "softmax_test")
+    answer.source = CHANGES_THE_PROCESS
+    test.source = "repr(softmax(torch.ones(1), 0))"
+    again = deepcopy(test)
+    again.metadata.nbgrader.grade_id = "attend_test"
+    notebook.cells = [*notebook.cells[: notebook.cells.index(test) + 1], again]
+    judged(notebook, UNIT, LIMITS, kernels)
+    first, second = (one.outputs[-1].data["text/plain"] for one in (test, again))
+    assert first == second and "float32, True" in first.replace("torch.", "")
+
+
+def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebook):
+    cell(notebook, "softmax").source = "import os\ndef softmax(x, dim): os._exit(1)"
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1]
