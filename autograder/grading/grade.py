@@ -114,7 +114,8 @@ class _Run:
         self._collect()
         originals = [notebooks.to_text(solved(self.course, unit)) for unit in self.units]
         workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
-        warm_up = (tasks.warm_up, self.units, originals, self.limits)
+        handed_in = Counter(submission.unit for submission in self.outcome.submissions)
+        warm_up = (tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
         with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
             door = Intake(self.course, self.limits)
             if anything_new(self.outcome.submissions, door.staged):

@@ -11,6 +11,7 @@ from autograder.grading.store import grader_version
 from autograder.judge.exam import BUBBLEWRAP, Limits
 from autograder.judge.root import start_ahead
 
+MANY = 8  # submissions of a unit, for which it pays to find out beforehand what is the same for all of them
 PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
 
@@ -36,16 +37,17 @@ def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:
     return {"page": page, "problem": problem, "seconds": time.perf_counter() - start}
 
 
-def warm_up(units: list[str], originals: list[str], limits: Limits) -> None:
-    """Has ready what the first notebook of each unit would have to wait for. originals: the text of their solution notebooks."""
+def warm_up(units: Mapping[str, int], originals: list[str], limits: Limits) -> None:
+    """Has ready what the first notebook of each unit would have to wait for. units: how many were handed in of each; originals: the text
+    of their solution notebooks."""
     if limits.sandbox != BUBBLEWRAP:
         start_ahead()
     from autograder.course.reach import exam
     from autograder.grading import verdict
     from autograder.judge.kernels import kernels
 
-    for unit, original in zip(units, originals, strict=True):
-        kernels(limits.sandbox).prepare(exam(unit))
+    for (unit, count), original in zip(units.items(), originals, strict=True):
+        kernels(limits.sandbox).prepare(exam(unit), limits.seed if count >= MANY else None)
         limited.remember(feedback.remember, original)
     verdict.prepare()
     for unit in units:  # the warm processes have imported by now what they were told to above

@@ -24,11 +24,15 @@ class Kernels:
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
         self.root: Root | None = None
+        self.seeds: dict[Any, int] = {}
         self.warm: dict[tuple[str, Any], Warm] = {}
         self.lock = Lock()
 
-    def prepare(self, exam: Any) -> None:
-        """Lets the warm processes import what they need while the grader does something else."""
+    def prepare(self, exam: Any, seed: int | None = None) -> None:
+        """Lets the warm processes import what they need while the grader does something else. With the seed of a whole class, they also
+        find out what is the same for all of it."""
+        if seed is not None:
+            self.seeds[exam] = seed
         if self.sandbox != BUBBLEWRAP:
             with self.lock:
                 for role in (JUDGE, STUDENT):
@@ -82,7 +86,8 @@ class Kernels:
             found.close()
         if self.root is None or not self.root.alive:
             self.root = take()
-        self.warm[role, exam] = branch(self.root, role, imports_of(role, exam))
+        seed = {"seed": self.seeds[exam]} if role == JUDGE and exam in self.seeds else {}
+        self.warm[role, exam] = branch(self.root, role, imports_of(role, exam) | seed)
         return self.warm[role, exam]
 
     def _refusal(self, why: str) -> str:

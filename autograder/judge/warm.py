@@ -15,7 +15,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -80,33 +80,34 @@ def serve_root(sock: socket.socket) -> None:
 
 def serve_kernels(sock: socket.socket, message: dict) -> None:
     """A branch: imports what its unit needs, and forks a kernel for every request."""
-    main = _main(message["role"], message["imports"])
-    if threads := [name for name in _other_threads() if not name.startswith("cuda")]:  # CUDA's only waits for its GPU
-        names = ", ".join(threads)
-        print(
-            f"The warm process has threads that it may not have ({names}): its children would hang.",
-            file=sys.stderr,
-            flush=True,
-        )
+    main, later = _main(message["role"], message["imports"])
+    if _has_threads():
         return
     share_in_large_pages()
-    _forks(sock, 2, lambda message, sockets: _become(main, message, sockets))
+    _forks(sock, 2, lambda message, sockets: _become(main, message, sockets), later)
 
 
-def _other_threads() -> list[str]:
-    """The names of this process's threads but the main one, which bears the process's number."""
+def _has_threads() -> bool:
+    """Whether this process has another thread than the main one, which bears the process's number; then it says so."""
     others = (task for task in Path("/proc/self/task").iterdir() if task.name != str(os.getpid()))
-    return [(task / "comm").read_text().strip() for task in others]
+    names = [(task / "comm").read_text().strip() for task in others]
+    threads = ", ".join(name for name in names if not name.startswith("cuda"))  # CUDA's only waits for its GPU
+    if threads:
+        told = f"The warm process has threads that it may not have ({threads}): its children would hang."
+        print(told, file=sys.stderr, flush=True)
+    return bool(threads)
 
 
-def _forks(sock: socket.socket, most: int, child: Callable) -> None:
-    """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up."""
+def _forks(sock: socket.socket, most: int, child: Callable, later: Iterator[None] = iter(())) -> None:
+    """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up. `later`: what is done, step by
+    step, while nobody asks."""
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire = Wire(sock)
-    while True:
+    while not _has_threads():
+        _go_on(later, sock)
         try:
             message = read(wire.receive(None))
             _, descriptors, _, _ = socket.recv_fds(sock, 1, most)
@@ -124,6 +125,14 @@ def _forks(sock: socket.socket, most: int, child: Callable) -> None:
                 os._exit(0)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _go_on(later: Iterator[None], sock: socket.socket) -> None:
+    steps = 0
+    while not select.select([sock], [], [], 0)[0] and next(later, "done") != "done":
+        steps += 1
+    if steps:
+        gc.freeze()
 
 
 def _become(main: Callable, message: dict, sockets: list[socket.socket]) -> None:
@@ -147,7 +156,7 @@ def cold(role: str, channel: socket.socket, alive: int, user: int) -> int:
     """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status. alive: a
     pipe whose other end the keeper has."""
     message = read(Wire(channel).receive(None))
-    main = _main(role, message["request"].get("imports", {}))
+    main, _ = _main(role, message["request"].get("imports", {}))
     lower(Walls(**message["walls"]), user)
     return shepherd(lambda: (os.close(alive), _kernel(main, channel, message)), alive)
 
@@ -162,14 +171,24 @@ def _settle(more: dict[str, str], walled: bool) -> None:
 
 
 def _import_what_is_slow() -> None:
+    """What every kernel needs sooner or later, what a shell imports for itself and for its first cells among it. Not matplotlib_inline:
+    imported where there is no shell, it never shows a plot."""
     import matplotlib
 
     matplotlib.use("Agg")
-    import IPython.core.interactiveshell  # noqa: F401
+    import IPython.core.completer  # noqa: F401
+    import IPython.core.crashhandler  # noqa: F401
+    import IPython.core.interactiveshell
+    import IPython.core.logger  # noqa: F401
+    import IPython.core.magics.ast_mod  # noqa: F401
+    import IPython.core.magics.execution  # noqa: F401
+    import IPython.core.oinspect  # noqa: F401
+    import IPython.core.pylabtools  # noqa: F401
     import jaxtyping  # noqa: F401
     import matplotlib.pyplot as plt
-    import numpy  # noqa: F401
+    import numpy.random  # noqa: F401
     import pexpect  # noqa: F401
+    import safetensors.torch  # noqa: F401
     import torch
     import torch.utils.flop_counter  # noqa: F401
 
@@ -177,14 +196,15 @@ def _import_what_is_slow() -> None:
     plt.plot([0, 1])
     plt.savefig(os.devnull, format="png")  # finds the fonts
     plt.close("all")
+    matplotlib.backends.backend_registry.list_all()  # reads the packages' entry points
+    import torch._subclasses.schema_check_mode  # noqa: F401
     import torch.fx.experimental.symbolic_shapes  # noqa: F401  (what the first backward pass would import)
 
 
-def _main(role: str, imports: dict) -> Callable:
-    """The main function of kernels of this role, with what they need imported."""
+def _main(role: str, imports: dict) -> tuple[Callable, Iterator[None]]:
+    """The main function of kernels of this role, with what they need imported, and what can be done later."""
     module = importlib.import_module(f"autograder.judge.{'student' if role == STUDENT else 'examiner'}")
-    module.preload(**imports)
-    return module.main
+    return module.main, module.preload(**imports)
 
 
 if __name__ == "__main__":

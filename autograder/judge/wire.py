@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -82,9 +82,8 @@ class Packer:
         self.nodes += 1
         if depth > self.bounds.depth or self.nodes > self.bounds.nodes:
             raise BorderError("the value is nested too deeply or has too many parts")
-        for kinds, pack in _packers("torch" in sys.modules):
-            if isinstance(value, kinds):
-                return pack(self, value, depth + 1)
+        if pack := _packer(type(value), "torch" in sys.modules):
+            return pack(self, value, depth + 1)
         if self.export is None:
             raise BorderError(f"a value of type {type(value).__name__} can't cross")
         return self.export(value)
@@ -126,9 +125,15 @@ def _too_large(bounds: Bounds) -> str:
 
 
 def _blob(tensors: list[Tensor]) -> bytes:
-    import safetensors.torch
+    """As safetensors.torch.save does it, without its questions: these tensors are contiguous, on the CPU, and share no memory."""
+    from safetensors import TensorSpec, serialize
 
-    return safetensors.torch.save({str(i): tensor for i, tensor in enumerate(tensors)})
+    return bytes(serialize({
+        str(place): TensorSpec(
+            dtype=str(one.dtype).removeprefix("torch."), shape=one.shape, data_ptr=one.data_ptr(), data_len=one.nbytes
+        )
+        for place, one in enumerate(tensors)
+    }))  # fmt: skip
 
 
 def _pack_float(packer: Packer, value: float, depth: int) -> Any:
@@ -159,10 +164,11 @@ _REST: list[tuple[Any, Callable]] = [
 ]
 
 
-@cache
-def _packers(with_torch: bool) -> list[tuple[Any, Callable]]:
-    """Kinds of values and what packs them; the first that fits counts."""
-    return [*_SCALARS, *(_of_torch() if with_torch else []), *_REST]
+@lru_cache(maxsize=256)
+def _packer(kind: type, with_torch: bool) -> Callable | None:
+    """What packs a value of this type: the first that fits counts."""
+    packers = [*_SCALARS, *(_of_torch() if with_torch else []), *_REST]
+    return next((pack for kinds, pack in packers if issubclass(kind, kinds)), None)
 
 
 def _of_torch() -> list[tuple[Any, Callable]]:

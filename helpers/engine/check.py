@@ -98,7 +98,7 @@ class Check:
         all_cases = (*self.cases, *cases)
         if not self.counts and any(case.limited for case in cases):
             raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
-        generators, shown = _generators(seed, len(all_cases)), len(self.cases)
+        generators, shown = case_generators(seed, len(all_cases)), len(self.cases)
         tried: dict[int, Trial] = {}
         for which, places in (("shown", range(shown)), ("hidden", range(shown, len(all_cases)))):
             if places:
@@ -180,6 +180,10 @@ class Check:
             return self._once(answer, args, gradient, lambda: self.observe(answer, args, gradient))
         return self.observe(answer, args, gradient)
 
+    def right(self, args: tuple) -> Any:
+        """`expected`, which is found once for the same inputs."""
+        return self._once("expected", args, False, lambda: self.expected(args))
+
     def _once(self, what: Any, args: tuple, gradient: bool, find: Callable[[], Any]) -> Any:
         """What `find()` gives, found once for the same inputs: a proof of the check meets them hundreds of times."""
         key = _call_key(what, args, gradient)
@@ -197,7 +201,7 @@ class Check:
         args = case.draw(self.reference, generator)
         seen = self.recall(student, args, case.gradient)
         seen = without_words(seen) if hidden else seen
-        expected = self._once("expected", args, False, lambda: self.expected(args)) if self.compare else None
+        expected = self.right(args) if self.compare else None
         wrong = "" if ran_on(seen) else self._wrong(seen, expected, case, hidden)
         dear = "" if wrong else self._dear(seen, case)
         if hidden and wrong and (seen.error or self.compare):
@@ -271,7 +275,7 @@ class Check:
             return outputs
 
 
-def _generators(seed: int | None, count: int) -> list[Generator]:
+def case_generators(seed: int | None, count: int) -> list[Generator]:
     """One generator per case. Fresh each time, unless the grader asks for the same inputs at every run."""
     seed = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32))) if seed is None else seed
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
