@@ -7,6 +7,7 @@ import select
 import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 
 from autograder.judge.wire import Bounds, Packer, Wire
 
@@ -61,11 +62,16 @@ class Kernel:
                 break
             self.reports += [json.loads(line) for line in text.decode().splitlines()]
 
+    def drop(self) -> None:
+        """Lets the kernel end, and all it started; `close` waits for that."""
+        self.sock.close()
+        with suppress(OSError):
+            self.leash.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Ends the kernel and all it started."""
-        self.sock.close()
+        self.drop()
         try:
-            self.leash.shutdown(socket.SHUT_WR)
             self.why(5.0)  # until the keeper hangs up too
         except OSError:
             pass

@@ -77,9 +77,13 @@ def judge_split(
         _test_cells(work, written)
     finally:
         with work.clock.part("kernels"):
-            for one in (*work.witnesses.values(), *work.used, work.judge):
-                if one:
-                    one.close()
+            for witness in work.witnesses.values():
+                witness.close()
+            kernels_used = [kernel for kernel in (*work.used, work.judge) if kernel]
+            for kernel in kernels_used:
+                kernel.drop()
+            for kernel in kernels_used:
+                kernel.close()
     for cell in notebooks.tests(notebook):
         outputs.settle(cell)
 
