@@ -4,6 +4,7 @@ text of the error when a step fails."""
 
 import logging
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
+from nbgrader.utils import setenv
 from traitlets.config import Config
 
 from autograder import notebooks
@@ -58,8 +60,25 @@ def generate_assignment(course: Course, unit: str, release: str | None = None) -
 
 
 def autograde(course: Course, student: str, unit: str) -> None:
-    """Grades what intake has staged (see autograder/grading/intake.py) into the gradebook."""
-    _run(course, Autograde, _staged(course), unit, student)
+    """Grades into the gradebook what lies sanitised in the staging folder (see autograder/grading/grade.py)."""
+    _run(course, _AutogradeSanitised, _staged(course), unit, student)
+
+
+class _AutogradeSanitised(Autograde):
+    """nbgrader's converter without the first of its two passes over a notebook, which `sanitise` has done."""
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        whose = self.init_single_notebook_resources(notebook_filename)["nbgrader"]
+        copy = Path(self._format_dest(whose["assignment"], whose["student"])) / Path(notebook_filename).name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(notebook_filename, copy)
+        self._sanitizing = False
+        self._init_preprocessors()
+        try:
+            with setenv(NBGRADER_EXECUTION="autograde"):
+                BaseConverter.convert_single_notebook(self, str(copy))
+        finally:
+            self._sanitizing = True
 
 
 def _staged(course: Course) -> Config:

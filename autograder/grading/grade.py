@@ -301,12 +301,15 @@ class Intake:
             name = self._fingerprint(submission, hand_in, digest)
             if self.staged.get(place) == name and name in self.known and self._is_staged(submission):
                 return *self.known[name][:1], None, self.known[name][1]
+            if self.staged.pop(place, None):
+                self.save()  # before the copy changes: whoever is ended now must not take it for the one that is noted there
             intake.stage(self.course, submission, hand_in, self.units)
         except Rejected:
             self.staged.pop(place, None)
             intake.unstage(self.course, submission)
             raise
         notebook = stock.sanitise(self.course, submission.student, submission.unit)
+        record.write_whole(self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook))
         result = key(notebook, submission.unit, self.limits)
         self.staged[place], self.known[name] = name, [result, hand_in.notes]
         return result, notebook, hand_in.notes

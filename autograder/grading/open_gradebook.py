@@ -1,5 +1,5 @@
 """nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every notebook,
-and one check of nbgrader's metadata schema in the place of one for every cell.
+one query for all grades of a notebook, and one check of nbgrader's metadata schema in the place of one for every cell.
 
 The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of one
 submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
-from nbgrader.api import Gradebook
+from nbgrader.api import BaseCell, Comment, Grade, Gradebook
 
 from autograder.course import stock
 from autograder.course.paths import Course
@@ -37,12 +37,14 @@ class OpenGradebook(Gradebook):
         super().__init__(address, course_id)
         self.db.commit = self.db.flush
         self.cells: dict[tuple, Any] = {}
+        self.loaded: dict[tuple, dict[str, Any]] = {}
         self.waiting: list[Callable[[], None]] = []
 
     def close(self) -> None:
         """Nothing a step has loaded is taken for granted by the next."""
         self.db.flush()
         self.db.expire_all()
+        self.loaded.clear()
 
     def when_kept(self, write: Callable[[], None]) -> None:
         """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are not there."""
@@ -56,6 +58,7 @@ class OpenGradebook(Gradebook):
     def drop(self) -> None:
         """As if what came since `keep` had not happened."""
         self.db.rollback()
+        self.loaded.clear()
         self.waiting.clear()
 
     def end(self) -> None:
@@ -67,6 +70,21 @@ class OpenGradebook(Gradebook):
 
     def find_graded_cell(self, *place: str) -> SimpleNamespace:
         return self._once("graded", place, super().find_graded_cell, ("max_score",))
+
+    def find_grade(self, cell: str, *place: str) -> Grade:
+        """As nbgrader's, which asks the database for each."""
+        return self._of_cells(Grade, place).get(cell) or super().find_grade(cell, *place)
+
+    def find_comment(self, cell: str, *place: str) -> Comment:
+        return self._of_cells(Comment, place).get(cell) or super().find_comment(cell, *place)
+
+    def _of_cells(self, kind: type, place: tuple) -> dict[str, Any]:
+        """All grades, or comments, of a student's notebook by the names of their cells. place: notebook, assignment, student."""
+        if (kind, place) not in self.loaded:
+            cells = self.db.query(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)
+            page = self.find_submission_notebook(*place)
+            self.loaded[kind, place] = dict(cells.filter(kind.notebook_id == page.id).all())
+        return self.loaded[kind, place]
 
     def _once(self, kind: str, place: tuple, find: Any, names: tuple[str, ...]) -> SimpleNamespace:
         if (kind, place) not in self.cells:
