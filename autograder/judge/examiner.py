@@ -85,7 +85,9 @@ class Forks:
 
     def hand_back(self, which: str, endpoint: Endpoint) -> None:
         """This test cell has no more questions."""
-        self.lost[which] = bool(endpoint.lost)
+        with contextlib.suppress(BorderError):
+            endpoint.forget_ahead(proxies.CALL_SECONDS if not endpoint.lost else 0)
+        self.lost[which] = bool(endpoint.lost or endpoint.ahead)
         endpoint.wire.close()
 
 

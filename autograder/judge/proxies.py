@@ -61,8 +61,7 @@ class Remote(Stand):
         forbids = tuple(forbids) or (active.forbids if active else ())
         counts = active.counts or counts is True if active else counts is not False
         steps = active.steps if active else steps
-        question = {"args": tuple(args), "kwargs": kwargs or {}, "forbids": forbids, "gradient": bool(gradient),
-                    "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts, "steps": int(steps)}  # fmt: skip
+        question = _call(args, kwargs, forbids, gradient, layouts, reuses, counts, steps)
         try:
             seen = observation(args, kwargs or {}, self.__asked__("observe", **question))
         except RemoteError as error:
@@ -75,6 +74,20 @@ class Remote(Stand):
         if active:
             active.add(seen)
         return seen
+
+    def __ahead__(self, calls: list[tuple[tuple, dict]]) -> None:
+        """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in this order: the
+        student's kernel begins with them."""
+        asked = [_call(args, None, counts=options.pop("counts", None) is not False, **options) for args, options in calls]
+        try:
+            if not self.__endpoint__.lost:
+                self.__endpoint__.ask_ahead(
+                    CALL_SECONDS, [args for args, _ in calls], ask="observe", number=self.__number__, calls=asked
+                )
+        except (Closed, TooSlow) as problem:
+            self.__endpoint__.lost = _loss(problem)
+        except BorderError:  # too large together: one by one, then
+            return
 
     def __turn_to__(self, cases: str) -> None:
         """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
@@ -98,17 +111,29 @@ class Remote(Stand):
         error = self.__endpoint__.lost
         try:
             with _disable_current_modes(), untraced():  # sending a tensor is no operation of the student's, and no step
-                answer = (
-                    {"error": error}
-                    if error
-                    else self.__endpoint__.ask(CALL_SECONDS, ask=ask, number=self.__number__, **question)
-                )
+                answer = {"error": error} if error else self.__heard__(ask, question)
             if "error" not in answer:
                 return answer["ok"]
             error = error or _student_error(answer["error"])
         except (BorderError, KeyError) as problem:
             self.__endpoint__.lost = error = _loss(problem)
         raise RemoteError(error) from None
+
+
+    def __heard__(self, ask: str, question: dict) -> dict:
+        """The answer, to what was asked ahead if it is that."""
+        ahead = self.__endpoint__.ahead
+        if ask == "observe" and ahead and ahead[0] is question["args"]:
+            return self.__endpoint__.next_answer(CALL_SECONDS)
+        return self.__endpoint__.ask(CALL_SECONDS, ask=ask, number=self.__number__, **question)
+
+
+def _call(
+    args: tuple, kwargs: dict | None, forbids=(), gradient=False, layouts=(), reuses=False, counts=True, steps=0
+) -> dict:
+    """What a student's kernel is told of an observation."""
+    return {"args": args, "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
+            "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts, "steps": int(steps)}  # fmt: skip
 
 
 class Thing(Stand):

@@ -146,14 +146,16 @@ _OF_THE_PROCESS = [
 
 
 def answer_questions(sock: socket.socket, state: State, call_seconds: float) -> None:
-    """Answers the judge until it hangs up; a question may take so much processor time."""
+    """Answers the judge until it hangs up, a question with several calls call by call; each may take so much processor time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, state))
     while True:
         try:
             question = endpoint.hear()
-            most = resource.getrlimit(resource.RLIMIT_CPU)[1]
-            resource.setrlimit(resource.RLIMIT_CPU, (min(most, _cpu_used() + int(call_seconds) + 1), most))
-            endpoint.serve(question)
+            calls = question.pop("calls", [{}])
+            for call in calls if isinstance(calls, list) else ():
+                most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+                resource.setrlimit(resource.RLIMIT_CPU, (min(most, _cpu_used() + int(call_seconds) + 1), most))
+                endpoint.serve(question | call)
         except BorderError:
             return
 

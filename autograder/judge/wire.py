@@ -16,6 +16,7 @@ import socket
 import struct
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from functools import lru_cache
@@ -435,17 +436,41 @@ class Endpoint:
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
+        self.ahead: deque[Any] = deque()  # what was asked ahead and has not been heard yet, in order
         self.turn_to: Callable[[str], None] = lambda cases: None  # lets another kernel answer
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""
+        self.forget_ahead(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         self.tell(question, timeout)
+        return self._answer(deadline)
+
+    def ask_ahead(self, timeout: float, names: list[Any], **question: Any) -> None:
+        """Asks several things in one question, which the other side answers one after the other while this one does what it likes.
+        names: of the answers."""
+        self.forget_ahead(timeout)
+        self.tell(question, timeout)
+        self.ahead.extend(names)
+
+    def next_answer(self, timeout: float | None = None) -> dict:
+        """The next answer to what was asked ahead."""
+        self.ahead.popleft()
+        return self._answer(None if timeout is None else time.monotonic() + timeout)
+
+    def forget_ahead(self, timeout: float | None = None) -> None:
+        """Nobody wants to hear the rest."""
+        while self.ahead:
+            self.next_answer(timeout)
+
+    def _answer(self, deadline: float | None) -> dict:
         while True:
             message = self.hear(None if deadline is None else max(0.0, deadline - time.monotonic()))
             if "ask" not in message:
                 return message
+            ahead, self.ahead = self.ahead, deque()  # what is asked while serving is answered before the rest
             self.serve(message)
+            self.ahead = ahead
 
     def tell(self, message: dict, timeout: float | None = None) -> None:
         self.wire.send(Packer(self.export, self.wire.bounds).frame(message), timeout)

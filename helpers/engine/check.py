@@ -24,7 +24,7 @@ from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_num
 from .diagnose import FORBIDDEN, diagnose
 from .group import CheckGroup
 from .misconceptions import Misconception, distinct
-from .observe import ASKED, Observation, StudentError, observe, quiet
+from .observe import ASKED, Observation, StudentError, ask_ahead, observe, quiet
 from .rules import Behaviour, Property, over_the_limit, ran_on
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
 from .shown import pictures, words
@@ -101,10 +101,13 @@ class Check:
         generators, shown = case_generators(seed, len(all_cases)), len(self.cases)
         tried: dict[int, Trial] = {}
         for which, places in (("shown", range(shown)), ("hidden", range(shown, len(all_cases)))):
+            order = drawn(places)
+            inputs = [all_cases[place].draw(self.reference, generators[place]) for place in order]
             if places:
                 turn_to(which, student)
-            for place in drawn(places):
-                trial = self._try(student, all_cases[place], generators[place], hidden=place >= shown)
+                self._ask_ahead(student, [(args, all_cases[place].gradient) for place, args in zip(order, inputs, strict=True)])
+            for place, args in zip(order, inputs, strict=True):
+                trial = self._try(student, all_cases[place], args, generators[place], hidden=place >= shown)
                 if trial.seen.error and trial.seen.error.kind == "NotImplementedError":
                     return not_attempted(self.exercise, points)
                 tried[place] = trial
@@ -130,7 +133,16 @@ class Check:
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Call an answer (a student's, a misconception's, the reference) on `args` and write down what happens."""
         driven = functools.partial(self.drive, answer) if self.drive else answer
-        return observe(driven, args, forbids=self.forbids, gradient=gradient, counts=self.counts, steps=self.steps)
+        return observe(driven, args, **self._asked(gradient))
+
+    def _asked(self, gradient: bool) -> dict[str, Any]:
+        return {"forbids": self.forbids, "gradient": gradient, "counts": self.counts, "steps": self.steps}
+
+    def _ask_ahead(self, student: Callable, calls: list[tuple[tuple, bool]]) -> None:
+        """Tells which calls come next, where a check calls the student's function itself: the process in which it lives needn't wait
+        until each of its outputs was looked at."""
+        if not self.drive and type(self).observe is Check.observe:
+            ask_ahead(student, [(args, self._asked(gradient)) for args, gradient in calls])
 
     def expected(self, args: tuple) -> Any:
         """The right output. In float64, so that rounding is the student's alone."""
@@ -197,8 +209,7 @@ class Check:
 
     # --------------------------------------------------------------------------------------------------------- one trial
 
-    def _try(self, student: Callable, case: Case, generator: Generator, hidden: bool = False) -> Trial:
-        args = case.draw(self.reference, generator)
+    def _try(self, student: Callable, case: Case, args: tuple, generator: Generator, hidden: bool = False) -> Trial:
         seen = self.recall(student, args, case.gradient)
         seen = without_words(seen) if hidden else seen
         expected = self.right(args) if self.compare else None
@@ -216,7 +227,7 @@ class Check:
         if not _other_numbers(first.seen.args, args):
             return None
         case = replace(first.case, label=AGAIN, draw=lambda *_: args)
-        trial = self._try(student, case, first.generator)
+        trial = self._try(student, case, args, first.generator)
         return None if trial.passed else replace(trial, wrong=f"{trial.note} {KEPT}", dear="")
 
     def _wrong(self, seen: Observation, expected: Any, case: Case, hidden: bool) -> str:

@@ -129,6 +129,13 @@ def observe(
     return seen
 
 
+def ask_ahead(function: Callable, calls: list[tuple[tuple, dict]]) -> None:
+    """Where a function lives in another process, that may begin with these calls, which are observed next and in this order: arguments
+    and keywords of `observe`."""
+    if hasattr(function, "__ahead__"):
+        function.__ahead__(calls)
+
+
 def _stopped_after(steps: int, function: Callable) -> Callable:
     """The function, as it is or with an end to its calls. A tracer that was there before (a debugger's) comes back after each."""
     if not steps:
