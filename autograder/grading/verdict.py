@@ -31,10 +31,11 @@ def judged(
 ) -> NotebookNode:
     """A sanitised notebook of the unit with the outputs of all its code cells."""
     clock, within = clock or Clock(), within or kernels(limits.sandbox)
-    with clock.part("border"):
-        prepare()
-        written = limited.call(source.written, notebook, unit, rules(unit, limits, within))
-    return judge(notebook, exam(unit), limits, written, within, clock)
+    prepare()
+    known = rules(unit, limits, within)
+    return judge(
+        notebook, exam(unit), limits, lambda: limited.call(source.written, notebook, unit, known), within, clock
+    )
 
 
 @cache

@@ -5,6 +5,7 @@ student's. A name that a test cell uses and nothing here defines is asked for in
 import contextlib
 import importlib
 import os
+import secrets
 import socket
 from collections.abc import Iterable, Iterator
 from types import ModuleType
@@ -19,6 +20,7 @@ from helpers.engine.check import Check, CheckGroup
 from helpers.engine.rehearse import rehearse
 
 SHOWN, HIDDEN = "shown", "hidden"
+TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so
 
 
 def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterator[None]:
@@ -60,7 +62,7 @@ def _test(shell: Shell, said: Said, message: dict, forks: "Forks") -> str:
     """Runs a test cell. The student's names are there for this one cell."""
     os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
     source = without_repeats(message["source"])
-    names = Names(forks, unknown_names(source, shell.user_ns), message["absent"], message["written"])
+    names = Names(forks, message["place"], unknown_names(source, shell.user_ns), message["absent"], message["written"])
     shell.user_ns.update(names.values)
     status = run_cell(shell, said, source)
     for name in names.values:
@@ -71,34 +73,58 @@ def _test(shell: Shell, said: Said, message: dict, forks: "Forks") -> str:
 
 class Forks:
     """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden ones, which is
-    never asked for anything that is shown. Home makes them."""
+    never asked for anything that is shown. They are kept from test cell to test cell; home makes them."""
 
     def __init__(self, home: Wire):
-        self.home, self.lost = home, {SHOWN: False, HIDDEN: False}
+        self.home, self.kept = home, {}
 
-    def ask_for(self, which: str) -> Endpoint:
-        """One of them, at the place of the test cell that runs; a fresh one where the last conversation with it broke off."""
-        self.home.send(Packer().frame({"want": which, "fresh": self.lost[which]}))
-        read(self.home.receive(None))
-        _, (descriptor,), _, _ = socket.recv_fds(self.home.sock, 1, 1)
-        return Endpoint(Wire(socket.socket(fileno=descriptor)), proxies.remote, proxies.serve_callbacks, named=False)
+    def ask_for(self, which: str, place: int) -> Endpoint:
+        """One of them, at the place of a test cell: a fresh one where there is none yet, or the last conversation with it broke off."""
+        for _ in range(TRIES):
+            wire = self.kept.pop(which, None) or self._fresh(which)
+            endpoint = Endpoint(wire, proxies.remote, proxies.serve_callbacks, named=False)
+            if _goes_to(endpoint, place):
+                return endpoint
+            wire.close()
+        endpoint.lost = proxies.GONE
+        return endpoint
 
     def hand_back(self, which: str, endpoint: Endpoint) -> None:
-        """This test cell has no more questions."""
-        with contextlib.suppress(BorderError):
-            endpoint.forget_ahead(proxies.CALL_SECONDS if not endpoint.lost else 0)
-        self.lost[which] = bool(endpoint.lost or endpoint.ahead)
-        endpoint.wire.close()
+        """The test cell has no more questions."""
+        try:
+            endpoint.forget_ahead(0 if endpoint.lost else proxies.CALL_SECONDS)
+        except BorderError as problem:
+            endpoint.lost = problem
+        if endpoint.lost:
+            endpoint.wire.close()
+        else:
+            self.kept[which] = endpoint.wire
+
+    def _fresh(self, which: str) -> Wire:
+        self.home.send(Packer().frame({"want": which}))
+        read(self.home.receive(None))
+        _, (descriptor,), _, _ = socket.recv_fds(self.home.sock, 1, 1)
+        return Wire(socket.socket(fileno=descriptor))
+
+
+def _goes_to(endpoint: Endpoint, place: int) -> bool:
+    """Whether a fork is well, has said nothing unasked, and has gone to the place of this test cell."""
+    number = secrets.randbits(60)
+    try:
+        seconds = min(proxies.CALL_SECONDS, SOON)
+        return endpoint.ask(seconds, ask="go to", place=place, number=number) == {"ok": number}
+    except BorderError:
+        return False
 
 
 class Names:
     """What a test cell's names of the student's stand for, in the fork that answers: at first the one for cases that are shown.
 
-    absent: why a name is not there; written: what its source may not say.
+    place: of the test cell; absent: why a name is not there; written: what its source may not say.
     found: of each fork that was asked for, its endpoint, and the number that stands there for each name that can be called."""
 
-    def __init__(self, forks: Forks, names: list[str], absent: dict, written: dict):
-        self.forks, self.absent = forks, absent
+    def __init__(self, forks: Forks, place: int, names: list[str], absent: dict, written: dict):
+        self.forks, self.place, self.absent = forks, place, absent
         self.endpoint = self._ask_for(SHOWN)
         self.values = {name: self._value(name) for name in names}
         self.found = {SHOWN: (self.endpoint, self._numbers(self.values))}
@@ -126,7 +152,7 @@ class Names:
             self.forks.hand_back(which, endpoint)
 
     def _ask_for(self, which: str) -> Endpoint:
-        endpoint = self.forks.ask_for(which)
+        endpoint = self.forks.ask_for(which, self.place)
         endpoint.turn_to = self.turn_to
         return endpoint
 

@@ -1,7 +1,6 @@
 """Calls that a warm process makes once, so that no kernel has to: PyTorch looks every operation up when it is first watched in a
 process, and imports half of itself for the first way back."""
 
-import contextlib
 from collections.abc import Callable
 
 import torch

@@ -3,7 +3,7 @@
 This is the only door to a student's code. Behind it the student's cells run in one sandboxed process and the test cells
 in another (see submission.py); nothing outside this folder depends on how."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nbformat import NotebookNode
@@ -25,15 +25,15 @@ def judge(
     notebook: NotebookNode,
     exam: Exam,
     limits: Limits,
-    written: Written | None = None,
+    written: Callable[[], Written] = dict,
     within: Kernels | None = None,
     clock: Clock | None = None,
 ) -> NotebookNode:
     """The notebook with the outputs of all its code cells; every test cell shows a score or an error.
 
     Never raises for what a student wrote: a cell that runs too long, or ends its kernel, gets an error as its output
-    and the others are run without it. `within`: kernels that are kept for several
+    and the others are run without it. `written` is called while the kernels get ready. `within`: kernels that are kept for several
     notebooks; `clock`: takes down where the time goes. Raises SandboxError where the sandbox does not work on this machine.
     """
-    judge_split(notebook, exam, limits, within or kernels(limits.sandbox), written or {}, clock)
+    judge_split(notebook, exam, limits, within or kernels(limits.sandbox), written, clock)
     return notebook

@@ -7,11 +7,10 @@ cell that takes its kernel down is left out of the next try, and the items that 
 
 import hashlib
 import re
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +26,7 @@ from autograder.judge.kernels import Kernels, patience
 from autograder.judge.plain import plain_outputs
 from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.warm import JUDGE, STUDENT
-from autograder.judge.wire import BorderError, Closed, Packer, TooSlow, Wire, read
+from autograder.judge.wire import BorderError, Closed, TooSlow, read
 
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice
@@ -42,7 +41,6 @@ class Submission:
     """A notebook on its way through the two kernels.
 
     statuses: index of a student's cell → "ok" or what became of it.
-    witnesses: the sockets of the forks of the student's kernel that answer the judge, by the cases that they are there for.
     """
 
     notebook: NotebookNode
@@ -54,32 +52,34 @@ class Submission:
     statuses: dict[int, str] = field(default_factory=dict)
     fatal: set[int] = field(default_factory=set)
     used: list[Kernel] = field(default_factory=list)
+    begun: Kernel | None = None  # the student's first kernel, until it is taken
     student: Kernel | None = None
     judge: Kernel | None = None
-    witnesses: dict[str, socket.socket] = field(default_factory=dict)
     tries: int = 0
     spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
 
 def judge_split(
-    notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Any, clock: Clock | None = None
+    notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Callable[[], Any], clock: Clock | None = None
 ) -> None:
-    """Fills in the outputs of all code cells. Raises SandboxError where no kernel can be started, and nothing else."""
+    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels get ready. Raises
+    SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
     for _, cell in _code(notebook):
         cell.outputs, cell.execution_count = [outputs.error("NotExecuted", "the cell was not run")], None
     until = time.monotonic() + limits.notebook_seconds * patience()
     work = Submission(notebook, kernels, exam, limits, until, clock or Clock())
     try:
         with work.clock.part("kernels"):
-            work.judge = work.kernels.start(JUDGE, work.exam, work.limits)  # gets ready while the student's cells run
+            work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
+            work.begun = work.kernels.start(STUDENT, work.exam, work.limits)
+        with work.clock.part("border"):
+            found = written()
         _student_cells(work)
         _set_up_judge(work)
-        _test_cells(work, written)
+        _test_cells(work, found)
     finally:
         with work.clock.part("kernels"):
-            for witness in work.witnesses.values():
-                witness.close()
-            kernels_used = [kernel for kernel in (*work.used, work.judge) if kernel]
+            kernels_used = [kernel for kernel in (*work.used, work.begun, work.judge) if kernel]
             for kernel in kernels_used:
                 kernel.drop()
             for kernel in kernels_used:
@@ -126,7 +126,8 @@ def _one_try(work: Submission, until: int) -> int | None:
     """Runs the cells before `until` in a new kernel. The index of the cell that took the kernel down, if one did."""
     work.tries += 1
     with _not_the_students_time(work):
-        work.student = kernel = work.kernels.ready(work.kernels.start(STUDENT, work.exam, work.limits))
+        first, work.begun = work.begun, None
+        work.student = kernel = work.kernels.ready(first or work.kernels.start(STUDENT, work.exam, work.limits))
     work.used.append(kernel)
     last = -1
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
@@ -224,7 +225,7 @@ def _test_cells(work: Submission, written: Any) -> None:
         if notebooks.is_test(cell) and time.monotonic() < work.deadline:
             cell.outputs, cell.execution_count = [], count
             named = written.get(notebooks.exercise_id(cell), {})
-            known = {"count": count, "absent": absent, "written": named, "order": f"{order} {index}"}
+            known = {"count": count, "absent": absent, "written": named, "order": f"{order} {index}", "place": index}
             with work.clock.part("tests", index):
                 _tested(work, index, cell, known)
             _add_notes(cell, named)
@@ -261,7 +262,8 @@ def _lost_a_process(cell: NotebookNode) -> bool:
 
 def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
     def serve(wanted: dict) -> None:
-        work.judge.tell({}, _call_witness(work, index, str(wanted["want"]), wanted.get("fresh") is True))
+        with _witness(work, str(wanted["want"])) as witness:
+            work.judge.tell({}, witness.fileno())
 
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
@@ -272,37 +274,20 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
         lost = outputs.error("KernelDied", "the process that the test ran in was ended")
         cell.outputs = [lost if isinstance(problem, Closed) else late]
         work.judge.close()
-        for witness in work.witnesses.values():  # it may be in the middle of an answer
-            witness.close()
-        work.witnesses.clear()
         work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
         _set_up_judge(work)
 
 
-def _call_witness(work: Submission, index: int, cases: str, fresh: bool) -> int:
-    """The socket of the fork that answers for these cases, at the place of this test cell: the one that answered before, or a fresh one
-    where that is wanted, or it is not well. Where the student's kernel is lost, its cells are run once more."""
+def _witness(work: Submission, cases: str) -> socket.socket:
+    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost, its cells are run
+    once more."""
     with work.clock.part("border"):
-        witness = work.witnesses.pop(cases, None)
-        if witness and (fresh or not _at_its_place(witness, index)):
-            witness.close()
-            witness = None
-        work.witnesses[cases] = witness or _witness(work, index, cases)
-        return work.witnesses[cases].fileno()
-
-
-def _witness(work: Submission, index: int, cases: str) -> socket.socket:
-    for _ in range(2 * TRIES):
-        try:
-            witness = _fork(work.student, cases)
-            if _at_its_place(witness, index):
-                return witness
-            witness.close()
-        except BorderError:
+        while True:
+            with suppress(BorderError):
+                return _fork(work.student, cases)
             if work.tries >= TRIES or time.monotonic() > work.deadline:
-                break
+                return socket.socketpair()[0]  # with nobody at the other end
             _run_again(work)
-    return socket.socketpair()[0]  # with nobody at the other end
 
 
 def _run_again(work: Submission) -> None:
@@ -323,16 +308,6 @@ def _fork(kernel: Kernel, cases: str) -> socket.socket:
         ours.close()
         raise BorderError(f"it can't be forked ({status})")
     return ours
-
-
-def _at_its_place(witness: socket.socket, index: int) -> bool:
-    """Whether a fork is well, has said nothing unasked, and has gone to the place of this test cell."""
-    wire, number = Wire(witness), secrets.randbits(60)
-    try:
-        wire.send(Packer().frame({"ask": "go to", "place": index, "number": number}), GRACE)
-        return read(wire.receive(GRACE * patience())) == {"ok": number}
-    except BorderError:
-        return False
 
 
 def _reasons(work: Submission) -> dict[str, str]:

@@ -15,7 +15,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -98,14 +98,14 @@ def _has_threads() -> bool:
     return bool(threads)
 
 
-def _forks(sock: socket.socket, most: int, child: Callable, later: Iterator[None] = iter(())) -> None:
+def _forks(sock: socket.socket, most: int, child: Callable, later: Iterable[None] = ()) -> None:
     """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up. `later`: what is done, step by
     step, while nobody asks."""
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wire = Wire(sock)
+    wire, later = Wire(sock), iter(later)
     while not _has_threads():
         _go_on(later, sock)
         try:
