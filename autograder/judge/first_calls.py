@@ -5,60 +5,56 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from helpers.engine.observe import observe
 
 
-def _arithmetic(x: torch.Tensor) -> torch.Tensor:
-    y = (x - x.amax(-1, keepdim=True)).exp() / (x.square().sum(-1, keepdim=True).sqrt() + 1)
-    y = y * 2 + x.mean(-1, keepdim=True) - x.max(-1, keepdim=True).values / 3 + x.abs().log1p() + x.tanh() + x**2 + x.rsqrt()
-    return y.sigmoid().log() + x.std(-1, keepdim=True) + x.var(-1, keepdim=True, unbiased=False) + x.norm(dim=-1, keepdim=True)
+def elementwise(x: Tensor) -> list[Tensor]:
+    """x: (2, 4, 4), as in all of them, and above 0."""
+    return [x + 1, x - x, 2 * x, x / 2, x**2, -x, x.exp(), x.log(), x.log1p(), x.sqrt(), x.rsqrt(), x.square(), x.abs(), x.tanh(),
+            x.sigmoid(), x.clamp(0, 1), F.relu(x), F.gelu(x), F.silu(x), F.dropout(x, 0.0)]  # fmt: skip
 
 
-def _products(x: torch.Tensor) -> torch.Tensor:
-    weights = (x @ x.mT / x.shape[-1] ** 0.5).softmax(-1)
-    y = weights @ x + torch.einsum("...nm,...md->...nd", weights, x) + F.linear(x, x[0, :1].expand(x.shape[-1], -1))
-    return y + torch.bmm(weights, x) + weights.log_softmax(-1)[..., :1] + weights.logsumexp(-1, keepdim=True)
+def reductions(x: Tensor) -> list[Tensor]:
+    return [x.sum(-1), x.sum(), x.mean(-1), x.amax(-1, keepdim=True), x.max(-1).values, x.std(-1), x.var(-1, unbiased=False),
+            x.norm(dim=-1), x.cumsum(-1), x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1), x.topk(2, -1).values, x.sort(-1).values,
+            x.gather(-1, x.argsort(-1)), F.layer_norm(x, x.shape[-1:])]  # fmt: skip
 
 
-def _vectors(x: torch.Tensor) -> torch.Tensor:
+def products(x: Tensor) -> list[Tensor]:
     k = x[0]
-    return k @ k[0] + torch.dot(k[0], k[1]) + torch.outer(k[0], k[1]) + torch.cosine_similarity(k[:1], k, dim=-1) + k.T + k.t()
+    return [x @ x.mT, torch.bmm(x, x), torch.einsum("bnd,bmd->bnm", x, x), F.linear(x, k), k @ k, k @ k[0], torch.dot(k[0], k[1]),
+            torch.outer(k[0], k[1]), torch.cosine_similarity(k[:1], k, dim=-1), F.embedding(torch.arange(4), k),
+            F.cross_entropy(k, torch.arange(4))]  # fmt: skip
 
 
-def _masks(x: torch.Tensor) -> torch.Tensor:
-    n = x.shape[-2]
-    mask = torch.ones(n, n, dtype=torch.bool).tril() & (torch.arange(n)[:, None] >= torch.arange(n)) | ~torch.ones(n, n).triu(1).bool()
-    scores = (x @ x.mT).masked_fill(~mask, -torch.inf)
-    return torch.where(mask, scores, torch.zeros(())).nan_to_num().clamp(-9, 9) * mask.any(-1, keepdim=True) * mask.all()
+def masks(x: Tensor) -> list[Tensor]:
+    causal = torch.ones(4, 4, dtype=torch.bool).tril() & (torch.arange(4)[:, None] >= torch.arange(4))
+    hidden = ~causal | torch.ones(4, 4).triu(1).bool()
+    return [x.masked_fill(hidden, -torch.inf).softmax(-1).nan_to_num(), torch.where(causal, x, torch.zeros(())),
+            x * causal.any(-1, keepdim=True) * causal.all()]  # fmt: skip
 
 
-def _shapes(x: torch.Tensor) -> torch.Tensor:
-    b, n, d = x.shape
-    heads = x.reshape(b, n, 2, d // 2).transpose(1, 2).contiguous()
-    y = torch.cat([*heads.transpose(1, 2).reshape(b, n, d).chunk(2, -1)], dim=-1) + torch.stack([x, x]).sum(0) + x.flip(-1).roll(1, -1)
-    y = y + x.permute(0, 2, 1).transpose(-2, -1).unsqueeze(0).squeeze(0).expand(b, n, d).repeat(1, 1, 1).flatten(1).view(b, n, d)
-    return y + x.cumsum(-1) + x.gather(-1, x.argsort(-1)) + x[:, torch.arange(n)] + x.repeat_interleave(1, 0) + x.topk(d, -1).values
+def shapes(x: Tensor) -> list[Tensor]:
+    heads = x.reshape(2, 4, 2, 2).transpose(1, 2).contiguous()
+    return [heads.transpose(1, 2).reshape(2, 4, 4), torch.cat([*x.chunk(2, -1)], dim=-1), torch.stack([x, x]), x.permute(0, 2, 1),
+            x.unsqueeze(0).squeeze(0), x.expand(2, 4, 4), x.repeat(1, 2, 1), x.repeat_interleave(2, 0), x.flatten(1).view(2, 4, 4),
+            x.flip(-1), x.roll(1, -1), x[:, torch.arange(4)], x[..., 1:], x[0].T]  # fmt: skip
 
 
-def _in_place(x: torch.Tensor) -> torch.Tensor:
-    y = torch.zeros_like(x)
-    y[:, 0] = x[:, 0]
-    y[..., 1:] += x[..., 1:]
-    y.mul_(2).add_(x)
-    return y + torch.eye(x.shape[-1]) + torch.full_like(x, 2.0) + torch.diag_embed(x) [..., 0] + torch.empty_like(x).copy_(x)
+def in_place(x: Tensor) -> list[Tensor]:
+    made = torch.zeros_like(x)
+    made[:, 0] = x[:, 0]
+    made[..., 1:] += x[..., 1:]
+    return [made.mul_(2).add_(x), torch.empty_like(x).copy_(x) + torch.full_like(x, 2.0) + torch.eye(4)]
 
 
-def _layers(x: torch.Tensor) -> torch.Tensor:
-    y = F.layer_norm(x, x.shape[-1:]) + F.relu(x) + F.gelu(x) + F.silu(x) + F.dropout(x, 0.0)
-    return y + F.embedding(torch.arange(x.shape[-2]), x[0]) + F.cross_entropy(x[0], torch.zeros(x.shape[-2], dtype=torch.long))
-
-
-CALLS: tuple[Callable, ...] = (_arithmetic, _products, _vectors, _masks, _shapes, _in_place, _layers)
+CALLS: tuple[Callable[[Tensor], list[Tensor]], ...] = elementwise, reductions, products, masks, shapes, in_place
 
 
 def make_first_calls() -> None:
-    """Each in float32 and float64, watched on its way there and back."""
+    """Each in float32 and float64, watched there and back."""
     for call in CALLS:
         for dtype in (torch.float32, torch.float64):
             observe(call, (torch.linspace(0.1, 1, 32, dtype=dtype).view(2, 4, 4),), gradient=True)

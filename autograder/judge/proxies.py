@@ -78,7 +78,9 @@ class Remote(Stand):
     def __ahead__(self, calls: list[tuple[tuple, dict]]) -> None:
         """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in this order: the
         student's kernel begins with them."""
-        asked = [_call(args, None, counts=options.pop("counts", None) is not False, **options) for args, options in calls]
+        asked = [
+            _call(args, None, counts=options.pop("counts", None) is not False, **options) for args, options in calls
+        ]
         try:
             if not self.__endpoint__.lost:
                 self.__endpoint__.ask_ahead(
@@ -118,7 +120,6 @@ class Remote(Stand):
         except (BorderError, KeyError) as problem:
             self.__endpoint__.lost = error = _loss(problem)
         raise RemoteError(error) from None
-
 
     def __heard__(self, ask: str, question: dict) -> dict:
         """The answer, to what was asked ahead if it is that."""

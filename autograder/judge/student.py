@@ -57,7 +57,9 @@ def main(sock: socket.socket, request: dict) -> None:
                 os.kill(before, signal.SIGKILL)
             status, forks[message["cases"]] = _fork(shell, places, sock, request)
             wire.send(Packer().frame({"done": status}))
-            with contextlib.suppress(OSError, TypeError):  # it takes as long to end as to begin: the new one answers meanwhile
+            with contextlib.suppress(
+                OSError, TypeError
+            ):  # it takes as long to end as to begin: the new one answers meanwhile
                 os.waitpid(before, 0)
 
 

@@ -60,7 +60,12 @@ class Submission:
 
 
 def judge_split(
-    notebook: NotebookNode, exam: Any, limits: Any, kernels: Kernels, written: Callable[[], Any], clock: Clock | None = None
+    notebook: NotebookNode,
+    exam: Any,
+    limits: Any,
+    kernels: Kernels,
+    written: Callable[[], Any],
+    clock: Clock | None = None,
 ) -> None:
     """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels get ready. Raises
     SandboxError where no kernel can be started, and what `written` raises, and nothing else."""

@@ -105,7 +105,9 @@ class Check:
             inputs = [all_cases[place].draw(self.reference, generators[place]) for place in order]
             if places:
                 turn_to(which, student)
-                self._ask_ahead(student, [(args, all_cases[place].gradient) for place, args in zip(order, inputs, strict=True)])
+                self._ask_ahead(
+                    student, [(args, all_cases[place].gradient) for place, args in zip(order, inputs, strict=True)]
+                )
             for place, args in zip(order, inputs, strict=True):
                 trial = self._try(student, all_cases[place], args, generators[place], hidden=place >= shown)
                 if trial.seen.error and trial.seen.error.kind == "NotImplementedError":

@@ -473,3 +473,46 @@ def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebo
     cell(notebook, "softmax").source = "import os\ndef softmax(x, dim): os._exit(1)"
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1]
+
+
+SLOW_SECOND = """
+calls = []
+def softmax(x, dim):
+    calls.append(1)
+    if len(calls) == 2: raise NotImplementedError
+    powers = (x - x.amax(dim, keepdim=True)).exp()
+    return powers / powers.sum(dim, keepdim=True)"""
+
+
+def test_answers_that_were_asked_ahead_and_are_not_wanted_disturb_nothing_after_them(kernels, notebook):
+    """A check that ends in the middle of a round leaves answers unheard."""
+    cell(notebook, "softmax").source = SLOW_SECOND
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "not attempted"
+
+
+def test_a_function_that_calls_back_while_more_is_asked_ahead_gets_its_answers(kernels, notebook):
+    answer = "def softmax(f): return f(torch.ones(2)) + 1"
+    question = """
+from helpers.engine.observe import ask_ahead, observe
+def half(x): return softmax(lambda y: y / 2) - 1 if x.sum() > 9 else x / 2
+calls = [((lambda x, n=n: x * n,), {}) for n in range(3)]
+ask_ahead(softmax, calls)
+seen = [observe(softmax, args).output.tolist() for args, _ in calls]
+seen, softmax(half).tolist()"""
+    assert asked(kernels, notebook, answer, question) == "([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [1.5, 1.5])"
+
+
+def test_what_is_asked_ahead_and_then_otherwise_is_asked_anew(kernels, notebook):
+    answer = "def softmax(x): return x * 2"
+    question = """
+from helpers.engine.observe import ask_ahead, observe
+ask_ahead(softmax, [((torch.full((), n),), {}) for n in range(3)])
+[softmax(torch.tensor(9)).item(), observe(softmax, (torch.tensor(4),)).output.item()]"""
+    assert asked(kernels, notebook, answer, question) == "[18, 8]"
+
+
+def test_a_call_in_the_middle_of_a_round_that_ends_its_process_costs_its_own_exercise(kernels, notebook):
+    cell(notebook, "softmax").source = SLOW_SECOND.replace("raise NotImplementedError", "import os; os._exit(1)")
+    judged(notebook, UNIT, LIMITS, kernels)
+    assert scores(notebook)[0] < 2 and scores(notebook)[1:] == [3, 1]

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,8 @@ from autograder.grading.verdict import judged
 from autograder.judge import kernels as judge_kernels
 from autograder.judge.judge import Limits
 from autograder.judge.kernels import NONE, Kernels
-from autograder.judge.root import Root
-from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.root import PACKAGES, Root
+from autograder.judge.sandbox.namespaces import SandboxError, environment
 from autograder.judge.wire import Packer, Wire
 
 UNIT = "02_small"
@@ -230,3 +232,25 @@ def test_many_kernels_leave_nothing_and_see_nothing_of_each_other(kernels, run):
     assert seen == 0 and not leaked(before, after, megabytes=20)
     first, second = run(MARKS, MARKS)
     assert text(first) == "0" and int(text(second)) >= 4  # in one kernel the marks are seen
+
+
+REHEARSES = """
+import os
+import torch
+from autograder.course.paths import find_course
+from autograder.course.reach import exam
+from autograder.judge.examiner import preload
+torch.set_num_threads(1)
+for unit in find_course().units():
+    steps = sum(1 for _ in preload(exam(unit).checks, seed=20_617))
+    print(unit, steps > 10, len(os.listdir("/proc/self/task")))
+"""
+
+
+def test_what_is_found_out_beforehand_leaves_no_thread_in_the_warm_process():
+    """Of any unit: a fork of a process with threads would hang."""
+    done = subprocess.run(
+        [sys.executable, "-c", REHEARSES], env=environment(PACKAGES), cwd=PACKAGES, capture_output=True, text=True
+    )
+    told = [line.split()[1:] for line in done.stdout.splitlines() if line[:2].isdigit()]
+    assert len(told) == 11 and all(line == ["True", "1"] for line in told), done.stdout + done.stderr[-2000:]
