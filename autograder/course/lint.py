@@ -237,8 +237,9 @@ def _helpers(course: Course, unit: str) -> Iterator[str]:
     for path in room_files(unit):
         if path.parent.name == "plots":
             tree = ast.parse(path.read_text(encoding="utf-8"))
+            public = _public(tree)
             for node in ast.walk(tree):
-                problems = [*_waits_for(node), *_says_nothing(node, _public(tree))]
+                problems = [*_waits_for(node), *_says_nothing(node, public)]
                 yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in problems)
 
 
