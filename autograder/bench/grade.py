@@ -58,7 +58,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A class graded by stock nbgrader and by attn grade, in turns.")
     parser.add_argument("units", nargs="*", default=["02"], help="units by name or number (default: 02)")
-    parser.add_argument("--students", type=int, default=16, help="students of each unit (default: 16)")
+    parser.add_argument("--students", type=int, default=40, help="students of each unit (default: 40)")
     parser.add_argument("--times", type=int, default=3, help="rounds (default: 3)")
     return parser.parse_args()
 

@@ -40,7 +40,7 @@ def rehearsal(modules: list[ModuleType], seed: int) -> Iterator[None]:
     for name in dict.fromkeys(name for names in found for name in names.get("__all__", ())):
         check = next((names[name] for names in found if isinstance(names.get(name), (Check, CheckGroup))), None)
         cases = next((names[name] for names in found if isinstance(names.get(name), (list, dict, tuple))), None)
-        with contextlib.suppress(Exception):  # the same, and then of nobody's but the check's own
+        with contextlib.suppress(Exception):  # what is wrong with the check, its test cell says
             yield from rehearse(check, cases, seed) if check else ()
 
 
