@@ -1,7 +1,6 @@
 """Set a notebook up on any machine, and say in a few words what was found there."""
 
 import contextlib
-import functools
 import importlib.metadata
 import os
 import platform
@@ -22,10 +21,8 @@ def setup(seed: int = 0) -> None:
         print(line)
 
 
-@functools.cache
 def too_old(course: str = "attention-course") -> list[str]:
-    """What to do about every package that is older than the course supports. Nothing where the course was not installed. Looked up once
-    in a process: kernels of the grader start from one that has done it."""
+    """What to do about every package that is older than the course supports. Nothing where the course was not installed."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return [line for wanted in importlib.metadata.requires(course) or [] if (line := _upgrade(Requirement(wanted)))]
     return []

@@ -1,13 +1,16 @@
 """Calls that a warm process makes once, so that no kernel has to: PyTorch looks every operation up when it is first watched in a
 process, and imports half of itself for the first way back."""
 
+import importlib.metadata
 from collections.abc import Callable
+from functools import cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine.observe import observe
+from helpers.environment import too_old, triton_mode
 
 
 def elementwise(x: Tensor) -> list[Tensor]:
@@ -54,7 +57,11 @@ CALLS: tuple[Callable[[Tensor], list[Tensor]], ...] = elementwise, reductions, p
 
 
 def make_first_calls() -> None:
-    """Each in float32 and float64, watched there and back."""
+    """Each in float32 and float64, watched there and back. And packages' versions, which setup cells ask for: while notebooks are graded
+    they stay what they are."""
+    for name in ("version", "requires"):
+        setattr(importlib.metadata, name, cache(getattr(importlib.metadata, name)))
+    too_old(), triton_mode()
     for call in CALLS:
         for dtype in (torch.float32, torch.float64):
             observe(call, (torch.linspace(0.1, 1, 32, dtype=dtype).view(2, 4, 4),), gradient=True)
