@@ -117,13 +117,13 @@ class _Run:
         handed_in = Counter(submission.unit for submission in self.outcome.submissions)
         warm_up = (tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
         with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
-            door = Intake(self.course, self.limits)
-            if anything_new(self.outcome.submissions, door.staged):
+            self.door = Intake(self.course, self.limits)
+            if anything_new(self.outcome.submissions, self.door.staged):
                 self.fleet.begin()  # its processes import for seconds, while this one does what comes next
-            digests = {unit: record.register(self.course, unit) for unit in self.units}
+            self.digests = {unit: record.register(self.course, unit) for unit in self.units}
             known = {unit: record.graded_students(self.course, unit) for unit in self.units}
             with open_gradebook(self.course) as self.gradebook:
-                self._intake(door, digests)
+                self._intake()
                 if not self.judging:  # a page or two are sooner rendered than workers started
                     self.fleet = Here()
                 self._judge(known)
@@ -138,18 +138,18 @@ class _Run:
             raise CourseError(f"No submissions of {', '.join(self.units)} in {self.course.submitted}.", BAD_INPUT)
         self.units = self.outcome.units()
 
-    def _intake(self, door: "Intake", digests: dict[str, str]) -> None:
+    def _intake(self) -> None:
         """Reads and sanitises what has not been seen before; whatever has no result yet is judged meanwhile."""
         for submission in self._track("Reading", self.outcome.submissions):
             self.presses.check()
             with self._one(submission), self.clock.part("intake"):
-                name, notebook, notes = door.read(submission, digests[submission.unit])
+                name, notebook, notes = self.door.read(submission, self.digests[submission.unit])
                 self.outcome.notes[submission] = notes
                 if name not in self.store and name not in self.judging:
                     notebook = notebook or stock.sanitise(self.course, submission.student, submission.unit)
                     self._begin(name, submission.unit, notebook)
                 self.keys[submission] = name
-        door.save()
+        self.door.save()
 
     def _begin(self, name: str, unit: str, notebook: NotebookNode) -> None:
         """Of what waits for a judge, what is expected to take longest comes first."""
@@ -214,6 +214,8 @@ class _Run:
         none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
         if not record.is_recorded(self.course, student, unit, name, self.known[unit]):
+            if not self.door.holds(submission, name) and self.door.anew(submission, self.digests[unit]) != name:
+                raise RuntimeError("it was changed while the class was graded: grade it again")
             with self._whole():
                 stock.autograde(self.course, student, unit)
             self.outcome.recorded += 1
@@ -301,8 +303,6 @@ class Intake:
             name = self._fingerprint(submission, hand_in, digest)
             if self.staged.get(place) == name and name in self.known and self._is_staged(submission):
                 return *self.known[name][:1], None, self.known[name][1]
-            if self.staged.pop(place, None):
-                self.save()  # before the copy changes: whoever is ended now must not take it for the one that is noted there
             intake.stage(self.course, submission, hand_in, self.units)
         except Rejected:
             self.staged.pop(place, None)
@@ -313,6 +313,19 @@ class Intake:
         result = key(notebook, submission.unit, self.limits)
         self.staged[place], self.known[name] = name, [result, hand_in.notes]
         return result, notebook, hand_in.notes
+
+    def holds(self, submission: Submission, result: str) -> bool:
+        """Whether what lies in the staging folder is the sanitised notebook that led to this result: nbgrader's own command puts hand-ins
+        there too, as they are, and so does a run that was ended in between."""
+        if not self._is_staged(submission):
+            return False
+        staged = notebooks.read(self.course.taken_in(submission.student, submission.unit))
+        return key(staged, submission.unit, self.limits) == result
+
+    def anew(self, submission: Submission, digest: str) -> str:
+        """The key of the result, of the hand-in read once more."""
+        self.staged.pop(f"{submission.student}/{submission.unit}", None)
+        return self.read(submission, digest)[0]
 
     def save(self) -> None:
         record.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 from conftest import UNIT, hand_in, right_answers
+from rich.progress import Progress
 
+from autograder import notebooks
 from autograder.course import stock
-from autograder.grading import record
+from autograder.grading import intake, record
+from autograder.grading.grade import Settings, grade
+from autograder.grading.triage import submissions
 
 
 @pytest.fixture
@@ -84,3 +88,19 @@ def test_an_earlier_copy_is_not_graded_once_the_hand_in_is_gone(handed_in):
     api = NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
     assert not api.autograde(UNIT, "bea")["success"]
     assert not handed_in.taken_in("bea", UNIT).exists()
+
+
+def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded(course):
+    """That command leaves a hand-in in the staging folder with the student's own test cells: recording anew must not take them."""
+    wrong = right_answers(course) | {"softmax": "def softmax(x, dim):\n    return x", "softmax_test": "2.0"}
+    hand_in(course, "eve", wrong)
+    settings = Settings(workers=1)
+    grade(course, [UNIT], settings, Progress(disable=True))
+    before, key = record.scores(course, UNIT)["eve"]["code_score"], record.stamp(course, "eve", UNIT)["result"]
+    intake.take_in(course, *submissions(course, UNIT, []))
+    shutil.rmtree(course.autograded / "eve")
+    outcome = grade(course, [UNIT], settings, Progress(disable=True))
+    assert outcome.recorded == 1 and not outcome.failed and before == 4
+    assert record.scores(course, UNIT)["eve"]["code_score"] == before
+    assert record.stamp(course, "eve", UNIT)["result"] == key
+    assert "2.0" not in [cell.source for cell in notebooks.read(course.graded("eve", UNIT)).cells]
