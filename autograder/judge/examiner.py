@@ -23,7 +23,7 @@ SHOWN, HIDDEN = "shown", "hidden"
 TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so
 
 
-def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterator[None]:
+def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterable[None]:
     """Imports the unit's checks, and what the first call of one would have to. Returns what can be done later, step by step, or not at
     all: with a seed, that the checks find out what is the same for every submission."""
     loaded = []
@@ -31,7 +31,7 @@ def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterator[No
         with contextlib.suppress(Exception):  # then the test cell that needs it says why
             loaded.append(importlib.import_module(name))
     make_first_calls()
-    return iter(()) if seed is None else rehearsal(loaded, seed)
+    return () if seed is None else rehearsal(loaded, seed)
 
 
 def rehearsal(modules: list[ModuleType], seed: int) -> Iterator[None]:

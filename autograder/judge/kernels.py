@@ -24,7 +24,7 @@ class Kernels:
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
         self.root: Root | None = None
-        self.seeds: dict[Any, int] = {}
+        self.seeds: dict[Any, int] = {}  # of units that a whole class hands in
         self.warm: dict[tuple[str, Any], Warm] = {}
         self.lock = Lock()
 

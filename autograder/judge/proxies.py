@@ -59,7 +59,7 @@ class Remote(Stand):
         part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
-        counts = active.counts or counts is True if active else counts is not False
+        counts = active.counts or counts is True if active else counts
         steps = active.steps if active else steps
         question = _call(args, kwargs, forbids, gradient, layouts, reuses, counts, steps)
         try:
@@ -78,9 +78,7 @@ class Remote(Stand):
     def __ahead__(self, calls: list[tuple[tuple, dict]]) -> None:
         """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in this order: the
         student's kernel begins with them."""
-        asked = [
-            _call(args, None, counts=options.pop("counts", None) is not False, **options) for args, options in calls
-        ]
+        asked = [_call(args, None, **options) for args, options in calls]
         try:
             if not self.__endpoint__.lost:
                 self.__endpoint__.ask_ahead(
@@ -130,11 +128,11 @@ class Remote(Stand):
 
 
 def _call(
-    args: tuple, kwargs: dict | None, forbids=(), gradient=False, layouts=(), reuses=False, counts=True, steps=0
+    args: tuple, kwargs: dict | None, forbids=(), gradient=False, layouts=(), reuses=False, counts=None, steps=0
 ) -> dict:
     """What a student's kernel is told of an observation."""
     return {"args": args, "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
-            "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts, "steps": int(steps)}  # fmt: skip
+            "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts is not False, "steps": int(steps)}  # fmt: skip
 
 
 class Thing(Stand):

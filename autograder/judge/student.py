@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -52,19 +52,20 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            before = forks.pop(message["cases"], None)
-            with contextlib.suppress(OSError, TypeError):
-                os.kill(before, signal.SIGKILL)
-            status, forks[message["cases"]] = _fork(shell, places, sock, request)
-            wire.send(Packer().frame({"done": status}))
-            with contextlib.suppress(
-                OSError, TypeError
-            ):  # it takes as long to end as to begin: the new one answers meanwhile
-                os.waitpid(before, 0)
+            before = [forks.pop(cases) for cases in (message["cases"],) if cases in forks]
+            for child in before:
+                with contextlib.suppress(OSError):
+                    os.kill(child, signal.SIGKILL)
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request, message["cases"], forks)}))
+            for child in before:  # it takes as long to end as to begin: the new one answers meanwhile
+                with contextlib.suppress(OSError):
+                    os.waitpid(child, 0)
 
 
-def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict) -> tuple[str, int | None]:
-    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok" and its number, or why it can't."""
+def _fork(
+    shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, cases: str, forks: dict[str, int]
+) -> str:
+    """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
     gc.freeze()
     for limit in (resource.RLIMIT_NPROC, resource.RLIMIT_AS):  # cells had to leave some room for this
@@ -74,7 +75,7 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: d
         child = os.fork()
     except OSError as error:
         os.close(descriptor)
-        return str(error), None
+        return str(error)
     if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -88,7 +89,8 @@ def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: d
         finally:
             os._exit(0)
     os.close(descriptor)
-    return "ok", child
+    forks[cases] = child
+    return "ok"
 
 
 class Timeout(Exception):
@@ -220,8 +222,8 @@ _QUESTIONS = {"go to": _go_to, "get": _get, "call": _call, "attribute": _attribu
 # ---------------------------------------------------------------- stand-ins for what students may not call meanwhile
 
 
-def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach: Iterable[str] = ()) -> Iterator[None]:
-    """Imports what a student's kernel may have; puts stand-ins in the place of what it may not. Nothing is left for later."""
+def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach: Iterable[str] = ()) -> None:
+    """Imports what a student's kernel may have; puts stand-ins in the place of what it may not."""
     for name in quiet:
         sys.modules[name] = _stand_in(name, lambda wanted: lambda *args, **kwargs: None)
     sys.meta_path.insert(0, _OutOfReachFinder(tuple(out_of_reach)))
@@ -235,7 +237,6 @@ def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach
     follow_threads()
     WATCH.append(observe)
     make_first_calls()
-    return iter(())
 
 
 class _OutOfReachFinder(MetaPathFinder, Loader):

@@ -106,8 +106,7 @@ def _forks(sock: socket.socket, most: int, child: Callable, later: Iterable[None
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     wire, later = Wire(sock), iter(later)
-    while not _has_threads():
-        _go_on(later, sock)
+    while not (_go_on(later, sock) and _has_threads()):
         try:
             message = read(wire.receive(None))
             _, descriptors, _, _ = socket.recv_fds(sock, 1, most)
@@ -127,12 +126,14 @@ def _forks(sock: socket.socket, most: int, child: Callable, later: Iterable[None
             os.close(descriptor)
 
 
-def _go_on(later: Iterator[None], sock: socket.socket) -> None:
+def _go_on(later: Iterator[None], sock: socket.socket) -> bool:
+    """Does what can be done later until somebody asks for something. Whether there was anything to do."""
     steps = 0
     while not select.select([sock], [], [], 0)[0] and next(later, "done") != "done":
         steps += 1
     if steps:
         gc.freeze()
+    return steps > 0
 
 
 def _become(main: Callable, message: dict, sockets: list[socket.socket]) -> None:
@@ -201,10 +202,10 @@ def _import_what_is_slow() -> None:
     import torch.fx.experimental.symbolic_shapes  # noqa: F401  (what the first backward pass would import)
 
 
-def _main(role: str, imports: dict) -> tuple[Callable, Iterator[None]]:
+def _main(role: str, imports: dict) -> tuple[Callable, Iterable[None]]:
     """The main function of kernels of this role, with what they need imported, and what can be done later."""
     module = importlib.import_module(f"autograder.judge.{'student' if role == STUDENT else 'examiner'}")
-    return module.main, module.preload(**imports)
+    return module.main, module.preload(**imports) or ()
 
 
 if __name__ == "__main__":

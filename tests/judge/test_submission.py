@@ -475,7 +475,7 @@ def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebo
     assert scores(notebook) == [0, 3, 1]
 
 
-SLOW_SECOND = """
+STOPS_AT_THE_SECOND = """
 calls = []
 def softmax(x, dim):
     calls.append(1)
@@ -486,7 +486,7 @@ def softmax(x, dim):
 
 def test_answers_that_were_asked_ahead_and_are_not_wanted_disturb_nothing_after_them(kernels, notebook):
     """A check that ends in the middle of a round leaves answers unheard."""
-    cell(notebook, "softmax").source = SLOW_SECOND
+    cell(notebook, "softmax").source = STOPS_AT_THE_SECOND
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "not attempted"
 
@@ -513,6 +513,8 @@ ask_ahead(softmax, [((torch.full((), n),), {}) for n in range(3)])
 
 
 def test_a_call_in_the_middle_of_a_round_that_ends_its_process_costs_its_own_exercise(kernels, notebook):
-    cell(notebook, "softmax").source = SLOW_SECOND.replace("raise NotImplementedError", "import os; os._exit(1)")
+    cell(notebook, "softmax").source = STOPS_AT_THE_SECOND.replace(
+        "raise NotImplementedError", "import os; os._exit(1)"
+    )
     judged(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook)[0] < 2 and scores(notebook)[1:] == [3, 1]
