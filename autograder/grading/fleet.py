@@ -2,20 +2,22 @@
 on this machine, a scheduler at an address, or SLURM).
 
 Who does a task never sees the gradebook or the store: text goes in, text comes back. On one machine threads are enough, for they
-only talk to the kernels, which all come from one warm process. A task whose Dask worker is ended from outside is tried again; one
-that takes two workers with it is set apart."""
+only talk to the kernels, which all come from one warm process. However many tasks wait, and however slowly results are taken, only
+a few texts lie in memory. A task whose Dask worker is ended from outside is tried again; one that takes two workers with it is set
+apart."""
 
 import shutil
 import signal
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from heapq import heappop, heappush
 from importlib.util import find_spec
 from itertools import count
 from math import inf
 from multiprocessing import resource_tracker
-from queue import PriorityQueue, SimpleQueue
+from queue import Empty, PriorityQueue, Queue
 from threading import Event, Thread
 from typing import Any
 
@@ -27,6 +29,7 @@ from autograder.judge.sandbox.namespaces import SandboxError
 SECONDS_TO_ANSWER = 60
 SECONDS_IN_A_QUEUE = 24 * 3600  # in which SLURM lets the first job wait
 LOOPBACK = "127.0.0.1:0"
+RESULTS = 4  # for each thread: so many may wait to be taken, then no other task is begun
 LOCAL, SLURM = "local", "slurm"
 """Schedulers that are started here; any other is an address."""
 SETTINGS = {
@@ -38,6 +41,14 @@ SETTINGS = {
 
 class Failed(Exception):
     """A task raised, or ended its workers; the text is one line."""
+
+
+Ended = tuple[Hashable, Callable[[], Any]]
+"""A task's name, and a function that gives its result, or raises Failed where there is none."""
+
+
+class Later(partial):
+    """An argument that is made when its task is begun, in this process: until then it takes no memory."""
 
 
 class Here:
@@ -54,8 +65,12 @@ class Here:
     def begin(self) -> None:
         """Gets ready, for there will be tasks."""
 
-    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
-        """Each task's name, and a function that gives its result: Failed where there is none."""
+    def ready(self) -> Iterator[Ended]:
+        """The results that need not be waited for."""
+        return self.results()
+
+    def results(self) -> Iterator[Ended]:
+        """All results, as they come."""
         while self.waiting:
             name, function, arguments = self._longest()
             yield name, lambda function=function, arguments=arguments: _done(function, arguments)
@@ -71,7 +86,7 @@ class Threads(Here):
     def __init__(self, workers: int, warm_up: tuple) -> None:
         super().__init__()
         self.workers, self.warm_up, self.threads = workers, warm_up, []
-        self.tasks, self.done, self.left, self.warm = PriorityQueue(), SimpleQueue(), 0, Event()
+        self.tasks, self.done, self.left, self.warm = PriorityQueue(), Queue(RESULTS * workers), 0, Event()
 
     def submit(self, name: Hashable, function: Callable, *arguments: Any, cost: float = 0.0) -> None:
         self.left += 1
@@ -96,15 +111,26 @@ class Threads(Here):
             name, function, arguments = task
             self.done.put((name, _kept(function, arguments)))
 
-    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+    def ready(self) -> Iterator[Ended]:
+        with suppress(Empty):
+            while True:
+                yield self._taken(self.done.get_nowait())
+
+    def results(self) -> Iterator[Ended]:
         self.begin()
         while self.left:
-            result = self.done.get()
-            self.left -= 1
-            yield result
+            yield self._taken(self.done.get())
+
+    def _taken(self, result: Ended) -> Ended:
+        self.left -= 1
+        return result
 
     def close(self) -> None:
-        """Lets the threads end as soon as they are idle."""
+        """Lets the threads end as soon as they are idle; what waits is given up."""
+        for queue in (self.tasks, self.done):
+            with suppress(Empty):
+                while True:
+                    queue.get_nowait()
         for _ in self.threads:
             self.tasks.put((-inf, next(self.count), None))
 
@@ -128,41 +154,57 @@ class Fleet(Here):
         client = self.stack.enter_context(_client(workers, scheduler, dashboard))
         wait = SECONDS_IN_A_QUEUE if scheduler == SLURM else SECONDS_TO_ANSWER
         _check_workers(client, wait, elsewhere=scheduler != LOCAL)
+        from distributed import as_completed
+
+        self.running = as_completed(loop=client.loop)
         function, arguments = _split(warm_up)
         self.warming = [client.submit(function, *arguments, workers=[name], pure=False) for name in client.has_what()]
         return client
 
-    def results(self) -> Iterator[tuple[Hashable, Callable[[], Any]]]:
+    def ready(self) -> Iterator[Ended]:
+        if self.starting and self.starting.done():
+            self._fill()
+            while self.running.has_ready():
+                yield from self._next()
+
+    def results(self) -> Iterator[Ended]:
         self.begin()
+        while self._fill() or self._send_again():
+            yield from self._next()
+
+    def _next(self) -> Iterator[Ended]:
+        future = next(self.running)
+        task = self.tasks.pop(future)  # the result goes with the future: 300 of them need not lie in memory
+        if _was_lost(future) and task not in self.lost:
+            self.lost.append(task)
+        else:
+            self._fill()
+            yield task[0], lambda: _outcome(future)
+
+    def _fill(self) -> bool:
+        """Gives every worker something to do. False if there is nothing."""
         client = self.starting.result()  # which has imported all that is needed here: an import drops Ctrl-C
-        from distributed import as_completed
-
-        running = as_completed()
-        self._fill(client, running)
-        while self.tasks:
-            future = next(running)
-            task = self.tasks.pop(future)  # the result goes with the future: 300 of them need not lie in memory
-            if _was_lost(future) and task not in self.lost:
-                self.lost.append(task)
-            else:
-                self._fill(client, running)
-                yield task[0], lambda future=future: _outcome(future)
-            self._fill(client, running)
-
-    def _fill(self, client: Any, running: Any) -> None:
-        """Gives every worker something to do; with what was lost before, one of them."""
         most = sum(client.nthreads().values()) if self.waiting else 0
         while self.waiting and len(self.tasks) < max(most, 1):
-            self._send(client, running, self._longest())
-        if not self.tasks and self.again < len(self.lost):
-            self._send(client, running, self.lost[self.again])
-            self.again += 1
+            self._send(self._longest())
+        return bool(self.tasks)
 
-    def _send(self, client: Any, running: Any, task: tuple) -> None:
+    def _send_again(self) -> bool:
+        """Gives one of what was lost to a worker. False if there is nothing."""
+        if self.again == len(self.lost):
+            return False
+        self._send(self.lost[self.again])
+        self.again += 1
+        return True
+
+    def _send(self, task: tuple) -> None:
         _, function, arguments = task
-        future = client.submit(function, *arguments, pure=False)
+        try:
+            future = self.starting.result().submit(function, *_made(arguments), pure=False)
+        except Exception as error:  # of an argument's own: it comes back as if a worker had met it
+            future = self.starting.result().submit(_raise, error, pure=False)
         self.tasks[future] = task
-        running.add(future)
+        self.running.add(future)
 
     def close(self) -> None:
         """Ends what was started; tasks under way are given up."""
@@ -212,13 +254,17 @@ def _raise(error: Exception) -> None:
 def _done(function: Callable, arguments: tuple) -> Any:
     """A failure of the grader's own costs this notebook, not the batch; and nothing where it doesn't fail again."""
     with suppress(Exception):
-        return function(*arguments)
+        return function(*_made(arguments))
     try:
-        return function(*arguments)
+        return function(*_made(arguments))
     except SandboxError:  # no notebook can be judged on this machine
         raise
     except Exception as error:
         raise Failed(_one_line(error)) from error
+
+
+def _made(arguments: tuple) -> list:
+    return [argument() if isinstance(argument, Later) else argument for argument in arguments]
 
 
 def _was_lost(future: Any) -> bool:

@@ -25,7 +25,7 @@ from autograder.grading import intake, record, tasks
 from autograder.grading.ahead import anything_new
 from autograder.grading.costs import Costs
 from autograder.grading.ctrl_c import Presses, ctrl_c
-from autograder.grading.fleet import Failed, Here, fleet
+from autograder.grading.fleet import Ended, Failed, Here, Later, fleet
 from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.reading import Rejected
 from autograder.grading.store import Store, grader_version, key
@@ -37,6 +37,7 @@ from autograder.judge.sandbox.namespaces import SandboxError
 
 NO_MISTAKE = ("not attempted", None)
 """Diagnoses that say nothing about how a student thinks."""
+CHANGED = "it was changed while the class was graded: grade it again"
 
 
 @dataclass
@@ -121,12 +122,10 @@ class _Run:
             if anything_new(self.outcome.submissions, self.door.staged):
                 self.fleet.begin()  # its processes import for seconds, while this one does what comes next
             self.digests = {unit: record.register(self.course, unit) for unit in self.units}
-            known = {unit: record.graded_students(self.course, unit) for unit in self.units}
+            self.known = {unit: record.graded_students(self.course, unit) for unit in self.units}
+            self.pages = record.Notes(self.course, "feedback")
             with open_gradebook(self.course) as self.gradebook:
-                self._intake()
-                if not self.judging:  # a page or two are sooner rendered than workers started
-                    self.fleet = Here()
-                self._judge(known)
+                self._grade_all()
         self.outcome.seconds = self.clock.parts
         return self.outcome
 
@@ -138,41 +137,56 @@ class _Run:
             raise CourseError(f"No submissions of {', '.join(self.units)} in {self.course.submitted}.", BAD_INPUT)
         self.units = self.outcome.units()
 
+    def _grade_all(self) -> None:
+        """Each submission is recorded as soon as its result is there, while others are still read or judged; then its page is made."""
+        self.waiting = defaultdict(list)
+        self.task = self.progress.add_task("Grading", total=len(self.outcome.submissions))
+        try:
+            self._intake()
+            if not (self.judging or self.outcome.judged):  # a page or two are sooner rendered than workers started
+                self.fleet = Here()
+            for name in [name for name in self.waiting if name not in self.judging]:
+                self._record_all(name)
+                self._take(self.fleet.ready())
+            self._take(self._results())
+        finally:
+            self.costs.save()
+
     def _intake(self) -> None:
-        """Reads and sanitises what has not been seen before; whatever has no result yet is judged meanwhile."""
+        """Reads and sanitises what has not been seen before; whatever has no result yet is judged."""
         for submission in self._track("Reading", self.outcome.submissions):
             self.presses.check()
             with self._one(submission), self.clock.part("intake"):
                 name, notebook, notes = self.door.read(submission, self.digests[submission.unit])
+                if name not in self.store and not notebook:
+                    name, notebook, notes = self.door.anew(submission, self.digests[submission.unit])
                 self.outcome.notes[submission] = notes
                 if name not in self.store and name not in self.judging:
-                    notebook = notebook or stock.sanitise(self.course, submission.student, submission.unit)
-                    self._begin(name, submission.unit, notebook)
+                    self._begin(name, submission, notebook)
                 self.keys[submission] = name
+                self.waiting[name].append(submission)
+            self._take(self.fleet.ready())
+        self.progress.update(self.task, total=len(self.keys))
         self.door.save()
 
-    def _begin(self, name: str, unit: str, notebook: NotebookNode) -> None:
+    def _begin(self, name: str, submission: Submission, notebook: NotebookNode) -> None:
         """Of what waits for a judge, what is expected to take longest comes first."""
         self.judging.add(name)
-        text, cost = notebooks.to_text(notebook), self.costs.expected(notebook)
-        self.fleet.submit(("judge", name), tasks.judge_text, text, unit, self.limits, cost=cost)
+        text = Later(self._text, name, submission)
+        cost = self.costs.expected(notebook)
+        self.fleet.submit(("judge", name), tasks.judge_text, text, submission.unit, self.limits, cost=cost)
 
-    def _judge(self, known: dict[str, set[str]]) -> None:
-        """Records each submission as soon as its result is there, while others are still being judged; then its page is made."""
-        self.known, self.pages = known, record.Notes(self.course, "feedback")
-        self.waiting = defaultdict(list)
-        for submission, name in self.keys.items():
-            self.waiting[name].append(submission)
-        self.task = self.progress.add_task("Grading", total=len(self.keys))
-        for name in [name for name in self.waiting if name not in self.judging]:
-            self._record_all(name)
-        try:
-            for (kind, name), result in self._results():
-                (self._judged if kind == "judge" else self._page)(name, result)
-        finally:
-            self.costs.save()
+    def _text(self, name: str, submission: Submission) -> str:
+        """Of the staged notebook, whose result will be kept under this name."""
+        if text := self.door.text(submission, name):
+            return text
+        raise RuntimeError(CHANGED)
 
-    def _results(self) -> Iterator[tuple[tuple, Callable[[], dict]]]:
+    def _take(self, results: Iterable[Ended]) -> None:
+        for (kind, name), result in results:
+            (self._judged if kind == "judge" else self._page)(name, result)
+
+    def _results(self) -> Iterator[Ended]:
         results = self.fleet.results()
         while True:
             with self.presses.heard_at_once():
@@ -196,6 +210,7 @@ class _Run:
         except Exception as error:
             reason = str(error) if isinstance(error, Failed) else _named(error)
             self.outcome.failed |= {submission: reason for submission in self.waiting[name]}
+        self.judging.remove(name)
         self._record_all(name)
 
     def _record_all(self, name: str) -> None:
@@ -214,8 +229,8 @@ class _Run:
         none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
         if not record.is_recorded(self.course, student, unit, name, self.known[unit]):
-            if not self.door.holds(submission, name) and self.door.anew(submission, self.digests[unit]) != name:
-                raise RuntimeError("it was changed while the class was graded: grade it again")
+            if not self.door.text(submission, name) and self.door.anew(submission, self.digests[unit])[0] != name:
+                raise RuntimeError(CHANGED)
             with self._whole():
                 stock.autograde(self.course, student, unit)
             self.outcome.recorded += 1
@@ -272,6 +287,7 @@ class _Run:
         self.outcome.rejected[submission] = reason
         try:
             record.add_student(self.course, submission.student)
+            self.gradebook.keep()
         except Exception:  # a name that the gradebook can't hold, as the reason says
             return
 
@@ -314,18 +330,18 @@ class Intake:
         self.staged[place], self.known[name] = name, [result, hand_in.notes]
         return result, notebook, hand_in.notes
 
-    def holds(self, submission: Submission, result: str) -> bool:
-        """Whether what lies in the staging folder is the sanitised notebook that led to this result: nbgrader's own command puts hand-ins
-        there too, as they are, and so does a run that was ended in between."""
+    def text(self, submission: Submission, result: str) -> str:
+        """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "": nbgrader's own command
+        puts hand-ins there too, as they are, and so does a run that was ended in between."""
         if not self._is_staged(submission):
-            return False
-        staged = notebooks.read(self.course.taken_in(submission.student, submission.unit))
-        return key(staged, submission.unit, self.limits) == result
+            return ""
+        text = self.course.taken_in(submission.student, submission.unit).read_text(encoding="utf-8")
+        return text if key(notebooks.parse(text), submission.unit, self.limits) == result else ""
 
-    def anew(self, submission: Submission, digest: str) -> str:
-        """The key of the result, of the hand-in read once more."""
+    def anew(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
+        """The same as `read`, of the hand-in read once more."""
         self.staged.pop(f"{submission.student}/{submission.unit}", None)
-        return self.read(submission, digest)[0]
+        return self.read(submission, digest)
 
     def save(self) -> None:
         record.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))

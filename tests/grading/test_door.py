@@ -12,8 +12,8 @@ from rich.progress import Progress
 
 from autograder import notebooks
 from autograder.course import stock
-from autograder.grading import intake, record
-from autograder.grading.grade import Settings, grade
+from autograder.grading import fleet, intake, record
+from autograder.grading.grade import CHANGED, Intake, Settings, grade
 from autograder.grading.triage import submissions
 
 
@@ -90,17 +90,64 @@ def test_an_earlier_copy_is_not_graded_once_the_hand_in_is_gone(handed_in):
     assert not handed_in.taken_in("bea", UNIT).exists()
 
 
-def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded(course):
-    """That command leaves a hand-in in the staging folder with the student's own test cells: recording anew must not take them."""
-    wrong = right_answers(course) | {"softmax": "def softmax(x, dim):\n    return x", "softmax_test": "2.0"}
-    hand_in(course, "eve", wrong)
-    settings = Settings(workers=1)
-    grade(course, [UNIT], settings, Progress(disable=True))
+EVE = {"softmax": "def softmax(x, dim):\n    return x", "softmax_test": "2.0"}
+"""A wrong answer, and a test cell of the student's own."""
+EARNS = 4
+
+
+def _grade(course):
+    return grade(course, [UNIT], Settings(workers=1), Progress(disable=True))
+
+
+@pytest.mark.parametrize("lost", ["autograded", "results/??"])
+def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded_or_judged(course, lost):
+    """That command leaves a hand-in in the staging folder with the student's own test cells: nothing may come of them."""
+    hand_in(course, "eve", right_answers(course) | EVE)
+    _grade(course)
     before, key = record.scores(course, UNIT)["eve"]["code_score"], record.stamp(course, "eve", UNIT)["result"]
     intake.take_in(course, *submissions(course, UNIT, []))
-    shutil.rmtree(course.autograded / "eve")
-    outcome = grade(course, [UNIT], settings, Progress(disable=True))
-    assert outcome.recorded == 1 and not outcome.failed and before == 4
+    for folder in course.classroom.glob(lost):
+        shutil.rmtree(folder)
+    outcome = _grade(course)
+    assert outcome.recorded + outcome.judged == 1 and not outcome.failed and before == EARNS
     assert record.scores(course, UNIT)["eve"]["code_score"] == before
     assert record.stamp(course, "eve", UNIT)["result"] == key
     assert "2.0" not in [cell.source for cell in notebooks.read(course.graded("eve", UNIT)).cells]
+
+
+def test_what_is_staged_by_others_while_it_waits_is_not_judged(course, monkeypatch):
+    hand_in(course, "eve", right_answers(course) | EVE)
+    text = Intake.text
+    with monkeypatch.context() as patch:
+        patch.setattr(Intake, "text", lambda door, one, key: (intake.take_in(course, one), text(door, one, key))[1])
+        outcome = _grade(course)
+    assert outcome.judged == 0 and CHANGED in "".join(outcome.failed.values())
+    assert not list(course.results.glob("??/*"))
+    assert _grade(course).judged == 1
+    assert record.scores(course, UNIT)["eve"]["code_score"] == EARNS
+
+
+def test_no_text_waits_and_the_class_is_recorded_while_it_is_read(course, monkeypatch):
+    """So that a large class takes no more memory than a small one."""
+    students, happened, waits = ["ada", "bea"], [], []
+    for student in students:
+        hand_in(course, student, edit=lambda notebook, student=student: notebook.cells[0].update(source=student))
+    submit, autograde, read = fleet.Threads.submit, stock.autograde, Intake.read
+
+    def submitted(threads, name, function, *arguments, cost):
+        waits.extend(arguments if name[0] == "judge" else ())
+        submit(threads, name, function, *arguments, cost=cost)
+
+    def noted(what, step):
+        return lambda door, one, *more: (happened.append((what, getattr(one, "student", one))), step(door, one, *more))[
+            1
+        ]
+
+    monkeypatch.setattr(fleet.Threads, "submit", submitted)
+    monkeypatch.setattr(fleet.Threads, "ready", fleet.Threads.results)
+    monkeypatch.setattr(stock, "autograde", noted("recorded", autograde))
+    monkeypatch.setattr(Intake, "read", noted("read", read))
+    _grade(course)
+    assert happened == [(what, student) for student in students for what in ("read", "recorded")]
+    assert sum(isinstance(one, fleet.Later) for one in waits) == 2
+    assert all(len(one) < 1000 for one in waits if isinstance(one, str))

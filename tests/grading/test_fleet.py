@@ -5,6 +5,8 @@ import math
 import os
 import signal
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,21 @@ def _ends_always(marker: str) -> None:
 
 def _raises(number: int) -> None:
     raise ValueError("two\nlines")
+
+
+def _waits_for(path: str) -> None:
+    _until(lambda: os.path.exists(path))
+
+
+def _pid_and(text: str) -> tuple[int, str]:
+    return os.getpid(), text
+
+
+def _until(true: Callable) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def _outcomes(workers, *tasks) -> dict:
@@ -122,6 +139,73 @@ def test_what_waits_is_not_begun_when_a_run_ends():
     end.set()
     workers.threads[0].join(60)
     assert done == [] and not workers.threads[0].is_alive()
+
+
+def test_only_a_few_results_wait_and_the_rest_is_begun_as_they_are_taken():
+    begun, most = [], fleet.RESULTS * 2 + 2  # what waits, and what each thread would like to add
+    with fleet.fleet(2) as workers:
+        workers.begin()
+        for number in range(3 * most):
+            workers.submit(number, begun.append, number)
+        _until(lambda: len(begun) == most)
+        time.sleep(0.2)
+        assert len(begun) == most
+        assert len(list(workers.results())) == len(begun) == 3 * most
+
+
+def test_threads_end_with_the_run_however_many_results_wait():
+    with fleet.fleet(2) as workers:
+        workers.begin()
+        for number in range(100):
+            workers.submit(number, str, number)
+        _until(workers.done.full)
+    for thread in workers.threads:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("scheduler", [None, fleet.LOCAL])
+def test_what_is_ready_is_given_without_waiting_and_the_rest_later(scheduler, tmp_path):
+    end = tmp_path / "end"
+    with fleet.fleet(1, scheduler) as workers:
+        assert list(workers.ready()) == []
+        workers.begin()
+        workers.submit("quick", str, 1, cost=1)
+        workers.submit("slow", _waits_for, str(end))
+        found = []
+        _until(lambda: found.extend(workers.ready()) or found)
+        assert [(name, result()) for name, result in found] == [("quick", "1")]
+        assert list(workers.ready()) == []
+        end.touch()
+        assert [name for name, _ in workers.results()] == ["slow"]
+
+
+def test_here_all_is_ready():
+    place = fleet.Here()
+    place.submit("x", str, 1)
+    assert [(name, result()) for name, result in place.ready()] == [("x", "1")]
+
+
+def test_what_was_lost_before_all_is_handed_in_is_tried_again(tmp_path):
+    with fleet.fleet(1, fleet.LOCAL) as workers:
+        workers.begin()
+        workers.submit("once", _ends_once, str(tmp_path / "once"))
+        _until(lambda: list(workers.ready()) or workers.lost)
+        assert {name: result() for name, result in workers.results()} == {"once": "done"}
+
+
+@pytest.mark.parametrize("scheduler", ["here", None, fleet.LOCAL])
+def test_a_later_argument_is_made_when_its_task_is_begun(scheduler):
+    made = []
+    with fleet.fleet(1, None if scheduler == "here" else scheduler) as workers:
+        place = fleet.Here() if scheduler == "here" else workers
+        place.submit("x", _pid_and, fleet.Later(lambda text: made.append(text) or text, "text"))
+        place.submit("y", str, fleet.Later(_raises, 1))
+        assert made == []
+        found = dict(place.results())
+        assert found["x"]()[1] == "text" and made == ["text"]
+        with pytest.raises(fleet.Failed, match="ValueError: two lines"):
+            found["y"]()
 
 
 @pytest.mark.parametrize("place", [fleet.Here(), fleet.Threads(2, (str,))])

@@ -309,6 +309,13 @@ def test_rejected_work_is_named_with_the_reason_and_costs_nobody_else(graded):
     assert first.failed == {} and second.rejected.keys() == first.rejected.keys()
 
 
+def test_who_was_rejected_stands_in_the_gradebook_even_if_nobody_else_is_recorded(course):
+    hand_in(course, "hal").write_text('{"cells": [')
+    assert _grade(course).recorded == 0
+    with stock.open_gradebook(course) as gradebook:
+        assert [student.id for student in gradebook.students] == ["hal"]
+
+
 def test_a_notebook_of_another_name_is_graded_with_a_note(graded):
     course, first, second = graded
     notes = {submission.student: lines for submission, lines in first.notes.items() if lines}
