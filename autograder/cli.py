@@ -163,18 +163,21 @@ def grade(
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
     """
     from autograder.grading.ahead import start_if_wanted
+    from autograder.grading.ctrl_c import ctrl_c
 
     course = find_course()
     chosen = course.chosen([*(units or []), *(unit or [])])
     _choose(sandbox)
     with _going_on_after_ctrl_c():
-        if not (preview or scheduler or dashboard):  # then the judges run elsewhere, or not at all
-            start_if_wanted(course, chosen, list(student or ()))
-        from autograder import tables
-        from autograder.grading import record, regrades
-        from autograder.grading.grade import Settings
-        from autograder.grading.grade import grade as run
+        with ctrl_c() as presses:
+            if not (preview or scheduler or dashboard):  # then the judges run elsewhere, or not at all
+                start_if_wanted(course, chosen, list(student or ()))
+            from autograder import tables
+            from autograder.grading import record, regrades
+            from autograder.grading.grade import Settings
+            from autograder.grading.grade import grade as run
 
+            presses.check()
         settings = Settings(tuple(student or ()), workers, scheduler, dashboard)
         if preview:
             _preview(course, chosen, settings, as_json)

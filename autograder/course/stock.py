@@ -5,6 +5,7 @@ text of the error when a step fails."""
 import logging
 import os
 import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Iterator
@@ -40,7 +41,9 @@ def open_gradebook(course: Course) -> Iterator[Gradebook]:
     """The course's gradebook; made when there is none. nbgrader runs `alembic` to stamp a new one: it must be found."""
     _find_scripts()
     course.classroom.mkdir(parents=True, exist_ok=True)
-    with Gradebook(course.gradebook, settings(course).CourseDirectory.get("course_id", "")) as gradebook:
+    with _ctrl_c_waits():
+        gradebook = Gradebook(course.gradebook, settings(course).CourseDirectory.get("course_id", ""))
+    with gradebook:
         yield gradebook
 
 
@@ -117,7 +120,7 @@ def sanitise(course: Course, student: str, unit: str) -> NotebookNode:
 def _run(course: Course, kind: type[BaseConverter], config: Config, unit: str, student: str = "*") -> None:
     converter, log = _converter(course, kind, config, unit, student)
     converter.force = True
-    with _quiet(), _one_line_errors(log):
+    with _quiet(), _ctrl_c_waits(), _one_line_errors(log):
         converter.start()
 
 
@@ -169,6 +172,17 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """A terminal sends Ctrl-C to all processes: it would end `alembic`, which nbgrader starts for a new gradebook, and that would look
+    like an error. A process inherits the mask of the thread that starts it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

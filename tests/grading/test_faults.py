@@ -14,6 +14,7 @@ from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
 from autograder.bench.kills import family, still_there
+from autograder.course import stock
 from autograder.course.paths import PACKAGES, Course
 from autograder.errors import CourseError
 from autograder.grading import grade, record
@@ -149,3 +150,25 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, options, moment,
     hand_in(course, "cem")
     _grade(course)
     _is_whole(course)
+
+
+def test_ctrl_c_that_an_import_drops_is_heard_after_it(course):
+    drops = "import os, signal, time\ndef press(*_):\n try:\n  os.kill(os.getpid(), signal.SIGINT); time.sleep(1)\n except KeyboardInterrupt: pass\n"
+    attn = f"{drops}from autograder.grading import ahead\nahead.start_if_wanted = press\nfrom autograder.cli import app; app(['grade'])"
+    environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
+    run = subprocess.run([sys.executable, "-c", attn], cwd="/", env=environment, capture_output=True, text=True)
+    assert run.returncode == 130 and "goes on with the rest" in run.stderr, run.stderr
+
+
+def test_ctrl_c_does_not_end_what_nbgrader_starts_for_a_new_gradebook(course, monkeypatch):
+    pressed = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"]
+    found = []
+    for place, name in ((stock, "Gradebook"), (stock.GenerateAssignment, "start")):
+        before = getattr(place, name)
+        monkeypatch.setattr(
+            place, name, lambda *a, before=before: (found.append(subprocess.run(pressed).returncode), before(*a))[1]
+        )
+    with stock.open_gradebook(course):
+        pass
+    stock.generate_assignment(course, UNIT)
+    assert found == [0, 0]
