@@ -140,7 +140,9 @@ class _Run:
     def _grade_all(self) -> None:
         """Each submission is recorded as soon as its result is there, while others are still read or judged; then its page is made."""
         self.waiting = defaultdict(list)
-        self.task = self.progress.add_task("Grading", total=len(self.outcome.submissions))
+        self.reading, self.task = (
+            self.progress.add_task(label, total=len(self.outcome.submissions)) for label in ("Reading", "Grading")
+        )
         try:
             self._intake()
             if not (self.judging or self.outcome.judged):  # a page or two are sooner rendered than workers started
@@ -154,7 +156,7 @@ class _Run:
 
     def _intake(self) -> None:
         """Reads and sanitises what has not been seen before; whatever has no result yet is judged."""
-        for submission in self._track("Reading", self.outcome.submissions):
+        for submission in self.progress.track(self.outcome.submissions, task_id=self.reading):
             self.presses.check()
             with self._one(submission), self.clock.part("intake"):
                 name, notebook, notes = self.door.read(submission, self.digests[submission.unit])
@@ -294,9 +296,6 @@ class _Run:
     def _fail(self, submission: Submission, reason: str) -> None:
         self.outcome.failed[submission] = reason
         self.outcome.results.pop(submission, None)
-
-    def _track(self, label: str, things: list):
-        return self.progress.track(things, description=label)
 
 
 def _named(error: BaseException) -> str:
