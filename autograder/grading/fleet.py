@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from itertools import count
 from math import inf
 from multiprocessing import resource_tracker
-from queue import Empty, PriorityQueue, Queue
-from threading import Event, Thread
+from queue import Empty, PriorityQueue, SimpleQueue
+from threading import Event, Semaphore, Thread
 from typing import Any
 
 from autograder import parsing
@@ -29,7 +29,7 @@ from autograder.judge.sandbox.namespaces import SandboxError
 SECONDS_TO_ANSWER = 60
 SECONDS_IN_A_QUEUE = 24 * 3600  # in which SLURM lets the first job wait
 LOOPBACK = "127.0.0.1:0"
-RESULTS = 4  # for each thread: so many may wait to be taken, then no other task is begun
+AHEAD = 4  # for each thread: so many tasks may be under way or wait for their result to be taken
 LOCAL, SLURM = "local", "slurm"
 """Schedulers that are started here; any other is an address."""
 SETTINGS = {
@@ -86,7 +86,8 @@ class Threads(Here):
     def __init__(self, workers: int, warm_up: tuple) -> None:
         super().__init__()
         self.workers, self.warm_up, self.threads = workers, warm_up, []
-        self.tasks, self.done, self.left, self.warm = PriorityQueue(), Queue(RESULTS * workers), 0, Event()
+        self.tasks, self.done, self.left = PriorityQueue(), SimpleQueue(), 0
+        self.warm, self.room = Event(), Semaphore(AHEAD * workers)
 
     def submit(self, name: Hashable, function: Callable, *arguments: Any, cost: float = 0.0) -> None:
         self.left += 1
@@ -107,7 +108,7 @@ class Threads(Here):
 
     def _work(self) -> None:
         self.warm.wait()
-        while task := self.tasks.get()[-1]:
+        while self.room.acquire() and (task := self.tasks.get()[-1]):
             name, function, arguments = task
             self.done.put((name, _kept(function, arguments)))
 
@@ -123,16 +124,17 @@ class Threads(Here):
 
     def _taken(self, result: Ended) -> Ended:
         self.left -= 1
+        self.room.release()
         return result
 
     def close(self) -> None:
         """Lets the threads end as soon as they are idle; what waits is given up."""
-        for queue in (self.tasks, self.done):
-            with suppress(Empty):
-                while True:
-                    queue.get_nowait()
+        with suppress(Empty):
+            while True:
+                self.tasks.get_nowait()
         for _ in self.threads:
             self.tasks.put((-inf, next(self.count), None))
+            self.room.release()
 
 
 class Fleet(Here):

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
 
@@ -332,10 +332,11 @@ class Intake:
     def text(self, submission: Submission, result: str) -> str:
         """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "": nbgrader's own command
         puts hand-ins there too, as they are, and so does a run that was ended in between."""
-        if not self._is_staged(submission):
-            return ""
-        text = self.course.taken_in(submission.student, submission.unit).read_text(encoding="utf-8")
-        return text if key(notebooks.parse(text), submission.unit, self.limits) == result else ""
+        with suppress(Exception):  # there is nothing, or nothing that can be read
+            text = self.course.taken_in(submission.student, submission.unit).read_text(encoding="utf-8")
+            if key(notebooks.parse(text), submission.unit, self.limits) == result:
+                return text
+        return ""
 
     def anew(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
         """The same as `read`, of the hand-in read once more."""

@@ -115,6 +115,15 @@ def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded_or
     assert "2.0" not in [cell.source for cell in notebooks.read(course.graded("eve", UNIT)).cells]
 
 
+def test_a_staged_file_that_is_spoilt_is_made_anew(course):
+    hand_in(course, "eve", right_answers(course) | EVE)
+    _grade(course)
+    course.taken_in("eve", UNIT).write_text('{"cells": [')
+    shutil.rmtree(course.autograded / "eve")
+    assert _grade(course).failed == {}
+    assert record.scores(course, UNIT)["eve"]["code_score"] == EARNS
+
+
 def test_what_is_staged_by_others_while_it_waits_is_not_judged(course, monkeypatch):
     hand_in(course, "eve", right_answers(course) | EVE)
     text = Intake.text

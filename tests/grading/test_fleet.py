@@ -142,7 +142,7 @@ def test_what_waits_is_not_begun_when_a_run_ends():
 
 
 def test_only_a_few_results_wait_and_the_rest_is_begun_as_they_are_taken():
-    begun, most = [], fleet.RESULTS * 2 + 2  # what waits, and what each thread would like to add
+    begun, most = [], fleet.AHEAD * 2
     with fleet.fleet(2) as workers:
         workers.begin()
         for number in range(3 * most):
@@ -158,7 +158,7 @@ def test_threads_end_with_the_run_however_many_results_wait():
         workers.begin()
         for number in range(100):
             workers.submit(number, str, number)
-        _until(workers.done.full)
+        _until(lambda: workers.done.qsize() == fleet.AHEAD * 2)
     for thread in workers.threads:
         thread.join(60)
         assert not thread.is_alive()
