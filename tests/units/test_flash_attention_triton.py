@@ -296,6 +296,7 @@ def test_a_column_too_many_is_called_a_column_only_where_one_would_lie_there():
         assert words in seen.error.message
 
 
+@interpreter_only
 def test_kernels_are_spliced_with_what_they_use():
     answer = _from_a_cell(splice(check.triton_rows.misconceptions[0].function, "scale_rows"), "scale_rows")
     assert check.triton_rows(answer, points=4, seed=0).diagnosis == check.triton_rows.misconceptions[0].name
