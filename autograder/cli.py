@@ -567,6 +567,12 @@ def prove(
     mutants: Annotated[
         bool, typer.Option("--mutants", help="Try small changes of right answers instead: none may earn all points.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against", metavar="COMMIT", help="Compare every card with that commit's, byte for byte, instead."
+        ),
+    ] = None,
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", min=1, help="N times over, each with inputs of its own.")
     ] = 1,
@@ -582,6 +588,8 @@ def prove(
     if hostile:
         _prove_hostile(_choose(sandbox), stock, as_json)
     course = find_course()
+    if against:
+        _prove_against(course, against, course.chosen(units or []), only, mutants)
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
     if mutants:
@@ -730,6 +738,16 @@ def _prove_mutants(course, units: list[str], only: str | None, as_json: bool) ->
     else:
         out.print(", ".join(f"{name.replace('_', ' ')}: {count}" for name, count in totals(tried).items()))
     raise typer.Exit(1 if any(map(complaints, tried.values())) else 0)
+
+
+def _prove_against(course, commit: str, units: list[str], only: str | None, mutants: bool) -> None:
+    from autograder.proofs.against import differences
+
+    found = differences(course, commit, units, only, mutants)
+    for line in found:
+        out.print(line, markup=False, soft_wrap=True, highlight=False)
+    out.print(f"against {commit}: {len(found)} differences")
+    raise typer.Exit(1 if found else 0)
 
 
 def _choose(sandbox: str | None) -> str:

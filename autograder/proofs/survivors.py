@@ -81,11 +81,9 @@ def survey(course: Course, units: list[str], only: str | None = None, most: dict
 def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED) -> Tried:
     """All mutants of one exercise, in their order."""
     tried, reasons = Tried(), getattr(companion("equivalents", exercise.unit), exercise.id, {})
-    tasks = list(_tasks(course, exercise, most, seed))
     wrong, slowest = _unchanged(course, exercise, seed)
     tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
-    seconds = min(SECONDS, LEAST + 4 * slowest)
-    for task, outcome in zip(tasks, _outcomes(exercise, tasks, seed, seconds), strict=True):
+    for task, outcome in outcomes(course, exercise, slowest, most, seed):
         listed, line = _reason(reasons, task.mutant), str(task.mutant)
         about = {"answer": task.program.style, "kind": task.mutant.kind, "diff": line}
         tried.mutants += 1
@@ -99,6 +97,13 @@ def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = 
         if outcome.get("false"):
             tried.accused.append(about | {"named": outcome["named"], "refuted by": outcome["false"]})
     return tried
+
+
+def outcomes(course: Course, exercise: Exercise, slowest: float = SECONDS, most: dict[bool, int] = MOST,
+             seed: int = SEED) -> Iterator[tuple[Task, dict[str, Any]]]:  # fmt: skip
+    """Every mutant of an exercise and what the check says of it. slowest: seconds that the slowest right answer takes."""
+    tasks = list(_tasks(course, exercise, most, seed))
+    return zip(tasks, _outcomes(exercise, tasks, seed, min(SECONDS, LEAST + 4 * slowest)), strict=True)
 
 
 def totals(tried: dict[str, Tried]) -> dict[str, int]:
