@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from autograder.cores import cores
-from autograder.course.origin import ADVICE, repository
 from autograder.course.paths import Course
+from autograder.course.repository_url import ADVICE, repository
+from autograder.cpu_count import cores
 
 
 @dataclass(frozen=True)

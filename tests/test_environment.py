@@ -86,7 +86,7 @@ def test_the_students_wheel_holds_helpers_alone(tmp_path):
 def test_the_instructors_wheel_holds_the_grader_alone(tmp_path):
     names = _wheel(tmp_path, "autograder")
     assert {name.split("/")[0].split("-")[0] for name in names} == {"autograder", "attention_course_autograder"}
-    assert "autograder/cli.py" in names and "autograder/hidden/qkv_attention.py" in names
+    assert "autograder/cli/__init__.py" in names and "autograder/hidden/qkv_attention.py" in names
     assert not any("class/" in name for name in names)
 
 

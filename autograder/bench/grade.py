@@ -21,11 +21,11 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.build import build
 from autograder.course.paths import CONFIG, PACKAGES, Course, find_course, temporary_course
-from autograder.course.reach import exam
-from autograder.grading import record
-from autograder.judge.exam import NAMESPACES, SPARE, Limits
-from autograder.judge.kernels import JUDGE, Kernels
-from autograder.judge.wire import read
+from autograder.course.visibility import exam
+from autograder.grading import gradebook_writer
+from autograder.judge.config import NAMESPACES, SPARE, Limits
+from autograder.judge.kernel_manager import JUDGE, Kernels
+from autograder.judge.protocol import read
 from autograder.proofs import sample_class
 
 STOCK_CONFIG = """
@@ -70,7 +70,7 @@ def _make_class(course: Course, unit: str, students: int) -> None:
     fit = [name for name, made in sorted(manifest.items()) if made["kind"].startswith(FIT_FOR_BOTH)]
     for name in set(manifest) - set(fit[:students]):
         shutil.rmtree(course.submitted / name)
-    record.register(course, unit)
+    gradebook_writer.register(course, unit)
 
 
 # ---------------------------------------------------------------- the three that take turns
@@ -155,7 +155,7 @@ def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kern
 
 
 def _needed(notebook: NotebookNode, solved: NotebookNode) -> Iterable[NotebookNode]:
-    from autograder.grading.pictures import note_pictures
+    from autograder.grading.skipped_cells import note_pictures
 
     copy = deepcopy(notebook)
     note_pictures(copy, solved)

@@ -22,22 +22,23 @@ from unittest.mock import patch
 
 from rich.progress import Progress
 
+from autograder import backup, csv_files
 from autograder.bench import term_class
 from autograder.bench.term_class import CANVAS, MOODLE, HandIn
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import PACKAGES, Course, copy_course, find_course
+from autograder.course.release import release
 from autograder.course.sections import INDEX
+from autograder.exports.export import export
+from autograder.exports.return_feedback import send_back
+from autograder.gradebook import roster as rosters
+from autograder.gradebook.override import override
+from autograder.gradebook.roster import DROPPED, EXCUSED
 from autograder.grading import grade as grading
-from autograder.grading import regrades, store
+from autograder.grading import regrade_log, result_cache
 from autograder.grading.preview import preview
-from autograder.term import backup, report, sheet
-from autograder.term import roster as rosters
-from autograder.term.collect import collect
-from autograder.term.export import export
-from autograder.term.override import override
-from autograder.term.release import release
-from autograder.term.roster import DROPPED, EXCUSED
-from autograder.term.send_back import send_back
+from autograder.lms.collect import collect
+from autograder.reports import report
 
 Change = tuple[str, str, float | None, float | None]
 """A line of regrades.csv without its time: student, exercise, old and new points."""
@@ -78,7 +79,7 @@ class Term:
 
     def truth(self, unit: str) -> dict[str, float]:
         """Student → the gradebook's score."""
-        with stock.open_gradebook(self.course) as book:
+        with nbgrader_steps.open_gradebook(self.course) as book:
             return {row["student"]: row["score"] for row in book.submission_dicts(unit)}
 
     def to_send(self, unit: str) -> dict[str, float]:
@@ -145,7 +146,7 @@ def _copy(course: Course, folder: Path, units: list[str]) -> Course:
 
 def _roster(term: Term, _: str) -> None:
     path = term.folder / "roster.csv"
-    path.write_text(sheet.own(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
+    path.write_text(csv_files.own(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
     collect(term.course, [], path)
 
 
@@ -192,7 +193,7 @@ def _grade(term: Term, unit: str) -> None:
 def _mark(term: Term, unit: str) -> None:
     """As a marker does in formgrader."""
     rng = random.Random(term.seed)
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         for one in book.assignment_submissions(unit):
             for cell in (cell for cell in one.notebooks[0].grades if cell.needs_manual_grade):
                 cell.manual_score, cell.needs_manual_grade = rng.randint(0, int(cell.max_score)), False
@@ -261,7 +262,7 @@ def _hand_in_again(term: Term, _: str) -> None:
     for path in term_class.archives(term.folder, f"again-{unit}", again):
         collect(term.course, [path])
     who = next(name for name in term.truth(unit) if name not in {one.student.student_id for one in again})
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         cells = [cell.name for cell in book.find_assignment(unit).notebooks[0].grade_cells]
     override(
         term.course, unit, who, next(name for name in cells if name.endswith("_test"))[:-5], "0", "for the rehearsal"
@@ -282,11 +283,11 @@ def _preview(term: Term, _: str) -> None:
 def _grade_again(term: Term, _: str) -> None:
     """What the preview said happens, and nothing else."""
     unit, again = term.units[-1], _again(term)
-    before, known = {one: term.truth(one) for one in term.units}, len(regrades.read(term.course.regrades))
+    before, known = {one: term.truth(one) for one in term.units}, len(regrade_log.read(term.course.regrades))
     with _mended(unit):
         outcome = _run(term, unit, "grade again")
     term.differ += [f"{unit} of {one.student} was not graded: {why}" for one, why in {**outcome.failed, **outcome.rejected}.items()]  # fmt: skip
-    changes = [_plain(one) for one in regrades.read(term.course.regrades)[known:]]
+    changes = [_plain(one) for one in regrade_log.read(term.course.regrades)[known:]]
     told = [tuple(one) for one in json.loads((term.folder / "preview.json").read_text(encoding="utf-8"))]
     term.differ += [f"told or done, and not both: {one}" for one in set(told) ^ set(changes)]
     for one in term.units:
@@ -299,7 +300,7 @@ def _grade_again(term: Term, _: str) -> None:
 def _compare_changes(term: Term, unit: str, changes: list[Change]) -> None:
     """The log's new points stand in the gradebook, and only answers that changed wait for a marker."""
     again = _again(term)
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         pages = {one.student_id: one.notebooks[0] for one in book.assignment_submissions(unit)}
         cells = {(who, cell.name.removesuffix("_test")): cell for who, page in pages.items() for cell in page.grades}
         now = {
@@ -317,16 +318,16 @@ def _again(term: Term) -> set[str]:
     return {one.student.student_id for one in again}
 
 
-def _plain(one: regrades.Change) -> Change:
+def _plain(one: regrade_log.Change) -> Change:
     return one.student, one.exercise, one.old, one.new
 
 
 @contextmanager
 def _mended(unit: str) -> Iterator[None]:
     """As if a check of this unit had been changed."""
-    version, fingerprint = store.unit_version, grading.Intake._fingerprint
+    version, fingerprint = result_cache.unit_version, grading.Intake._fingerprint
     with (
-        patch.object(store, "unit_version", lambda of, *more: version(of, *more) + "mended" * (of == unit)),
+        patch.object(result_cache, "unit_version", lambda of, *more: version(of, *more) + "mended" * (of == unit)),
         patch.object(grading.Intake, "_fingerprint", lambda *arguments: "mended" + fingerprint(*arguments)),
     ):
         yield

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course.paths import Course
+from autograder.gradebook.roster import DROPPED, EXCUSED, Student
 from autograder.proofs.sample_class import materials_of
 from autograder.proofs.sample_students import a_dozen
-from autograder.term.roster import DROPPED, EXCUSED, Student
 
 CANVAS, MOODLE, GRADESCOPE = LMS = ("canvas", "moodle", "gradescope")
 CUT_OFF, HALF, RIGHT = "a file that was cut off", "the first half done", "all right"

@@ -13,9 +13,9 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
-from autograder.course.contents import with_contents
-from autograder.course.origin import at_home, repository, with_badges
 from autograder.course.paths import LITTER, Course, temporary_course
+from autograder.course.repository_url import at_home, repository, with_badges
+from autograder.course.table_of_contents import with_contents
 from autograder.errors import CourseError
 
 
@@ -87,11 +87,13 @@ def orphans(course: Course) -> list[Path]:
 
 
 def _release(course: Course, unit: str) -> None:
-    from autograder.course import stock  # here, for it brings nbgrader along: whoever only reads sources needs none
+    from autograder.course import (
+        nbgrader_steps,  # here, for it brings nbgrader along: whoever only reads sources needs none
+    )
 
     try:
-        stock.release(course, unit)
-    except stock.StepFailed as error:
+        nbgrader_steps.release(course, unit)
+    except nbgrader_steps.StepFailed as error:
         raise CourseError(f"{course.source(unit).relative_to(course.root)}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.course.reach import room
+from autograder.course.visibility import room
 from autograder.errors import CourseError
 
 

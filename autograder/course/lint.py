@@ -11,9 +11,9 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, contents, exercises, headers, kept_pictures, leans, sections
+from autograder.course import build, cell_headers, dependencies, exercises, previews, sections, table_of_contents
 from autograder.course.paths import PACKAGES, Course
-from autograder.course.reach import room, room_files, syllabus_ids
+from autograder.course.visibility import room, room_files, syllabus_ids
 from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
@@ -53,7 +53,7 @@ def to_fill_in(course: Course, unit: str) -> list[tuple[Path, int, str, str]]:
 
 
 def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str]:
-    unreadable = list(headers.problems(course.source(unit).read_text(encoding="utf-8")))
+    unreadable = list(cell_headers.problems(course.source(unit).read_text(encoding="utf-8")))
     yield from unreadable
     if unreadable:  # what else is amiss may follow from these
         return
@@ -72,8 +72,8 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
-    yield from contents.problems(notebook)
-    yield from kept_pictures.problems(notebook, course.source(unit).parent, unit[:2])
+    yield from table_of_contents.problems(notebook)
+    yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
     yield from _cross_references(course, notebook, read)
 
 
@@ -104,7 +104,7 @@ def _pictures(cell: NotebookNode) -> Iterator[str]:
     from helpers import rooms
 
     known = rooms.offered("plots")
-    for name in leans.named_pictures(cell.source):
+    for name in dependencies.named_pictures(cell.source):
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"is it {near[0]}?" if near else "write it, and name it in its module's __all__"

@@ -8,9 +8,9 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
 from traitlets import Integer, Unicode
 
-from autograder.grading.store import Store, key
-from autograder.grading.verdict import judged
-from autograder.judge.exam import NAMESPACES, Limits
+from autograder.grading.judge_notebook import judged
+from autograder.grading.result_cache import Store, key
+from autograder.judge.config import NAMESPACES, Limits
 from autograder.notebooks import STAMP
 
 

@@ -1,5 +1,5 @@
-"""Feedback pages: nbgrader's, with a Content-Security-Policy. What students wrote has been cleaned before (see untrusted.py and
-judge/plain.py); the policy is a second wall: a page runs the scripts of its template and loads MathJax, and nothing else.
+"""Feedback pages: nbgrader's, with a Content-Security-Policy. What students wrote has been cleaned before (see sanitize_text.py and
+judge/sanitize_outputs.py); the policy is a second wall: a page runs the scripts of its template and loads MathJax, and nothing else.
 
 `nbgrader generate_feedback` makes them one by one. `attn grade` has them rendered elsewhere, by an exporter that is built once
 and remembers the cells of the course (`render`); scores and comments are in the notebook by then."""

@@ -14,24 +14,24 @@ from nbformat import NotebookNode
 from rich.progress import Progress
 from sqlalchemy.exc import OperationalError
 
-from autograder import limited, notebooks
-from autograder.cores import cores
-from autograder.course import stock
+from autograder import limited_process, notebooks
+from autograder.course import nbgrader_steps
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.course.settings import limits
+from autograder.cpu_count import cores
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import intake, record, tasks
-from autograder.grading.ahead import anything_new
-from autograder.grading.costs import Costs
+from autograder.grading import gradebook_writer, intake, worker_tasks
 from autograder.grading.ctrl_c import Presses, ctrl_c
-from autograder.grading.fleet import Ended, Failed, Here, Later, fleet
 from autograder.grading.open_gradebook import open_gradebook
-from autograder.grading.reading import Rejected
-from autograder.grading.store import Store, grader_version, key
-from autograder.grading.triage import Submission, strays, submissions
+from autograder.grading.preload import anything_new
+from autograder.grading.result_cache import Store, grader_version, key
+from autograder.grading.runtime_estimates import Costs
+from autograder.grading.submission_discovery import Submission, strays, submissions
+from autograder.grading.submission_parser import Rejected
+from autograder.grading.worker_pool import Ended, Failed, Here, Later, fleet
 from autograder.judge.clock import Clock
-from autograder.judge.exam import Limits
+from autograder.judge.config import Limits
 from autograder.judge.outputs import Result
 from autograder.judge.sandbox.namespaces import SandboxError
 
@@ -84,7 +84,7 @@ class Settings:
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
     """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
     disk can't be used; what was graded by then is kept."""
-    with record.only_writer(course), ctrl_c() as presses:
+    with gradebook_writer.only_writer(course), ctrl_c() as presses:
         try:
             return _Run(course, list(units), settings, progress, presses).run()
         except OperationalError as error:
@@ -111,19 +111,19 @@ class _Run:
         self.clock = Clock()
 
     def run(self) -> Outcome:
-        limited.prepare("autograder.grading.reading")
+        limited_process.prepare("autograder.grading.submission_parser")
         self._collect()
         originals = [notebooks.to_text(solved(self.course, unit)) for unit in self.units]
         workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
         handed_in = Counter(submission.unit for submission in self.outcome.submissions)
-        warm_up = (tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
+        warm_up = (worker_tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
         with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
             self.door = Intake(self.course, self.limits)
             if anything_new(self.outcome.submissions, self.door.staged):
                 self.fleet.begin()  # its processes import for seconds, while this one does what comes next
-            self.digests = {unit: record.register(self.course, unit) for unit in self.units}
-            self.known = {unit: record.graded_students(self.course, unit) for unit in self.units}
-            self.pages = record.Notes(self.course, "feedback")
+            self.digests = {unit: gradebook_writer.register(self.course, unit) for unit in self.units}
+            self.known = {unit: gradebook_writer.graded_students(self.course, unit) for unit in self.units}
+            self.pages = gradebook_writer.Notes(self.course, "feedback")
             with open_gradebook(self.course) as self.gradebook:
                 self._grade_all()
         self.outcome.seconds = self.clock.parts
@@ -176,7 +176,7 @@ class _Run:
         self.judging.add(name)
         text = Later(self._text, name, submission)
         cost = self.costs.expected(notebook)
-        self.fleet.submit(("judge", name), tasks.judge_text, text, submission.unit, self.limits, cost=cost)
+        self.fleet.submit(("judge", name), worker_tasks.judge_text, text, submission.unit, self.limits, cost=cost)
 
     def _text(self, name: str, submission: Submission) -> str:
         """Of the staged notebook, whose result will be kept under this name."""
@@ -230,20 +230,20 @@ class _Run:
         """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page, where there is
         none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
-        if not record.is_recorded(self.course, student, unit, name, self.known[unit]):
+        if not gradebook_writer.is_recorded(self.course, student, unit, name, self.known[unit]):
             if not self.door.text(submission, name) and self.door.anew(submission, self.digests[unit])[0] != name:
                 raise RuntimeError(CHANGED)
             with self._whole():
-                stock.autograde(self.course, student, unit)
+                nbgrader_steps.autograde(self.course, student, unit)
             self.outcome.recorded += 1
         self.outcome.results[submission] = self.store.results(name)
-        self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
-        state = record.page_wanted(self.course, student, unit, self.pages)
+        self.outcome.repairs[submission] = gradebook_writer.repairs(self.course, student, unit)
+        state = gradebook_writer.page_wanted(self.course, student, unit, self.pages)
         if not state:
             self.progress.advance(self.task)
             return
-        text, grades = stock.page_material(self.course, student, unit)
-        self.fleet.submit(("page", (submission, state)), tasks.render_text, text, grades, cost=inf)
+        text, grades = nbgrader_steps.page_material(self.course, student, unit)
+        self.fleet.submit(("page", (submission, state)), worker_tasks.render_text, text, grades, cost=inf)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -264,7 +264,7 @@ class _Run:
         except Failed as error:
             problem = str(error)
         with self._one(submission), self.clock.part("recording"):
-            record.put_page(self.course, submission.student, submission.unit, page)
+            gradebook_writer.put_page(self.course, submission.student, submission.unit, page)
             self.pages.put(f"{submission.student}/{submission.unit}", state)
             self.outcome.feedback += not problem
         if problem:  # graded it is
@@ -280,7 +280,7 @@ class _Run:
             raise
         except Rejected as reason:
             self._reject(submission, str(reason))
-        except stock.StepFailed as error:
+        except nbgrader_steps.StepFailed as error:
             self._fail(submission, f"nbgrader can't grade it: {error}")
         except Exception as error:
             self._fail(submission, _named(error))
@@ -288,7 +288,7 @@ class _Run:
     def _reject(self, submission: Submission, reason: str) -> None:
         self.outcome.rejected[submission] = reason
         try:
-            record.add_student(self.course, submission.student)
+            gradebook_writer.add_student(self.course, submission.student)
             self.gradebook.keep()
         except Exception:  # a name that the gradebook can't hold, as the reason says
             return
@@ -323,8 +323,10 @@ class Intake:
             self.staged.pop(place, None)
             intake.unstage(self.course, submission)
             raise
-        notebook = stock.sanitise(self.course, submission.student, submission.unit)
-        record.write_whole(self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook))
+        notebook = nbgrader_steps.sanitise(self.course, submission.student, submission.unit)
+        gradebook_writer.write_whole(
+            self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook)
+        )
         result = key(notebook, submission.unit, self.limits)
         self.staged[place], self.known[name] = name, [result, hand_in.notes]
         return result, notebook, hand_in.notes
@@ -344,7 +346,7 @@ class Intake:
         return self.read(submission, digest)
 
     def save(self) -> None:
-        record.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))
+        gradebook_writer.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))
 
     def _is_staged(self, submission: Submission) -> bool:
         return self.course.taken_in(submission.student, submission.unit).is_file()

@@ -1,4 +1,4 @@
-"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see reading.py), and its time go into a
+"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see submission_parser.py), and its time go into a
 staging folder that belongs to the grader; everything after sees that copy alone.
 
 No link is followed, nothing but regular files is opened, other files stay where they are and are mentioned."""
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from autograder import limited, notebooks, sizes
+from autograder import limited_process, notebooks, size_limits
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
-from autograder.grading import reading
-from autograder.grading.reading import Rejected
-from autograder.grading.store import write_whole
-from autograder.grading.triage import Submission, odd_character
+from autograder.grading import submission_parser
+from autograder.grading.result_cache import write_whole
+from autograder.grading.submission_discovery import Submission, odd_character
+from autograder.grading.submission_parser import Rejected
 
 TIMESTAMP = "timestamp.txt"
 MOST_NOTEBOOKS = 5
@@ -113,9 +113,11 @@ def _read_folder(folder: int, submission: Submission) -> HandIn:
 
 def read_notebook(folder: int, name: str) -> File:
     """A regular file of a folder, within the size that a notebook may have. Raises Rejected."""
-    data, saved = read_regular(folder, name, sizes.FILE)
-    if len(data) > sizes.FILE:
-        raise Rejected(f"{name} has more than {sizes.FILE // 1_000_000} MB: clear the outputs and hand it in again")
+    data, saved = read_regular(folder, name, size_limits.FILE)
+    if len(data) > size_limits.FILE:
+        raise Rejected(
+            f"{name} has more than {size_limits.FILE // 1_000_000} MB: clear the outputs and hand it in again"
+        )
     return File(name, data, saved)
 
 
@@ -160,8 +162,8 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     try:
         if kinds[TIMESTAMP]:
             raise Rejected(f"{TIMESTAMP} is {kinds[TIMESTAMP]}")
-        text = read_regular(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
-        if text and not isinstance(parse_utc(text[: sizes.TIMESTAMP]), datetime):
+        text = read_regular(folder, TIMESTAMP, size_limits.TIMESTAMP)[0].decode("utf-8-sig").strip()
+        if text and not isinstance(parse_utc(text[: size_limits.TIMESTAMP]), datetime):
             raise ValueError
         return text, []
     except Rejected as reason:
@@ -188,7 +190,7 @@ def stage(course: Course, submission: Submission, hand_in: HandIn, units: dict[s
 def made_ready(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
     """The text of a handed-in notebook that can be graded. Raises Rejected."""
     original = course.solved(unit).read_text(encoding="utf-8")
-    return _within_limits(reading.readable, data, unit, original, units or units_of(course))["notebook"]
+    return _within_limits(submission_parser.readable, data, unit, original, units or units_of(course))["notebook"]
 
 
 def unstage(course: Course, submission: Submission) -> None:
@@ -221,15 +223,15 @@ def _is_of(unit: str, file: File, units: dict[str, list[str]]) -> bool:
 
 def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
     """The unit whose marked cells a notebook has most of; None for a notebook of something else. Raises Rejected."""
-    return _within_limits(reading.unit_of, data, units)["unit"]
+    return _within_limits(submission_parser.unit_of, data, units)["unit"]
 
 
 def _within_limits(function, *arguments) -> dict:
     try:
-        answer = limited.call(function, *arguments)
-    except limited.TooMuch as reason:
+        answer = limited_process.call(function, *arguments)
+    except limited_process.TooMuch as reason:
         raise Rejected(f"reading the notebook was given up: {reason}") from None
-    except limited.Failed as reason:
+    except limited_process.Failed as reason:
         raise Rejected(f"not a notebook that can be read: {reason}") from None
     if "rejected" in answer:
         raise Rejected(answer["rejected"])

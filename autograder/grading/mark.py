@@ -5,17 +5,17 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder import limited, notebooks
+from autograder import limited_process, notebooks
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
-from autograder.course.reach import exam
 from autograder.course.settings import limits
+from autograder.course.visibility import exam
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
-from autograder.grading.reading import Rejected
+from autograder.grading.submission_parser import Rejected
 from autograder.judge import outputs
-from autograder.judge.exam import BUBBLEWRAP
-from autograder.judge.root import start_ahead
+from autograder.judge.config import BUBBLEWRAP
+from autograder.judge.fork_server_client import start_ahead
 
 
 def mark(course: Course, path: Path) -> dict:
@@ -26,9 +26,9 @@ def mark(course: Course, path: Path) -> dict:
     allowed = limits(course)
     if allowed.sandbox != BUBBLEWRAP:
         start_ahead()  # which takes longest, for it imports PyTorch
-    limited.prepare("autograder.grading.reading")  # another process imports it meanwhile
-    from autograder.grading.verdict import judged, prepare
-    from autograder.judge.kernels import kernels
+    limited_process.prepare("autograder.grading.submission_parser")  # another process imports it meanwhile
+    from autograder.grading.judge_notebook import judged, prepare
+    from autograder.judge.kernel_manager import kernels
 
     data, unit = _read(course, path)
     prepare()

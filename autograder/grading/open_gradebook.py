@@ -17,7 +17,7 @@ from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
 from nbgrader.api import BaseCell, Comment, Grade, Gradebook
 
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 
 STEPS = ("converters.autograde", "preprocessors.overwritecells", "preprocessors.overwritekernelspec",
@@ -96,9 +96,9 @@ class OpenGradebook(Gradebook):
 @contextmanager
 def open_gradebook(course: Course) -> Iterator[OpenGradebook]:
     """Within it nbgrader's steps use this gradebook."""
-    with stock.open_gradebook(course):  # made and stamped where there is none
+    with nbgrader_steps.open_gradebook(course):  # made and stamped where there is none
         pass
-    gradebook = OpenGradebook(course.gradebook, stock.settings(course).CourseDirectory.get("course_id", ""))
+    gradebook = OpenGradebook(course.gradebook, nbgrader_steps.settings(course).CourseDirectory.get("course_id", ""))
     with ExitStack() as stack:
         stack.callback(gradebook.end)
         for name in STEPS:

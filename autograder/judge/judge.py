@@ -9,8 +9,8 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.judge.clock import Clock
-from autograder.judge.exam import Exam, Limits
-from autograder.judge.kernels import Kernels, kernels
+from autograder.judge.config import Exam, Limits
+from autograder.judge.kernel_manager import Kernels, kernels
 from autograder.judge.submission import judge_split
 
 __all__ = ["Exam", "Limits", "Written", "judge"]

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
+from autograder.judge.protocol import BorderError, Closed, Endpoint, Stand, TooSlow
 from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0

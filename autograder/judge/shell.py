@@ -20,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from autograder.judge.wire import BorderError, Packer, Wire, read
+from autograder.judge.protocol import BorderError, Packer, Wire, read
 
 CELL_OUTPUT = 1 << 20  # characters of output a cell may make
 CUT = f"\n… the rest of the output was cut off at {CELL_OUTPUT >> 20} MB\n"

@@ -20,13 +20,13 @@ from nbformat.v4 import new_output
 from autograder import notebooks
 from autograder.judge import outputs
 from autograder.judge.clock import Clock
-from autograder.judge.exam import SPARE
+from autograder.judge.config import SPARE
+from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
-from autograder.judge.kernels import Kernels, patience
-from autograder.judge.plain import plain_outputs
+from autograder.judge.kernel_manager import Kernels, patience
+from autograder.judge.protocol import BorderError, Closed, TooSlow, read
 from autograder.judge.sandbox.namespaces import GRACE
-from autograder.judge.warm import JUDGE, STUDENT
-from autograder.judge.wire import BorderError, Closed, TooSlow, read
+from autograder.judge.sanitize_outputs import plain_outputs
 
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice

@@ -22,18 +22,18 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder import notebooks, parsing
-from autograder.course import stock
+from autograder import locked_ast, notebooks
+from autograder.course import nbgrader_steps
 from autograder.course.build import build
 from autograder.course.paths import PACKAGES, Course
-from autograder.grading import record
+from autograder.grading import gradebook_writer
 from autograder.grading.intake import take_in
-from autograder.grading.reading import Rejected
-from autograder.grading.triage import Submission
-from autograder.grading.verdict import judged
+from autograder.grading.judge_notebook import judged
+from autograder.grading.submission_discovery import Submission
+from autograder.grading.submission_parser import Rejected
 from autograder.judge import outputs
 from autograder.judge.judge import Limits
-from autograder.judge.kernels import NAMESPACES, Kernels
+from autograder.judge.kernel_manager import NAMESPACES, Kernels
 from autograder.judge.sandbox.namespaces import MB
 
 UNIT = "02_small"
@@ -67,7 +67,7 @@ def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers:
         try:
             handed_in = [_hand_in(course, kind, one, places) for kind, one in chosen]
             before = fingerprint(course)
-            parsing.guard()
+            locked_ast.guard()
             with ThreadPoolExecutor(workers) as pool:
                 for row in pool.map(lambda one: _judged(one, kernels), handed_in):
                     changed = fingerprint(course) != before
@@ -103,7 +103,7 @@ def a_class() -> Iterator[Course]:
         copytree(PACKAGES / "tests" / "small_course", course.root, dirs_exist_ok=True)
         (course.root / "nbgrader_config.py").write_bytes((PACKAGES / "nbgrader_config.py").read_bytes())
         build(course, [UNIT])
-        record.register(course, UNIT)
+        gradebook_writer.register(course, UNIT)
         yield course
 
 
@@ -132,8 +132,8 @@ def _hand_in(course: Course, kind: str, one: Any, places: dict[str, str]) -> tup
     submission = hand_in(course, one, places)
     try:
         take_in(course, submission)
-        return kind, one, stock.sanitise(course, one.name, UNIT)
-    except (Rejected, stock.StepFailed) as reason:
+        return kind, one, nbgrader_steps.sanitise(course, one.name, UNIT)
+    except (Rejected, nbgrader_steps.StepFailed) as reason:
         return kind, one, f"{reason}"
     except Exception as error:  # of the grader itself, and the very thing that this table is to find
         return kind, one, error

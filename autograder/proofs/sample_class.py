@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from autograder import notebooks
 from autograder.course.exercises import Exercise, exercises, solved
 from autograder.course.paths import Course
-from autograder.course.splice import SpliceError, replace_definition, splice
+from autograder.course.standalone_source import SpliceError, replace_definition, splice
 from autograder.errors import CourseError
-from autograder.grading.store import write_whole
+from autograder.grading.result_cache import write_whole
 from autograder.proofs.sample_manifest import manifest_of
 from autograder.proofs.sample_students import Maker, Material, a_dozen, answer_source, everybody, ordinary
 

@@ -12,10 +12,10 @@ from nbformat import NotebookNode
 from nbformat.reader import NotJSONError
 
 from autograder import notebooks
-from autograder.course.origin import GITHUB, badge, repository
 from autograder.course.paths import Course
+from autograder.course.repository_url import GITHUB, badge, repository
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.site import cells, words
+from autograder.site import cells, markdown_html
 from autograder.site.cells import Page
 
 HERE = Path(__file__).parent
@@ -35,7 +35,7 @@ def build(course: Course, units: list[str], folder: Path, pictures: bool, told: 
     for unit in units:
         told(unit)
         pages.append(_page(course, unit, folder, pictures))
-    _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + words.colours())
+    _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + markdown_html.colours())
     _write(folder, "site.js", (HERE / "site.js").read_text(encoding="utf-8"))
     _write(folder, "search.js", f"const PLACES = {json.dumps(_places(pages), ensure_ascii=False)};\n")
     shown = _templates().get_template

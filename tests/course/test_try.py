@@ -7,7 +7,7 @@ from conftest import ROOT, UNIT
 
 from autograder.course import build
 from autograder.course.paths import Course
-from autograder.proofs.play import play
+from autograder.proofs.run_solution import play
 
 UNITS = Course(ROOT).units()
 

@@ -138,7 +138,7 @@ def run(folder: Path, size: int, hostile: dict) -> dict:
     from rich.progress import Progress
 
     from autograder.course.build import build
-    from autograder.grading import grade, record
+    from autograder.grading import grade, gradebook_writer
 
     course = make_course(folder)
     build(course, course.units())
@@ -146,7 +146,7 @@ def run(folder: Path, size: int, hostile: dict) -> dict:
     before = time.monotonic()
     outcome = grade.grade(course, [UNIT], grade.Settings(workers=2), Progress(disable=True))
     seconds = time.monotonic() - before
-    scores = {student: row["code_score"] for student, row in record.scores(course, UNIT).items()}
+    scores = {student: row["code_score"] for student, row in gradebook_writer.scores(course, UNIT).items()}
     graded = {one.student: scores[one.student] for one in outcome.results}
     reasons = {one.student: reason for one, reason in {**outcome.rejected, **outcome.failed}.items()}
     notes = {one.student: lines + outcome.repairs.get(one, []) for one, lines in outcome.notes.items() if lines}

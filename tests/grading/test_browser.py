@@ -18,10 +18,10 @@ from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from nbgrader.api import Gradebook
 from rich.progress import Progress
-from test_untrusted import HANDLERS, MARKDOWN
+from test_sanitize import HANDLERS, MARKDOWN
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.grading import grade
 from autograder.site.browser import CHROMIUM
@@ -133,7 +133,7 @@ def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_p
     """As formgrader renders it: its template over the autograded notebook."""
     from nbgrader.server_extensions.formgrader import handlers
 
-    config = stock.settings(graded)
+    config = nbgrader_steps.settings(graded)
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     resources = {"index": 0, "total": 1, "base_url": "", "notebook_id": UNIT, "student": "eve", "assignment_id": UNIT,

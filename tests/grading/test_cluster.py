@@ -168,8 +168,8 @@ def test_the_manifest_for_kubernetes_is_whole():
 @pytest.mark.parametrize("program", ["ours", "a worker's"])
 def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
     where = {"ours": str(ROOT), "a worker's": str(wheels)}[program]
-    code = ("from autograder.course import reach; from autograder.grading.store import grader_version; import autograder;"
-            "print(grader_version(), *(reach.room(f'{n:02}_x') for n in range(11)), autograder.__file__)")  # fmt: skip
+    code = ("from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import autograder;"
+            "print(grader_version(), *(visibility.room(f'{n:02}_x') for n in range(11)), autograder.__file__)")  # fmt: skip
     found = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": where},
@@ -179,9 +179,11 @@ def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
         check=True,
     )
     version, *rooms, file = found.stdout.split()
-    from autograder.course import reach
-    from autograder.grading.store import grader_version
+    from autograder.course import visibility
+    from autograder.grading.result_cache import grader_version
 
     assert (
-        version == grader_version() and rooms == [reach.room(f"{n:02}_x") for n in range(11)] and file.startswith(where)
+        version == grader_version()
+        and rooms == [visibility.room(f"{n:02}_x") for n in range(11)]
+        and file.startswith(where)
     )

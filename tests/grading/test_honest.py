@@ -7,10 +7,10 @@ import random
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
-from autograder.course import stock
-from autograder.grading import grade, intake, record
-from autograder.grading.store import key
-from autograder.grading.triage import Submission
+from autograder.course import nbgrader_steps
+from autograder.grading import grade, gradebook_writer, intake
+from autograder.grading.result_cache import key
+from autograder.grading.submission_discovery import Submission
 
 
 def _code(data):
@@ -211,7 +211,7 @@ def _hand_in(course, change, windows=False):
 
 def test_what_programs_add_changes_nothing_that_is_graded(course):
     """One result for all: the key of a result hashes every cell's text and marks."""
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     limits, units, keys = grade.limits(course), intake.units_of(course), {}
 
     def plain(data):
@@ -220,7 +220,7 @@ def test_what_programs_add_changes_nothing_that_is_graded(course):
     for change in [plain, *FORMS]:
         submission = _hand_in(course, change, windows=change in FORMS[::5])
         assert intake.take_in(course, submission, units) == [], change.__name__
-        keys[change.__name__] = key(stock.sanitise(course, change.__name__, UNIT), UNIT, limits)
+        keys[change.__name__] = key(nbgrader_steps.sanitise(course, change.__name__, UNIT), UNIT, limits)
     assert {name for name, found in keys.items() if found != keys["plain"]} == set()
 
 
@@ -229,6 +229,6 @@ def test_what_students_add_costs_no_points(course):
         _hand_in(course, change)
     outcome = grade.grade(course, [UNIT], grade.Settings(workers=1), Progress(disable=True))
     assert not outcome.rejected and not outcome.failed
-    assert {name: row["code_score"] for name, row in record.scores(course, UNIT).items()} == {
+    assert {name: row["code_score"] for name, row in gradebook_writer.scores(course, UNIT).items()} == {
         change.__name__: 6 for change in [FORMS[0], *ADDITIONS]
     }

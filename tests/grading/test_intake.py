@@ -10,10 +10,10 @@ import time
 import pytest
 from conftest import ROOT, UNIT, hand_in, right_answers
 
-from autograder import limited, notebooks, sizes
+from autograder import limited_process, notebooks, size_limits
 from autograder.grading import intake
-from autograder.grading.reading import Rejected
-from autograder.grading.triage import Submission, submissions
+from autograder.grading.submission_discovery import Submission, submissions
+from autograder.grading.submission_parser import Rejected
 from autograder.notebooks import STAMP
 
 
@@ -157,7 +157,7 @@ import os, sys
 sys.path[:] = {[str(ROOT)]!r} + sys.path
 from autograder.course.paths import Course
 from autograder.grading import intake
-from autograder.grading.triage import Submission, submissions
+from autograder.grading.submission_discovery import Submission, submissions
 from pathlib import Path
 course = Course(Path({str(tmp_path)!r}) / "open")
 if os.geteuid() == 0:
@@ -288,7 +288,7 @@ def test_a_number_of_thousands_of_digits(course):
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(lambda c: b"x" * (sizes.FILE + 1), "10 MB"),
+    [(lambda c: b"x" * (size_limits.FILE + 1), "10 MB"),
      (lambda c: b'{"cells": ' + b"[" * 200_000, "nested too deep"),
      (lambda c: _with(c, lambda d: d.update(cells=d["cells"] * 500)), "cells, more than 2,000"),
      (lambda c: _with(c, _add(["x = 1\n"] * 200_000)), "characters of text, more than"),
@@ -323,7 +323,7 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
     submission = _put(course, {f"{UNIT}.ipynb": _notebook(course)})
 
     def spoilt(*_):
-        raise limited.TooMuch("it takes too long")
+        raise limited_process.TooMuch("it takes too long")
 
     monkeypatch.setattr(intake.limited, "call", spoilt)
     assert _refused(course, submission, {}) == "reading the notebook was given up: it takes too long"
@@ -333,21 +333,21 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
 
 
 def test_a_call_ends_at_its_limits_and_the_next_one_works():
-    with pytest.raises(limited.TooMuch, match="too long"):
-        limited.call(time.sleep, 60, seconds=0.2)
-    with pytest.raises(limited.TooMuch, match="memory"):
-        limited.call(bytes, 1 << 34)
-    with pytest.raises(limited.TooMuch, match="crashes"):
-        limited.call(os._exit, 3)
-    with pytest.raises(limited.Failed, match="ValueError"):
-        limited.call(int, "x")
-    with pytest.raises(limited.Failed, match="not JSON serializable"):
-        limited.call(bytes, 3)
-    assert limited.call(len, "abc") == 3
+    with pytest.raises(limited_process.TooMuch, match="too long"):
+        limited_process.call(time.sleep, 60, seconds=0.2)
+    with pytest.raises(limited_process.TooMuch, match="memory"):
+        limited_process.call(bytes, 1 << 34)
+    with pytest.raises(limited_process.TooMuch, match="crashes"):
+        limited_process.call(os._exit, 3)
+    with pytest.raises(limited_process.Failed, match="ValueError"):
+        limited_process.call(int, "x")
+    with pytest.raises(limited_process.Failed, match="not JSON serializable"):
+        limited_process.call(bytes, 3)
+    assert limited_process.call(len, "abc") == 3
 
 
 def test_a_server_that_was_ended_is_started_again():
-    assert limited.call(len, "abc") == 3
-    limited._server.server.kill()
-    limited._server.server.wait()
-    assert limited.call(len, "abc") == 3
+    assert limited_process.call(len, "abc") == 3
+    limited_process._server.server.kill()
+    limited_process._server.server.wait()
+    assert limited_process.call(len, "abc") == 3

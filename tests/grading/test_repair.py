@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from autograder import notebooks
 from autograder.course.build import solution_notebook
-from autograder.grading.mend import NotOurs, mend
+from autograder.grading.repair import NotOurs, mend
 from autograder.notebooks import grade_id
 
 ORIGINAL = solution_notebook(ROOT / "tests" / "small_course" / "solutions" / "02_small" / "02_small.py")

@@ -11,10 +11,10 @@ from test_honest import FORMS
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.grading import reading
+from autograder.grading import submission_parser
 from autograder.grading.mark import put_back
-from autograder.grading.mend import CODE_STUB, TEXT_STUB
-from autograder.judge.exam import SPARE
+from autograder.grading.repair import CODE_STUB, TEXT_STUB
+from autograder.judge.config import SPARE
 
 COURSE = Course(ROOT)
 UNITS = COURSE.units()
@@ -169,7 +169,7 @@ def _changed(unit, change):
 
 def _for_the_judge(unit, change, of=lambda cell: True):
     """What the judge would get: type, text, marks, and whether it need not run, of every cell."""
-    answer = reading.readable(
+    answer = submission_parser.readable(
         json.dumps(_changed(unit, change)).encode(), unit, COURSE.solved(unit).read_text(encoding="utf-8"), _ids()
     )
     assert "rejected" not in answer, answer
@@ -251,7 +251,7 @@ def test_a_notebook_without_any_mark_is_told_what_to_do():
 
     data = json.dumps(_changed(UNITS[0], stripped)).encode()
     original = COURSE.solved(UNITS[0]).read_text(encoding="utf-8")
-    assert "carries the course's marks" in reading.readable(data, UNITS[0], original, _ids())["rejected"]
+    assert "carries the course's marks" in submission_parser.readable(data, UNITS[0], original, _ids())["rejected"]
 
 
 @pytest.mark.parametrize(

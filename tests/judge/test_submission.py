@@ -9,16 +9,16 @@ import torch
 from nbformat.v4 import new_code_cell
 
 from autograder import notebooks
-from autograder.grading.source import look
-from autograder.grading.verdict import judged, rules
+from autograder.grading.judge_notebook import judged, rules
+from autograder.grading.static_checks import look
 from autograder.judge import outputs
 from autograder.judge.cells import unknown_names
-from autograder.judge.installing import LEFT_OUT
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernels import Kernels
-from autograder.judge.plain import clean_html, cleaned
+from autograder.judge.kernel_manager import Kernels
+from autograder.judge.pip_blocker import LEFT_OUT
 from autograder.judge.proxies import observation
+from autograder.judge.sanitize_outputs import clean_html, cleaned
 from autograder.proofs.hostile import solved_by_a_student
 from helpers.engine.mime import MIME
 

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from autograder.course.exercises import Exercise, exercises
-from autograder.proofs import survivors
+from autograder.proofs import mutation_testing
 from autograder.proofs.mutants import Mutant, mutants
-from autograder.proofs.programs import MODEL, Program, programs
+from autograder.proofs.mutation_targets import MODEL, Program, programs
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.own_process import in_own_process
@@ -87,16 +87,16 @@ def square(x):
 
 def _surveyed(monkeypatch, check, reasons=None):
     program = Program(MODEL, ("def double(x):\n    return 2 * x",), ("double",), (0,))
-    monkeypatch.setattr(survivors, "programs", lambda *_: [program])
-    monkeypatch.setattr(survivors, "companion", lambda *_: type("", (), {"double": reasons or {}}))
+    monkeypatch.setattr(mutation_testing, "programs", lambda *_: [program])
+    monkeypatch.setattr(mutation_testing, "companion", lambda *_: type("", (), {"double": reasons or {}}))
     monkeypatch.setattr(Exercise, "hidden_cases", lambda self: ())
     exercise = Exercise("99_none", "double", ("double",), 2.0, check)
-    return survivors.survey_exercise(None, exercise, {True: 99, False: 99})
+    return mutation_testing.survey_exercise(None, exercise, {True: 99, False: 99})
 
 
 def test_a_good_check_lets_none_pass(monkeypatch):
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
-    assert tried.mutants == tried.killed > 4 and not survivors.complaints(tried)
+    assert tried.mutants == tried.killed > 4 and not mutation_testing.complaints(tried)
 
 
 def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
@@ -113,7 +113,7 @@ def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
 
 def test_an_equivalent_that_is_caught_is_a_complaint(monkeypatch):
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]), {"return 3 * x": "no"})
-    assert survivors.complaints(tried) == ["is caught, and listed as equivalent: 2 → 3   in: return 3 * x"]
+    assert mutation_testing.complaints(tried) == ["is caught, and listed as equivalent: 2 → 3   in: return 3 * x"]
 
 
 def test_a_false_accusation_is_found(monkeypatch):
@@ -130,9 +130,9 @@ def test_a_false_accusation_is_found(monkeypatch):
 
 
 def test_one_that_never_ends_is_caught(monkeypatch):
-    monkeypatch.setattr(survivors, "SECONDS", 0.5)
+    monkeypatch.setattr(mutation_testing, "SECONDS", 0.5)
     monkeypatch.setattr(
-        survivors,
+        mutation_testing,
         "mutants",
         lambda source: [Mutant("loop", "", "", source, "def double(x):\n    while True:\n        pass")],
     )
@@ -142,12 +142,12 @@ def test_one_that_never_ends_is_caught(monkeypatch):
 
 def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
     """Interpreted kernels run in forks: their time is not that of the process that waits for them."""
-    monkeypatch.setattr(survivors, "SECONDS", 0.5)
+    monkeypatch.setattr(mutation_testing, "SECONDS", 0.5)
     source = "def double(x):\n    return in_own_process(lambda: 2 * x)"
     hangs = source.replace("2 * x", "[None for _ in iter(int, 1)]")
-    monkeypatch.setattr(survivors, "mutants", lambda _: [Mutant("loop", "", "", source, hangs)])
-    monkeypatch.setattr(survivors, "AGAIN", "in_own_process")
-    monkeypatch.setattr(survivors, "first_output_again", in_own_process)
+    monkeypatch.setattr(mutation_testing, "mutants", lambda _: [Mutant("loop", "", "", source, hangs)])
+    monkeypatch.setattr(mutation_testing, "AGAIN", "in_own_process")
+    monkeypatch.setattr(mutation_testing, "first_output_again", in_own_process)
     tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
     assert (tried.mutants, tried.killed) == (1, 1)
 

@@ -8,10 +8,11 @@ import pytest
 from conftest import UNIT
 from downloads import folder, gradescope, notebook, put, zipped
 
-from autograder.course import stock
+from autograder import timestamps
+from autograder.course import nbgrader_steps
 from autograder.errors import CourseError
-from autograder.term import attempts, moment
-from autograder.term.collect import collect
+from autograder.lms import attempts
+from autograder.lms.collect import collect
 
 ROSTER = """student_id,last_name,first_name,email,canvas_id,sis_user_id,moodle_idnumber,status
 ada,Lovelace,Ada,ada@x.org,101,S1,M1,
@@ -114,7 +115,7 @@ def test_moodles_worksheet_says_when(course, tmp_path, roster):
     assert any("doesn't say when 2 were handed in" in line for line in without.notes)
     plan = collect(course, [download, table], roster, due="2026-11-20")
     assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
-    assert _there(course)["bob"][1] == moment.written(datetime(2026, 11, 21, 0, 1).astimezone())
+    assert _there(course)["bob"][1] == timestamps.written(datetime(2026, 11, 21, 0, 1).astimezone())
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_brightspace(course, tmp_path, roster, pattern):
     files = {pattern.format("Ada Lovelace"): notebook(course, "a"), "index.html": b"<html>"}
     plan = _collect(course, tmp_path, files, roster, due="2026-11-20 23:58")
     local = datetime(2026, 11, 20, 23, 59).astimezone()
-    assert _there(course) == {"ada": (notebook(course, "a"), moment.written(local))} and plan.steps[0].late
+    assert _there(course) == {"ada": (notebook(course, "a"), timestamps.written(local))} and plan.steps[0].late
 
 
 def test_google_classroom(course, tmp_path, roster):
@@ -252,10 +253,10 @@ def test_where_none_was_in_time_the_last_counts_as_late(course, tmp_path, roster
 
 
 def test_an_extension_in_the_gradebook_counts(course, tmp_path, roster):
-    from autograder.grading.record import register
+    from autograder.grading.gradebook_writer import register
 
     register(course, UNIT)
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.add_student("ada")
         gradebook.add_submission(UNIT, "ada")
         gradebook.grant_extension(UNIT, "ada", days=2)
@@ -263,18 +264,18 @@ def test_an_extension_in_the_gradebook_counts(course, tmp_path, roster):
         _at(4, "x.ipynb", notebook(course, student), tmp_path / "in", student)
     plan = collect(course, [tmp_path / "in"], roster, due="2026-11-03 00:00 UTC")
     assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         assert gradebook.find_assignment(UNIT).duedate == datetime(2026, 11, 3)
         assert gradebook.find_assignment(UNIT).notebooks
 
 
 def test_a_deadline_outlives_the_first_run_of_grading(course, tmp_path):
     """Collected before the unit's cells are in the gradebook."""
-    from autograder.grading.record import register
+    from autograder.grading.gradebook_writer import register
 
     _collect(course, tmp_path, {"x_101_1_a.ipynb": notebook(course)}, due="2026-11-03 00:00 UTC")
     register(course, UNIT)
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         assignment = gradebook.find_assignment(UNIT)
         assert assignment.duedate == datetime(2026, 11, 3) and assignment.notebooks
 
@@ -419,4 +420,4 @@ def test_a_deadline_that_is_none_is_refused(course, tmp_path, text):
                         ("2026-11-30 Asia/Tokyo", "2026-11-30 14:59:59 UTC")],
 )  # fmt: skip
 def test_a_deadline_in_every_form(text, meant):
-    assert moment.written(moment.due(text)) == meant
+    assert timestamps.written(timestamps.due(text)) == meant

@@ -11,14 +11,16 @@ from conftest import UNIT
 from downloads import put
 from nbgrader.api import Assignment, Grade
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.grading import record
-from autograder.term import attempts, grades, sheet
-from autograder.term import roster as rosters
-from autograder.term.attempts import Attempt
-from autograder.term.export import LONG, export
+from autograder.exports.export import LONG, export
+from autograder.gradebook import grades
+from autograder.gradebook import roster as rosters
+from autograder.grading import gradebook_writer
+from autograder.lms import attempts
+from autograder.lms.attempts import Attempt
 
 ROSTER = """student_id,last_name,first_name,email,canvas_id,sis_user_id,section,status
 ada,Lovelace,Ada,ada@x.org,101,S1,A,
@@ -34,7 +36,7 @@ POINTS = {"ada": (3.0, 2.75, 1.0, 0.5), "bob": (1 / 3, 0.0, 0.0, 2.0), "dan": (1
 
 def _grade(course, student: str, points, late_penalty=None, manual: bool = True, **more):
     """A submission in the gradebook as `attn grade` and a marker leave it."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.update_or_create_student(student)
         submission = gradebook.update_or_create_submission(UNIT, student, **more)
         (notebook,) = submission.notebooks
@@ -55,7 +57,7 @@ def graded_once(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("graded")
     shutil.copytree(built.root, folder / "course", ignore=shutil.ignore_patterns("class"))
     course = Course((folder / "course").resolve())
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     rosters.keep(course, rosters.read(put(folder / "roster.csv", ROSTER.encode())))
     for student, points in POINTS.items():
         _grade(course, student, points)
@@ -71,7 +73,7 @@ def graded(graded_once, tmp_path):
 
 def _score(course, student):
     """As nbgrader's own export has it."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         one = gradebook.find_submission(UNIT, student)
         return max(0.0, one.score - (one.late_submission_penalty or 0.0))
 
@@ -111,7 +113,7 @@ def test_a_name_that_is_a_formula_is_none(graded):
 
 
 def test_late_hand_ins_cost_what_nbgrader_says(graded):
-    with stock.open_gradebook(graded) as gradebook:
+    with nbgrader_steps.open_gradebook(graded) as gradebook:
         gradebook.update_or_create_assignment(UNIT, duedate=datetime(2026, 11, 1))
     _grade(graded, "ada", POINTS["ada"], 1.25, timestamp="2026-11-02 01:02:03 UTC")
     _grade(graded, "bob", POINTS["bob"], 100.0, timestamp="2026-10-31 00:00:00 UTC")
@@ -119,7 +121,7 @@ def test_late_hand_ins_cost_what_nbgrader_says(graded):
     assert (rows["ada"]["late"], rows["ada"]["late_penalty"], rows["ada"]["score"]) == (
         "yes",
         "1.25",
-        sheet.number(_score(graded, "ada")),
+        csv_files.number(_score(graded, "ada")),
     )
     assert (rows["ada"]["submitted"], rows["ada"]["due"]) == ("2026-11-02 01:02:03 UTC", "2026-11-01 00:00:00 UTC")
     assert (rows["bob"]["late"], rows["bob"]["score"]) == ("", "0")
@@ -225,7 +227,7 @@ def test_canvas_with_semicolons_and_commas_keeps_them(graded, tmp_path):
     done = export(graded, [UNIT], "canvas", put(tmp_path / "g.csv", table.encode()), None, False)
     assert (
         done.path.read_text(encoding="utf-8")
-        == table[:-1] + sheet.number(_score(graded, "ada")).replace(".", ",") + "\n"
+        == table[:-1] + csv_files.number(_score(graded, "ada")).replace(".", ",") + "\n"
     )
 
 
@@ -267,7 +269,7 @@ def test_moodles_worksheet_is_filled_with_its_own_comma(graded, tmp_path):
     path = put(tmp_path / "worksheet.csv", MOODLE.encode())
     done = export(graded, [UNIT], "moodle", path, None, False)
     rows = _rows(done.path.read_text(encoding="utf-8"), ";")
-    assert rows[0]["Grade"] == sheet.number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
+    assert rows[0]["Grade"] == csv_files.number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
     assert [row["Grade"] for row in rows[1:]] == ["1,00", "", ""]
     for row, before in zip(rows, _rows(MOODLE, ";"), strict=True):
         assert {**row, "Grade": ""} == {**before, "Grade": ""}
@@ -280,7 +282,7 @@ def test_moodle_knows_blind_students_by_their_number(graded, tmp_path):
     text = "Kennung,Status,Bewertung\nTeilnehmer/in 900009,x,\nTeilnehmer/in 900010,x,\n"
     done = export(graded, [UNIT], "moodle", put(tmp_path / "w.csv", text.encode()), "Bewertung", False)
     assert [row["Bewertung"] for row in _rows(done.path.read_text(encoding="utf-8"))] == [
-        sheet.number(_score(graded, "bob")),
+        csv_files.number(_score(graded, "bob")),
         "",
     ]
 
@@ -312,6 +314,6 @@ def test_gradescopes_columns(graded):
 
 def test_the_gradebook_holds_what_these_tests_think(graded):
     """Four cells, one of them written."""
-    with stock.open_gradebook(graded) as gradebook:
+    with nbgrader_steps.open_gradebook(graded) as gradebook:
         assert gradebook.db.query(Assignment).count() == 1
         assert gradebook.db.query(Grade).count() == 4 * len(POINTS)

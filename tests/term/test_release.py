@@ -12,12 +12,11 @@ import pytest
 from conftest import ROOT, install_wheels
 
 from autograder import notebooks
-from autograder.course import leans, reach
+from autograder.course import dependencies, release, visibility
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.grading import intake
 from autograder.grading.mark import put_back
-from autograder.term import release
 
 UNIT = "02_qkv_attention"
 RUN = """
@@ -93,11 +92,13 @@ def test_what_is_in_it(released):
     wheel = next(name for name in names if name.endswith(".whl"))
     assert names == {"LICENSE", "README.md", wheel, f"notebooks/{UNIT}/{UNIT}.ipynb"}
     inside = zipfile.ZipFile(given / wheel).namelist()
-    rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & leans.rooms()
+    rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & dependencies.rooms()
     assert rooms == {"qkv_attention"}, "what later units ask is not given out with this one"
     assert not [name for name in inside if "autograder" in name or "hidden" in name or "solutions" in name]
-    packed = [path for path in leans.needed([UNIT]) if release.is_packed(path)]
-    assert {path.relative_to(reach.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(inside)
+    packed = [path for path in dependencies.needed([UNIT]) if release.is_packed(path)]
+    assert {path.relative_to(visibility.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(
+        inside
+    )
     page = (given / "README.md").read_text()
     assert wheel in page and f"(notebooks/{UNIT}/{UNIT}.ipynb)" in page and "OWNER" not in page
 

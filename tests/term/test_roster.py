@@ -2,9 +2,10 @@
 
 import pytest
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.errors import CourseError
-from autograder.term import roster, sheet
+from autograder.gradebook import roster
 
 WHOLE = (
     "student_id,last_name,first_name,email,canvas_id,sis_user_id,sis_login_id,moodle_idnumber,section,status\n"
@@ -91,7 +92,7 @@ def test_a_roster_that_is_not_there_or_a_folder_is_refused(tmp_path):
 
 
 def test_a_table_far_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sheet, "LARGEST", 10)
+    monkeypatch.setattr(csv_files, "LARGEST", 10)
     with pytest.raises(CourseError, match="more than"):
         roster.read(_write(tmp_path, WHOLE))
 
@@ -100,7 +101,7 @@ def test_a_table_far_too_large_is_refused(tmp_path, monkeypatch):
 
 
 def _names(course):
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         return {student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students}
 
 

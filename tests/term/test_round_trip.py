@@ -13,14 +13,14 @@ from downloads import gradescope, notebook, put, zipped
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import record
-from autograder.term import roster as rosters
-from autograder.term import sheet
-from autograder.term.collect import collect
-from autograder.term.export import export
-from autograder.term.who import key
+from autograder.exports.export import export
+from autograder.gradebook import roster as rosters
+from autograder.grading import gradebook_writer
+from autograder.lms.collect import collect
+from autograder.lms.identify_student import key
 
 ODD = "äöüßéèñçøåłšžğıİÅÄÖæœ李明王小Ωλжю'-"
 LETTERS = st.text(st.sampled_from(string.ascii_letters + ODD), min_size=1, max_size=10)
@@ -39,7 +39,7 @@ def classes(draw):
     people = []
     for name, number in zip(ids, numbers, strict=True):
         student = rosters.Student(
-            sheet.nfc(name), draw(NAMES), draw(NAMES), f"s{number}@x.org", str(number), f"S{number}"
+            csv_files.nfc(name), draw(NAMES), draw(NAMES), f"s{number}@x.org", str(number), f"S{number}"
         )
         people.append((student, tuple(draw(POINTS) for _ in range(4)), draw(st.booleans())))
     return people
@@ -74,7 +74,7 @@ def registered(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("registered")
     shutil.copytree(built.root, folder / "course", ignore=shutil.ignore_patterns("class"))
     course = Course((folder / "course").resolve())
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     return course
 
 
@@ -97,7 +97,7 @@ def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
     if lms == "gradescope":
         files["submission_metadata.yml"] = gradescope(metadata)
     lines = [astuple(student) for student, *_ in people]
-    roster = put(folder / "roster.csv", sheet.own(rosters.COLUMNS, lines).encode())
+    roster = put(folder / "roster.csv", csv_files.own(rosters.COLUMNS, lines).encode())
     download = put(folder / "in.zip", zipped(files))
     plan = collect(course, [download], roster)
 
@@ -113,7 +113,7 @@ def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
     points = {student.student_id: values for student, values, hands_in in people if hands_in}
     truth = _graded(course, points)
     long = _rows(export(course, [UNIT], "csv", None, None, False).path)
-    assert {sheet.plain(row["student_id"]): row["score"] and float(row["score"]) for row in long} == {
+    assert {csv_files.plain(row["student_id"]): row["score"] and float(row["score"]) for row in long} == {
         one.student_id: truth.get(one.student_id, "") for one, *_ in people
     }
     table = [["Student", "ID", "SIS User ID", "Unit 2 (7)"], ["    Points Possible", "", "", "9"]]
@@ -135,7 +135,7 @@ def _names_tell_apart(students) -> bool:
 
 def _graded(course, points) -> dict[str, float]:
     """Marks in the gradebook; returns the scores that it computes of them."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         for name, values in points.items():
             (page,) = gradebook.update_or_create_submission(UNIT, name).notebooks
             for value, cell in zip(values, page.grades, strict=True):

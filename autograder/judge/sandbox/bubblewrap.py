@@ -58,7 +58,7 @@ def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) 
     user = own_user()
     alive, _ = os.pipe()  # nobody but the keeper has the other end
     numbers = [channel.fileno(), alive]
-    inner = [sys.executable, "-m", "autograder.judge.warm", "cold", role, *map(str, numbers), str(user)]
+    inner = [sys.executable, "-m", "autograder.judge.fork_server", "cold", role, *map(str, numbers), str(user)]
     bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=numbers)
     channel.close()
     os.close(alive)

@@ -1,0 +1,1 @@
+"""What leaves the gradebook: grades for learning management systems, feedback pages sent back, a Gradescope autograder."""

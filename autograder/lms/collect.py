@@ -1,0 +1,110 @@
+"""`attn collect`: what students handed in, from the downloads of a learning management system into `submitted/`.
+
+Everything is read and decided first, in a staging folder; then files are moved. Nothing is lost: attempts that don't
+count, and notebooks that are replaced, lie in `history/`."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from pathlib import Path
+
+from autograder import csv_files, timestamps
+from autograder.course.paths import Course
+from autograder.errors import CourseError
+from autograder.gradebook import deadlines
+from autograder.gradebook import roster as rosters
+from autograder.grading import intake
+from autograder.lms import attempts
+from autograder.lms import collection_plan as plans
+from autograder.lms.attempts import Attempt
+from autograder.lms.collection_plan import SAME, Known, Plan, Step, bytes_of, history
+from autograder.lms.identify_student import Who
+from autograder.lms.stage_downloads import gather
+
+
+def collect(
+    course: Course, downloads: list[Path], roster: Path | None = None, due: str | None = None, dry_run: bool = False
+) -> Plan:
+    """Collects downloads; with `dry_run` it writes nothing and returns what it would do. Raises CourseError, and then
+    nothing is changed."""
+    given = rosters.read(roster) if roster else None
+    deadline = timestamps.due(due) if due else None
+    try:
+        with nullcontext() if dry_run else _alone(course), _staging(course) as staging:
+            known = attempts.load(course)
+            in_use = given or rosters.in_use(course)
+            units = {sha: one.unit for group in known.values() for sha, one in group.items() if not one.why}
+            found = gather(course, downloads, Who(in_use), staging, units)
+            plan = plans.make(course, found, in_use, known, deadline, staging)
+            plan.notes += given.notes if given else []
+            if not dry_run:
+                _apply(course, plan, given, known, deadline, staging)
+            return plan
+    except OSError as error:
+        where = error.filename or course.classroom
+        raise CourseError(
+            f"{where} can't be used ({error.strerror}): mend that, or make room, and collect again."
+        ) from None
+
+
+def _alone(course: Course) -> AbstractContextManager[None]:
+    from autograder.grading.gradebook_writer import only_writer
+
+    return only_writer(course)
+
+
+@contextmanager
+def _staging(course: Course) -> Iterator[Path]:
+    course.classroom.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".collecting-", dir=course.classroom) as folder:
+        yield Path(folder)
+
+
+# ---------------------------------------------------------------- done
+
+
+def _apply(
+    course: Course, plan: Plan, given: rosters.Roster | None, known: Known, deadline: datetime | None, staging: Path
+) -> None:
+    """History first, then the list of attempts, then `submitted/`: broken off anywhere, a second run completes it."""
+    for step in plan.steps:
+        for one in known[step.chosen.place].values():
+            if not one.counts:
+                _to_history(course, one, staging)
+    attempts.save(course, {place: group for place, group in known.items() if group})
+    for step in plan.steps:
+        _put(course, step, staging)
+    plan.notes += rosters.keep(course, given) if given else []
+    if deadline and plan.steps:
+        deadlines.put(course, plan.steps[0].chosen.unit, deadline)
+
+
+def _to_history(course: Course, one: Attempt, staging: Path) -> None:
+    source = bytes_of(course, one, staging)
+    if source and source.parent == staging and not any(history(course, one).glob(f"*-{one.sha256[:12]}.ipynb")):
+        _copy(source, history(course, one) / f"{one.submitted or one.seen:%Y-%m-%dT%H%M%SZ}-{one.sha256[:12]}.ipynb")
+
+
+def _put(course: Course, step: Step, staging: Path) -> None:
+    target = course.submission(step.chosen.student_id, step.chosen.unit)
+    if step.kind != SAME or step.aside:
+        _copy(bytes_of(course, step.chosen, staging), target)
+    for path in step.aside:
+        path.unlink()
+    timestamp = target.parent / intake.TIMESTAMP
+    if step.timestamp:
+        if not timestamp.is_file() or timestamp.read_text(encoding="utf-8", errors="replace").strip() != step.timestamp:
+            csv_files.put(timestamp, step.timestamp + "\n")
+    else:
+        timestamp.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """So that nobody ever sees half of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f".{target.name}.part")
+    shutil.copyfile(source, half)
+    os.replace(half, target)
