@@ -29,7 +29,7 @@ STUDENT, JUDGE = "student", "judge"
 
 
 def branch(root: Root, role: str, imports: dict) -> "Warm":
-    """A warm process of this role, for one unit. `imports`: see `imports_of` in many_kernels.py."""
+    """A warm process of this role, for one unit. `imports`: see `imports_of` in kernel_manager.py."""
     ours, theirs = socket.socketpair()
     with theirs:
         _ask(root.sock, {"role": role, "imports": imports}, theirs)

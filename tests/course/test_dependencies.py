@@ -40,7 +40,7 @@ def _decide(unit: str) -> set:
 
 def test_only_folders_below_helpers_tell_a_picture(monkeypatch, tmp_path):
     helpers = tmp_path / "plots" / "course" / "helpers"
-    monkeypatch.setattr(dependencies.reach, "HELPERS", helpers)
+    monkeypatch.setattr(dependencies.visibility, "HELPERS", helpers)
     assert dependencies.is_picture(helpers / "room" / "plots" / "a.py") and not dependencies.is_picture(
         helpers / "room" / "a.py"
     )
@@ -51,7 +51,7 @@ def test_the_version_of_a_unit_changes_with_its_files(monkeypatch):
     result_cache.unit_version.cache_clear()
     assert result_cache.unit_version("02_qkv_attention") == before != result_cache.unit_version("03_masking")
     result_cache.unit_version.cache_clear()
-    monkeypatch.setattr(result_cache.leans, "scoring", lambda *_: ())
+    monkeypatch.setattr(result_cache.dependencies, "scoring", lambda *_: ())
     assert result_cache.unit_version("02_qkv_attention") != before
     result_cache.unit_version.cache_clear()
 

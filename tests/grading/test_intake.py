@@ -325,7 +325,7 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
     def spoilt(*_):
         raise limited_process.TooMuch("it takes too long")
 
-    monkeypatch.setattr(intake.limited, "call", spoilt)
+    monkeypatch.setattr(intake.limited_process, "call", spoilt)
     assert _refused(course, submission, {}) == "reading the notebook was given up: it takes too long"
 
 

@@ -206,7 +206,7 @@ def test_an_archive_far_too_large_is_named(course, tmp_path, monkeypatch):
 
 
 def test_notebooks_that_together_are_too_many_bytes_are_refused(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage_downloads.archive, "UNPACKED", 100)
+    monkeypatch.setattr(stage_downloads.archives, "UNPACKED", 100)
     assert "GB" in _refused(course, put(tmp_path / "in.zip", zipped({GOOD: notebook(course)})))
 
 
