@@ -115,9 +115,12 @@ def _commit(course: Course) -> str:
 def restore(course: Course, path: Path) -> tuple[int, str, Path | None]:
     """Makes the class folder what it was. Returns how many files came back, when the backup was made, and where the
     folder lies that was there. Raises CourseError, and then nothing is changed."""
-    from autograder.grading.gradebook_writer import only_writer
+    from autograder.grading.gradebook_writer import gradebook_lock
 
-    with only_writer(course), tempfile.TemporaryDirectory(prefix=".restoring-", dir=course.classroom.parent) as folder:
+    with (
+        gradebook_lock(course),
+        tempfile.TemporaryDirectory(prefix=".restoring-", dir=course.classroom.parent) as folder,
+    ):
         fresh = Path(folder) / "class"
         try:
             count, made = _read(path, fresh)

@@ -20,7 +20,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass
-class Sheet:
+class CsvFile:
     """The cells of a CSV file. `lines`: where each row ends in the file; rows are as long as the header."""
 
     path: Path
@@ -43,7 +43,7 @@ class Sheet:
         return self.bom + out.getvalue()
 
 
-def read(path: Path) -> Sheet:
+def read_csv(path: Path) -> CsvFile:
     """Reads a CSV file: UTF-8, with a comma, semicolon or tab between its cells. Raises CourseError, in a line."""
     text = _text(path)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -53,54 +53,54 @@ def read(path: Path) -> Sheet:
     try:
         cells = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise refused(path, f"line {reader.line_num} is no CSV ({error})") from None
+        raise unusable_file(path, f"line {reader.line_num} is no CSV ({error})") from None
     if not cells:
-        raise refused(path, "it is empty")
+        raise unusable_file(path, "it is empty")
     header = cells[0][1]
     rows = [_fitted(path, line, row, len(header)) for line, row in cells[1:]]
-    return Sheet(path, header, rows, [line for line, _ in cells[1:]], separator, bom, newline)
+    return CsvFile(path, header, rows, [line for line, _ in cells[1:]], separator, bom, newline)
 
 
-def refused(path: Path, reason: str) -> CourseError:
+def unusable_file(path: Path, reason: str) -> CourseError:
     """The error for a file that can't be used as it is."""
     return CourseError(f"{path}: {reason}.", BAD_INPUT)
 
 
-def own(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+def to_csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """The text of a CSV file of ours. What a spreadsheet would take for a formula gets an apostrophe in front."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    writer.writerows([escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return out.getvalue()
 
 
-def harmless(text: str) -> str:
+def escape_formula(text: str) -> str:
     """Text that no spreadsheet runs as a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def plain(text: str) -> str:
+def unescape_formula(text: str) -> str:
     """The text without an apostrophe that was put in front of a formula."""
     return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA) else text
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as it is, without `.0`: read again it is the same number."""
     return repr(float(value)).removesuffix(".0")
 
 
-def cell(value: float | None) -> str:
+def format_cell(value: float | None) -> str:
     """A number, or nothing."""
-    return "" if value is None else number(value)
+    return "" if value is None else format_number(value)
 
 
-def nfc(text: str) -> str:
+def normalize_unicode(text: str) -> str:
     """Text in one form: an ü that is u and two dots becomes one character, as nearly everybody writes it."""
     return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
-def put(path: Path, text: str) -> None:
+def write_csv(path: Path, text: str) -> None:
     """Writes a file whole. Raises CourseError where the disk doesn't let it."""
     try:
         write_whole(path, text)
@@ -115,17 +115,17 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise CourseError(f"There is no file {path}.", BAD_INPUT) from None
     except OSError as error:
-        raise refused(path, f"it can't be read ({error.strerror})") from None
+        raise unusable_file(path, f"it can't be read ({error.strerror})") from None
     if len(data) > LARGEST:
-        raise refused(path, f"it has more than {LARGEST // 1_000_000} MB, too much for a table of students")
+        raise unusable_file(path, f"it has more than {LARGEST // 1_000_000} MB, too much for a table of students")
     if data.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
-        raise refused(path, "it is a workbook, no CSV: open it and save it as 'CSV UTF-8'")
+        raise unusable_file(path, "it is a workbook, no CSV: open it and save it as 'CSV UTF-8'")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise refused(path, "it is not in UTF-8: save it as 'CSV UTF-8'") from None
+        raise unusable_file(path, "it is not in UTF-8: save it as 'CSV UTF-8'") from None
     if "\0" in text:
-        raise refused(path, "it is no text: save it as 'CSV UTF-8'")
+        raise unusable_file(path, "it is no text: save it as 'CSV UTF-8'")
     return text
 
 
@@ -140,7 +140,7 @@ def _fitted(path: Path, line: int, row: list[str], width: int) -> list[str]:
     """The row, as long as the header."""
     if any(cell.strip() for cell in row[width:]):
         shown = printable(next(cell for cell in row[width:] if cell.strip()))[:40]
-        raise refused(
+        raise unusable_file(
             path, f"line {line} has more cells than the header ('{shown}'): quote a cell that holds a separator"
         )
     return row[:width] + [""] * (width - len(row))

@@ -27,11 +27,11 @@ _SIZE = struct.Struct("!Q")
 _HERE = b"here"
 
 
-class TooMuch(Exception):
+class LimitExceeded(Exception):
     """A call was ended because it needed too much time or memory, or crashed; the text says which."""
 
 
-class Failed(Exception):
+class CallFailed(Exception):
     """A call raised; the text is the exception's kind and message."""
 
 
@@ -44,9 +44,9 @@ def call(function: Callable, *arguments: Any, seconds: float = SECONDS, memory: 
     with _server.lock:
         kind, answer = _server.ask(function.__module__, task)
     if kind == "too much":
-        raise TooMuch(answer)
+        raise LimitExceeded(answer)
     if kind == "failed":
-        raise Failed(answer)
+        raise CallFailed(answer)
     return answer
 
 
@@ -103,7 +103,7 @@ class _Server:
 _server = _Server()
 
 
-def soft_limit(seconds: float, function: Callable, *arguments: Any) -> Any:
+def cpu_time_limit(seconds: float, function: Callable, *arguments: Any) -> Any:
     """What the function returns; TimeoutError after so many seconds of processor time. For pieces of one call, within a
     child: Python code and its regular expressions can be stopped in this way, other code runs into the hard limit."""
 

@@ -14,6 +14,6 @@ def parse(source: Any, *arguments: Any, **named: Any) -> ast.AST:
         return _parse(source, *arguments, **named)
 
 
-def guard() -> None:
+def lock_libraries() -> None:
     """Make libraries wait for each other too, in all of this process: torch, for one, parses some of itself while it is imported."""
     ast.parse = parse

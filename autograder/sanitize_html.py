@@ -30,7 +30,7 @@ _CLASS = re.compile(r"highlight|dataframe|language-[\w+-]{1,20}|[a-z][a-z0-9]{0,
 """Of pygments and pandas. Others could dress up as a part of the page: formgrader looks for `score` and `comment`."""
 
 
-def clean(text: str) -> str:
+def sanitize_html(text: str) -> str:
     """The harmless part of some HTML. Takes a time that grows with the square of the number of tags: see `problem`."""
     return nh3.clean(text, tags=TAGS, attributes=ATTRIBUTES, attribute_filter=_attribute,
                      url_schemes={"http", "https", "mailto", "data"})  # fmt: skip
@@ -46,11 +46,11 @@ def _attribute(tag: str, name: str, value: str) -> str | None:
     return value
 
 
-def presentable(text: str) -> str:
+def sanitize_or_explain(text: str) -> str:
     """The harmless part of some HTML, or a line that says why it is not shown."""
     if reason := problem(text):
         return f"<p>(Not shown: {reason}.)</p>"
-    cleaned = clean(text)
+    cleaned = sanitize_html(text)
     if depth(cleaned) > size_limits.DEPTH:
         return f"<p>(Not shown: HTML with more than {size_limits.DEPTH} tags within each other.)</p>"
     return cleaned
@@ -66,14 +66,14 @@ def problem(text: str) -> str:
 
 
 def depth(cleaned: str) -> int:
-    """How many tags stand within each other at most, in HTML as `clean` writes it."""
+    """How many tags stand within each other at most, in HTML as `sanitize_html` writes it."""
     counter = _Depth()
     counter.feed(cleaned)
     return counter.most
 
 
-def as_text(text: str) -> str:
-    """Plain text as HTML of one line: what `presentable` gives for it is the same."""
+def text_as_html(text: str) -> str:
+    """Plain text as HTML of one line: what `sanitize_or_explain` gives for it is the same."""
     return f"<pre>{escape(text, quote=False)}</pre>"
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder.locked_ast import guard, parse
+from autograder.locked_ast import lock_libraries, parse
 
 DEEP = "x = " + "+".join(f"f(a[{i}], {{'b': [c, (d, {i})]}})" for i in range(40))
 
@@ -37,7 +37,7 @@ def test_threads_read_side_by_side(switching):
 
 def test_libraries_read_beside_us(switching, monkeypatch):
     monkeypatch.setattr(ast, "parse", ast.parse)  # back again after the test
-    guard()
+    lock_libraries()
     values = repr([[f"word {i}", (i, {"a": [i]})] for i in range(60)])
     with ThreadPoolExecutor(4) as pool:
         ours, theirs = (pool.map(read, [text] * 120) for read, text in ((parse, DEEP), (ast.literal_eval, values)))

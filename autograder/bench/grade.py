@@ -21,10 +21,10 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.build import build
 from autograder.course.paths import CONFIG, PACKAGES, Course, find_course, temporary_course
-from autograder.course.visibility import exam
+from autograder.course.visibility import judge_config
 from autograder.grading import gradebook_writer
 from autograder.judge.config import NAMESPACES, SPARE, Limits
-from autograder.judge.kernel_manager import JUDGE, Kernels
+from autograder.judge.kernel_manager import JUDGE, KernelManager
 from autograder.judge.protocol import read
 from autograder.proofs import sample_class
 
@@ -129,7 +129,7 @@ def _timed(course: Course, unit: str, grade: Callable[[Course, str], None]) -> f
 def _plain_seconds(course: Course, unit: str) -> float:
     """Seconds that a submission's cells and tests take in a plain kernel that is there already: the class's mean. Cells that
     only draw or measure, which our judge leaves out, are left out here too."""
-    kernels, seconds = Kernels(NAMESPACES), []
+    kernels, seconds = KernelManager(NAMESPACES), []
     hand_ins = sorted(course.submitted.glob(f"*/{unit}/*.ipynb"))
     try:
         for path in [hand_ins[0], *hand_ins]:  # the first is not counted: the warm process starts
@@ -139,9 +139,9 @@ def _plain_seconds(course: Course, unit: str) -> float:
     return statistics.mean(seconds[1:])
 
 
-def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kernels: Kernels) -> float:
+def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kernels: KernelManager) -> float:
     """Every cell in one kernel that has the checks; outputs are read and dropped."""
-    kernel = kernels.ready(kernels.start(JUDGE, exam(unit), Limits()))
+    kernel = kernels.ready(kernels.start(JUDGE, judge_config(unit), Limits()))
     tests = {notebooks.grade_id(cell): cell.source for cell in notebooks.tests(solved)}
     start = time.perf_counter()
     for cell in _needed(notebook, solved):
@@ -155,10 +155,10 @@ def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kern
 
 
 def _needed(notebook: NotebookNode, solved: NotebookNode) -> Iterable[NotebookNode]:
-    from autograder.grading.skipped_cells import note_pictures
+    from autograder.grading.skipped_cells import mark_skipped_cells
 
     copy = deepcopy(notebook)
-    note_pictures(copy, solved)
+    mark_skipped_cells(copy, solved)
     return [cell for cell in copy.cells if cell.cell_type == "code" and SPARE not in cell.metadata]
 
 

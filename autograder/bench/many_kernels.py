@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import psutil
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.grading.judge_notebook import judged
+from autograder.grading.judge_notebook import judge_notebook
 from autograder.judge.config import Limits
-from autograder.judge.kernel_manager import Kernels
+from autograder.judge.kernel_manager import KernelManager
 from autograder.proofs.hostile import UNIT
 
 MARKS = """
@@ -46,7 +46,7 @@ def main() -> int:
     """Prints what was held before and after; exit status 1 if a mark was seen or something was left."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, nargs="?", default=300, help="kernels (default: 300)")
-    kernels = Kernels()
+    kernels = KernelManager()
     try:
         before, after, seen = many(kernels, parser.parse_args().number)
     finally:
@@ -55,7 +55,7 @@ def main() -> int:
     return int(bool(seen) or leaked(before, after))
 
 
-def many(kernels: Kernels, number: int) -> tuple[Use, Use, int]:
+def many(kernels: KernelManager, number: int) -> tuple[Use, Use, int]:
     """What is held before and after so many kernels, and how many of their marks others saw."""
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: _marks_seen(kernels), range(4)))  # first use imports and keeps
@@ -70,9 +70,9 @@ def leaked(before: Use, after: Use, megabytes: float = 5.0) -> bool:
     return after.processes > before.processes or after.files > before.files or more > megabytes
 
 
-def _marks_seen(kernels: Kernels) -> int:
+def _marks_seen(kernels: KernelManager) -> int:
     notebook = new_notebook(cells=[new_code_cell(MARKS)])
-    judged(notebook, UNIT, Limits(cell_seconds=60, notebook_seconds=200), kernels)
+    judge_notebook(notebook, UNIT, Limits(cell_seconds=60, notebook_seconds=200), kernels)
     return int(notebook.cells[0].outputs[-1]["data"]["text/plain"])
 
 

@@ -30,7 +30,7 @@ from autograder.course.paths import PACKAGES, Course, copy_course, find_course
 from autograder.course.release import release
 from autograder.course.sections import INDEX
 from autograder.exports.export import export
-from autograder.exports.return_feedback import send_back
+from autograder.exports.return_feedback import return_feedback
 from autograder.gradebook import roster as rosters
 from autograder.gradebook.override import override
 from autograder.gradebook.roster import DROPPED, EXCUSED
@@ -146,7 +146,7 @@ def _copy(course: Course, folder: Path, units: list[str]) -> Course:
 
 def _roster(term: Term, _: str) -> None:
     path = term.folder / "roster.csv"
-    path.write_text(csv_files.own(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
+    path.write_text(csv_files.to_csv(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
     collect(term.course, [], path)
 
 
@@ -248,7 +248,7 @@ def _send_back(term: Term, unit: str) -> None:
     for lms in (CANVAS, MOODLE):
         wanted = sum(one.lms == lms and one.student.student_id in graded for one in term.hand_ins(unit))
         if wanted:
-            count = send_back(term.course, unit, lms, term.folder / "back.zip")[1]
+            count = return_feedback(term.course, unit, lms, term.folder / "back.zip")[1]
             term.differ += [f"{unit}: {count} of {wanted} pages go back to {lms}"] * (count != wanted)
 
 
@@ -325,10 +325,10 @@ def _plain(one: regrade_log.Change) -> Change:
 @contextmanager
 def _mended(unit: str) -> Iterator[None]:
     """As if a check of this unit had been changed."""
-    version, fingerprint = result_cache.unit_version, grading.Intake._fingerprint
+    version, fingerprint = result_cache.unit_version, grading.ResultKeys._fingerprint
     with (
         patch.object(result_cache, "unit_version", lambda of, *more: version(of, *more) + "mended" * (of == unit)),
-        patch.object(grading.Intake, "_fingerprint", lambda *arguments: "mended" + fingerprint(*arguments)),
+        patch.object(grading.ResultKeys, "_fingerprint", lambda *arguments: "mended" + fingerprint(*arguments)),
     ):
         yield
 

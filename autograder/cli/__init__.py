@@ -429,7 +429,7 @@ def return_(
 
     Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of the assignment. The students' numbers come from the download that was collected.
     """
-    from autograder.exports.return_feedback import send_back as run
+    from autograder.exports.return_feedback import return_feedback as run
 
     course = find_course()
     path, count, notes = run(course, course.unit(unit), format, into, with_open)
@@ -450,10 +450,10 @@ def gradescope_zip(
 
     It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored there.
     """
-    from autograder.exports.gradescope_autograder import make
+    from autograder.exports.gradescope_autograder import make_autograder
 
     course = find_course()
-    path = make(course, course.unit(unit), into)
+    path = make_autograder(course, course.unit(unit), into)
     out.print(f"{path.stat().st_size / 1e6:.1f} MB: {_escaped(path)}", soft_wrap=True, highlight=False)
 
 
@@ -541,13 +541,13 @@ def mark(
 def lint(units: Units = None) -> None:
     """Find what would go wrong later: ids, points, markers, checks and hidden cases, against syllabus.toml."""
     from autograder.course.lint import lint as find
-    from autograder.course.repository_url import ADVICE, repository
+    from autograder.course.repository_url import ADVICE, repository_url
 
     course = find_course()
     chosen = course.chosen(units or [])
     _problems(find(course, chosen), "mend the sources")
     out.print(f"{', '.join(chosen)}: nothing to mend.")
-    if not repository(course):
+    if not repository_url(course):
         out.print(ADVICE, soft_wrap=True, markup=False)
 
 
@@ -637,10 +637,10 @@ def try_(
     and each thing has a line.
     """
     from autograder.cli import tables
-    from autograder.proofs.try_command import attempt
+    from autograder.proofs.try_command import try_exercise
 
     course = find_course()
-    tried = attempt(course, course.unit(unit), exercise)
+    tried = try_exercise(course, course.unit(unit), exercise)
     if tried.proofs:
         out.print(tables.attempt_table(tried))
     for miss in tried.misses:
@@ -659,11 +659,11 @@ def new_exercise(
 
     The section goes to the end of the unit. Points in syllabus, intro and README are raised. Nothing that exists is overwritten.
     """
-    from autograder.course.scaffold import exercise
+    from autograder.course.scaffold import create_exercise
 
     course = find_course()
     unit = course.unit(unit)
-    _written(exercise(course, unit, name, points), f"attn try {unit[:2]} {name}")
+    _written(create_exercise(course, unit, name, points), f"attn try {unit[:2]} {name}")
 
 
 @new.command("unit")
@@ -677,9 +677,9 @@ def new_unit(
 
     It has no exercises yet: `attn new exercise` adds them. Nothing that exists is overwritten.
     """
-    from autograder.course.scaffold import unit
+    from autograder.course.scaffold import create_unit
 
-    _written(unit(find_course(), name), f"attn try {name[:2]}")
+    _written(create_unit(find_course(), name), f"attn try {name[:2]}")
 
 
 def _written(paths: list[Path], then: str) -> None:
@@ -710,9 +710,9 @@ def _prove_hostile(sandbox: str, stock: bool, as_json: bool) -> None:
 def _prove_constants(course, units: list[str], as_json: bool) -> None:
     from dataclasses import asdict
 
-    from autograder.proofs.trivial_answers import sweep
+    from autograder.proofs.trivial_answers import try_trivial_answers
 
-    swept = {name: one for unit in units for name, one in sweep(course, [unit])[unit].items()}
+    swept = {name: one for unit in units for name, one in try_trivial_answers(course, [unit])[unit].items()}
     earned = [f"{name}: {line}" for name, one in swept.items() for line in one.earned]
     tried = sum(one.tried for one in swept.values())
     if as_json:
@@ -726,10 +726,10 @@ def _prove_constants(course, units: list[str], as_json: bool) -> None:
 
 def _prove_mutants(course, units: list[str], only: str | None, as_json: bool) -> None:
     from autograder.proofs.mutation_testing import as_json as plain
-    from autograder.proofs.mutation_testing import complaints, survey, totals
+    from autograder.proofs.mutation_testing import complaints, mutation_test, totals
 
     tried = {}
-    for name, one in survey(course, units, only):
+    for name, one in mutation_test(course, units, only):
         tried[name] = one
         for line in [] if as_json else complaints(one):
             out.print(f"[red]✗[/] {name}: {_escaped(line)}", soft_wrap=True, highlight=False)

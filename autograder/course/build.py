@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course import sections
 from autograder.course.paths import LITTER, Course, temporary_course
-from autograder.course.repository_url import at_home, repository, with_badges
+from autograder.course.repository_url import repository_url, with_badge_and_setup, with_badges
 from autograder.course.table_of_contents import with_contents
 from autograder.errors import CourseError
 
@@ -29,17 +29,19 @@ def solution_notebook(source: Path) -> NotebookNode:
     notebook.metadata = {"kernelspec": notebooks.KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata}
-    notebooks.name_cells(notebook.cells)
+    notebooks.assign_cell_ids(notebook.cells)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
 
 def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     """Every file that a build of the units makes, by its path below the course folder."""
-    made, read, url = {}, cache(solution_notebook), repository(course)  # the index reads every source once more
+    made, read, url = {}, cache(solution_notebook), repository_url(course)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(at_home(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit))
+            notebooks.write(
+                with_badge_and_setup(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit)
+            )
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}

@@ -30,7 +30,7 @@ def rooms() -> frozenset[str]:
     return frozenset(path.parent.name for path in visibility.HELPERS.glob("*/checks"))
 
 
-def scoring(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
+def score_dependencies(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
     """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
     room = visibility.room(unit)
     own = [path for path in sorted((visibility.HELPERS / room).rglob("*.py")) if not is_picture(path)]
@@ -43,7 +43,7 @@ def is_picture(path: Path) -> bool:
     return PICTURES in path.relative_to(visibility.HELPERS).parts
 
 
-def needed(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:
+def required_files(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:
     """The files of `helpers` that notebooks of these units can't do without: their rooms, pictures too, and what those import."""
     own = [path for unit in units for path in sorted((visibility.HELPERS / visibility.room(unit)).rglob("*.py"))]
     found = _reached([*_of_no_room(), *own, *imported])
@@ -55,7 +55,7 @@ def named_pictures(source: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"\bplots\.(\w+)", source)))
 
 
-def drawing(names: Iterable[str]) -> tuple[Path, ...]:
+def picture_files(names: Iterable[str]) -> tuple[Path, ...]:
     """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures share. The
     references are not among them: their numbers are held by tests, and stay."""
     from helpers import rooms  # here, for `helpers` imports torch

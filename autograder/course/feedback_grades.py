@@ -6,7 +6,7 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import GetGrades
 
 
-class GradesAndWhatWaits(GetGrades):
+class FeedbackGrades(GetGrades):
     """`open` in the resources are the ids of the answers that a person has not marked yet."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
@@ -21,5 +21,5 @@ class GradesAndWhatWaits(GetGrades):
             resources["nbgrader"]["open"] = [grade.name for grade in page.grades if grade.needs_manual_grade]
 
 
-PREPROCESSORS = [GradesAndWhatWaits, CSSHTMLHeaderPreprocessor]
+PREPROCESSORS = [FeedbackGrades, CSSHTMLHeaderPreprocessor]
 """nbgrader's, with ours in the place of its GetGrades. Classes, not names: `nbgrader generate_feedback` wants to know their settings."""

@@ -10,10 +10,10 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from autograder.course import previews
 
 
-class WithPictures(NbGraderPreprocessor):
+class InsertPreviews(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        previews.put_in(nb, Path(resources["metadata"]["path"]))
+        previews.add_previews(nb, Path(resources["metadata"]["path"]))
         return nb, resources
 
 
-PREPROCESSORS = [*GenerateAssignment.class_traits()["preprocessors"].default(), WithPictures]
+PREPROCESSORS = [*GenerateAssignment.class_traits()["preprocessors"].default(), InsertPreviews]

@@ -87,7 +87,7 @@ def _ids(notebook: NotebookNode) -> Iterator[str]:
 def _cell(cell: NotebookNode) -> Iterator[str]:
     """Problems that every kind of cell can have: metadata that nbgrader refuses, markers that don't match, pictures that
     nobody draws."""
-    metadata = notebooks.marks(cell)
+    metadata = notebooks.nbgrader_metadata(cell)
     if metadata and metadata["schema_version"] != 3:
         yield f"schema_version is {metadata['schema_version']}; write 3"
     if metadata.get("grade") and "points" not in metadata:

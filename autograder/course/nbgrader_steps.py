@@ -23,7 +23,7 @@ from nbgrader.utils import setenv
 from traitlets.config import Config
 
 from autograder import notebooks
-from autograder.course.feedback_grades import GradesAndWhatWaits
+from autograder.course.feedback_grades import FeedbackGrades
 from autograder.course.paths import STAGED, Course
 from autograder.course.settings import settings
 from autograder.errors import CourseError
@@ -68,7 +68,7 @@ def autograde(course: Course, student: str, unit: str) -> None:
 
 
 class _AutogradeSanitised(Autograde):
-    """nbgrader's converter without the first of its two passes over a notebook, which `sanitise` has done."""
+    """nbgrader's converter without the first of its two passes over a notebook, which `sanitize` has done."""
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         whose = self.init_single_notebook_resources(notebook_filename)["nbgrader"]
@@ -101,11 +101,11 @@ def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
     path = course.graded(student, unit)
     with _quiet(), _one_line_errors(log):
         resources = converter.init_single_notebook_resources(str(path))
-        notebook, resources = GradesAndWhatWaits(parent=converter).preprocess(notebooks.read(path), resources)
+        notebook, resources = FeedbackGrades(parent=converter).preprocess(notebooks.read(path), resources)
     return notebooks.to_text(notebook), {name: resources["nbgrader"][name] for name in ON_A_PAGE}
 
 
-def sanitise(course: Course, student: str, unit: str) -> NotebookNode:
+def sanitize(course: Course, student: str, unit: str) -> NotebookNode:
     """The staged submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the gradebook."""
     converter, log = _converter(course, Autograde, _staged(course), unit, student)
     converter.exporter = converter.exporter_class(parent=converter, config=converter.config)

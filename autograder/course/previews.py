@@ -19,7 +19,7 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.course import dependencies
-from autograder.course.global_names import binds, reads
+from autograder.course.global_names import names_bound, names_read
 
 FOLDER = "pictures"
 """The folder beside a unit's source; nbgrader is told to leave it out (nbgrader_config.py)."""
@@ -28,7 +28,7 @@ LIMIT = 300_000
 """Characters that the pictures of a unit may add to its notebook."""
 
 
-def put_in(notebook: NotebookNode, folder: Path) -> None:
+def add_previews(notebook: NotebookNode, folder: Path) -> None:
     """Gives the cells of a released notebook the pictures that are kept for them below the unit's folder."""
     kept = read(folder)
     for cell in notebook.cells:
@@ -64,7 +64,7 @@ def drawing(notebook: NotebookNode) -> list[NotebookNode]:
     setup = notebooks.by_id(notebook).get("setup")
     if setup is None:
         return []
-    known, above = binds(setup.source) | set(dir(builtins)), [None, *notebook.cells]
+    known, above = names_bound(setup.source) | set(dir(builtins)), [None, *notebook.cells]
     return [
         cell
         for cell, before in zip(notebook.cells, above)
@@ -82,18 +82,18 @@ def _asks_for_a_guess(cell: NotebookNode | None) -> bool:
 
 
 def _only_draws(cell: NotebookNode, known: set[str]) -> bool:
-    if cell.cell_type != "code" or notebooks.marks(cell) or not dependencies.named_pictures(cell.source):
+    if cell.cell_type != "code" or notebooks.nbgrader_metadata(cell) or not dependencies.named_pictures(cell.source):
         return False
     try:
         plain = all(isinstance(statement, ast.Assign | ast.Expr) for statement in ast.parse(cell.source).body)
-        return plain and reads(cell.source) - binds(cell.source) <= known
+        return plain and names_read(cell.source) - names_bound(cell.source) <= known
     except SyntaxError:  # a magic
         return False
 
 
 def _digest(source: str) -> str:
     digest = hashlib.sha256(source.encode())
-    for path in dependencies.drawing(dependencies.named_pictures(source)):
+    for path in dependencies.picture_files(dependencies.named_pictures(source)):
         digest.update(_without_comments(path.read_text(encoding="utf-8")).encode())
     return digest.hexdigest()[:16]
 

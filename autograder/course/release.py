@@ -92,21 +92,21 @@ def _notebook(course: Course, unit: str, new: Path, address: str) -> None:
     """The released notebook, whose setup cell finds the wheel, and what lies beside it."""
     if not course.released(unit).is_file():
         raise CourseError(f"{course.released(unit)} is missing: run `attn build`.", BAD_INPUT)
-    target, url = new / "notebooks" / unit, repository_url.repository(course)
+    target, url = new / "notebooks" / unit, repository_url.repository_url(course)
     shutil.copytree(course.released(unit).parent, target, ignore=LITTER)
     notebook = notebooks.read(course.released(unit))
     setup = notebooks.by_id(notebook).get("setup")
-    found = repository_url.finding_helpers(url)
+    found = repository_url.setup_code(url)
     if setup is not None and repository_url.MARK in setup.source:
         if found not in setup.source:
             raise CourseError(f"{course.released(unit)} is not what its source makes: run `attn build`.", BAD_INPUT)
-        setup.source = setup.source.replace(found, finding_wheel(address))
+        setup.source = setup.source.replace(found, wheel_setup_code(address))
     if url:  # the button leads to where the answers are
         notebook.cells[0].source = notebook.cells[0].source.replace(f"\n{repository_url.badge(url, unit)}\n", "")
     notebooks.write(notebook, target / f"{unit}.ipynb")
 
 
-def finding_wheel(address: str) -> str:
+def wheel_setup_code(address: str) -> str:
     """Python that imports `helpers`, or installs it from a wheel."""
     return FIND.format(or_fetch=", or fetch it" if address else "", address=address)
 
@@ -118,7 +118,7 @@ def _wheel(course: Course, units: list[str], build: Path, new: Path) -> Path:
     """Builds the wheel. Its version tells one text from another: pip would not replace a wheel by one of the same version."""
     from hatchling.builders.wheel import WheelBuilder
 
-    files = dependencies.needed(units, _imported(course, units))
+    files = dependencies.required_files(units, _imported(course, units))
     digest = hashlib.sha256()
     for path in _with_data(files):
         digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())

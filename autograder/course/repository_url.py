@@ -42,7 +42,7 @@ NOT_HERE = (
 )
 
 
-def repository(course: Course) -> str:
+def repository_url(course: Course) -> str:
     """The address, without a slash at its end; "" while it is not set. CourseError where the file is no TOML."""
     path = course.root / "pyproject.toml"
     try:
@@ -55,18 +55,18 @@ def repository(course: Course) -> str:
     return "" if UNSET in url else url
 
 
-def at_home(notebook: NotebookNode, url: str, unit: str) -> NotebookNode:
+def with_badge_and_setup(notebook: NotebookNode, url: str, unit: str) -> NotebookNode:
     """The notebook with its badge and with a setup cell that finds `helpers`."""
     for cell in notebook.cells:
         if notebooks.grade_id(cell) == "setup":
-            cell.source = cell.source.replace(MARK, finding_helpers(url), 1)
+            cell.source = cell.source.replace(MARK, setup_code(url), 1)
     if url.startswith(GITHUB):
         title, _, rest = notebook.cells[0].source.partition("\n")
         notebook.cells[0].source = f"{title}\n\n{badge(url, unit)}\n{rest}"
     return notebook
 
 
-def finding_helpers(url: str) -> str:
+def setup_code(url: str) -> str:
     """Python that imports `helpers` wherever it is; fetched from the repository it leaves torch and numpy as they are."""
     otherwise = FETCH.format(url=url) if url else NOT_HERE
     return FIND.format(or_fetch=", or fetch it (Colab)" if url else "", otherwise=otherwise)

@@ -16,7 +16,7 @@ ENDS = (
 SETUP = re.compile(r"^# %% nbgrader=.*\"grade_id\": \"setup\".*?(?=\n\n# %%)", re.MULTILINE | re.DOTALL)
 
 
-def exercise(course: Course, unit: str, name: str, points: int = 1) -> list[Path]:
+def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> list[Path]:
     """Writes the stubs of an exercise. Returns the files that were written or changed; raises before any of them is."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise CourseError(f"'{name}' is no id: letters, digits and _ only.", BAD_INPUT)
@@ -52,7 +52,7 @@ def exercise(course: Course, unit: str, name: str, points: int = 1) -> list[Path
     return _write(course, made, more)
 
 
-def unit(course: Course, name: str) -> list[Path]:
+def create_unit(course: Course, name: str) -> list[Path]:
     """Writes the stubs of a unit without exercises. Returns the files that were written or changed."""
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", name):
         raise CourseError(f"'{name}' is no unit: two digits, _ and a name in small letters, as in 11_name.", BAD_INPUT)

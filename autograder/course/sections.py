@@ -46,7 +46,7 @@ def sections(notebook: NotebookNode) -> list[Section]:
     for cell in notebook.cells:
         lines = cell.source.split("\n") if cell.cell_type == "markdown" else []
         found += [_section(match) for line in lines if (match := HEADING.match(line) or QUESTION.match(line))]
-        if found and notebooks.flag(cell, "grade") and "points" in notebooks.marks(cell):
+        if found and notebooks.flag(cell, "grade") and "points" in notebooks.nbgrader_metadata(cell):
             found[-1].graded.append(cell)
     return found
 

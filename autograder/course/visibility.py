@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from autograder.course.paths import PACKAGES, SYLLABUS
-from autograder.judge.config import Exam
+from autograder.judge.config import JudgeConfig
 
 HELPERS = PACKAGES / "helpers"
 OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
@@ -15,11 +15,11 @@ COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file f
 
 
 @cache
-def exam(unit: str) -> Exam:
+def judge_config(unit: str) -> JudgeConfig:
     """What is within reach while this unit is graded."""
     closed = [HELPERS / name.removeprefix("helpers.") for name in rooms_out_of_reach(unit)]
     hidden = [*HELPERS.glob("*/checks"), *closed, PACKAGES / "autograder", PACKAGES / "solutions"]
-    return Exam(
+    return JudgeConfig(
         unit=unit,
         shown=(str(HELPERS),),
         hidden=tuple(sorted(map(str, hidden))),

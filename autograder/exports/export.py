@@ -6,9 +6,9 @@ from pathlib import Path
 
 from autograder import csv_files, timestamps
 from autograder.course.paths import Course
-from autograder.csv_files import cell
+from autograder.csv_files import format_cell
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.exports.lms_tables import CANVAS, MOODLE, Filled, fill
+from autograder.exports.lms_tables import CANVAS, MOODLE, FilledTable, fill_table
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
@@ -28,7 +28,7 @@ OF_GRADESCOPE = (
 
 def export(
     course: Course, units: list[str], format: str, into: Path | None, column: str | None, with_open: bool
-) -> Filled:
+) -> FilledTable:
     """Writes the units' grades. into: for csv and gradescope the file to write; for canvas and moodle the file from
     there. Raises CourseError, and then nothing is written."""
     if format not in FORMATS:
@@ -37,12 +37,12 @@ def export(
         raise CourseError(f"--format {format} is for one unit: name it.", BAD_INPUT)
     found = {unit: grades.grades(course, unit) for unit in units}
     for of_unit in found.values() if not with_open else ():
-        grades.refuse_open(of_unit)
+        grades.require_all_marked(of_unit)
     notes = [line for of_unit in found.values() for line in grades.warnings(course, of_unit)]
     if format in (CSV, GRADESCOPE):
         done = _own_table(course, found, format, into)
     else:
-        done = fill(course, found[units[0]], format, into, column)
+        done = fill_table(course, found[units[0]], format, into, column)
     done.notes[:0] = notes
     return done
 
@@ -50,28 +50,28 @@ def export(
 # ---------------------------------------------------------------- tables of our own
 
 
-def _own_table(course: Course, found: dict[str, list[Grade]], format: str, into: Path | None) -> Filled:
+def _own_table(course: Course, found: dict[str, list[Grade]], format: str, into: Path | None) -> FilledTable:
     path = into or course.classroom / ("grades.csv" if format == CSV else f"gradescope-{next(iter(found))}.csv")
     every = [one for of_unit in found.values() for one in of_unit]
     if format == CSV:
-        text = csv_files.own(LONG, map(_long, every))
+        text = csv_files.to_csv(LONG, map(_long, every))
     else:
         known = attempts.load(course)
-        text = csv_files.own(
+        text = csv_files.to_csv(
             OF_GRADESCOPE, [_gradescope(one, known.get((one.student.student_id, one.unit), {})) for one in every]
         )
     if not (path.is_file() and path.read_bytes() == text.encode()):
         _keep_copy(path)
-        csv_files.put(path, text)
-    return Filled(path, sum(one.score is not None for one in every))
+        csv_files.write_csv(path, text)
+    return FilledTable(path, sum(one.score is not None for one in every))
 
 
 def _long(one: Grade) -> list[str]:
     who = one.student
     person = [who.student_id, who.last_name, who.first_name, who.email, who.section]
-    times = [timestamps.written(one.submitted), timestamps.written(one.due), "yes" * one.late]
+    times = [timestamps.format_timestamp(one.submitted), timestamps.format_timestamp(one.due), "yes" * one.late]
     numbers = one.code_score, one.written_score, one.written_unmarked, one.late_penalty, one.score, one.max_score
-    return [one.unit, *person, one.status, *times, *map(cell, numbers)]
+    return [one.unit, *person, one.status, *times, *map(format_cell, numbers)]
 
 
 def _gradescope(one: Grade, known: dict[str, attempts.Attempt]) -> list[str]:
@@ -80,12 +80,12 @@ def _gradescope(one: Grade, known: dict[str, attempts.Attempt]) -> list[str]:
     status = "Missing" if one.score is None else "Ungraded" if one.status == grades.TO_MARK else "Graded"
     person = [who.first_name, who.last_name, who.sis_user_id or who.student_id, who.email, who.section]
     number_there = chosen.lms_id if chosen and chosen.lms == GRADESCOPE else ""
-    points = [cell(grades.to_send(one)), cell(one.max_score), status]
+    points = [format_cell(grades.exported_score(one)), format_cell(one.max_score), status]
     return [
         *person,
         *points,
         number_there,
-        timestamps.written(one.submitted),
+        timestamps.format_timestamp(one.submitted),
         _lateness(one),
         "",
         str(len(known) or ""),

@@ -32,7 +32,7 @@ cd "$base/source/course" && exec "${PYTHON:-/autograder/venv/bin/python}" -m aut
 """
 
 
-def make(course: Course, unit: str, into: Path | None = None) -> Path:
+def make_autograder(course: Course, unit: str, into: Path | None = None) -> Path:
     """Writes the zip. Raises CourseError."""
     path = into or course.classroom / f"gradescope-{unit}.zip"
     if not course.solved(unit).is_file():

@@ -13,7 +13,7 @@ from pathlib import Path
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.gradebook import grades
-from autograder.gradebook.grades import Grade, some
+from autograder.gradebook.grades import Grade, shorten_list
 from autograder.grading import gradebook_writer
 from autograder.lms import attempts
 from autograder.lms.attempts import Attempt
@@ -21,7 +21,7 @@ from autograder.lms.attempts import Attempt
 MOODLE, CANVAS = "moodle", "canvas"
 
 
-def send_back(
+def return_feedback(
     course: Course, unit: str, format: str, into: Path | None = None, with_open: bool = False
 ) -> tuple[Path, int, list[str]]:
     """Writes the archive. Returns its path, how many pages it holds, and a line for what was left out. Raises CourseError."""
@@ -29,7 +29,7 @@ def send_back(
         raise CourseError(f"There is no format '{format}': choose {', '.join(NAMES)}.", BAD_INPUT)
     found = [one for one in grades.grades(course, unit) if one.score is not None]
     if not with_open:
-        grades.refuse_open(found)
+        grades.require_all_marked(found)
     _refuse_old(course, unit, found)
     known = {place: _counting(group) for place, group in attempts.load(course).items()}
     named = {one: known.get((one.student.student_id, unit)) for one in found}
@@ -50,7 +50,7 @@ def send_back(
     return (
         path,
         len(files),
-        [f"left out, for they were not collected from {format.title()}: {some(without)}"] if without else [],
+        [f"left out, for they were not collected from {format.title()}: {shorten_list(without)}"] if without else [],
     )
 
 
@@ -60,11 +60,11 @@ def _refuse_old(course: Course, unit: str, found: list[Grade]) -> None:
     old = [
         one.student.student_id
         for one in found
-        if gradebook_writer.page_wanted(course, one.student.student_id, unit, notes)
+        if gradebook_writer.outdated_page(course, one.student.student_id, unit, notes)
     ]
     if old:
         raise CourseError(
-            f"Pages are missing, or older than marks and comments ({some(old)}): run `attn grade {unit[:2]}`."
+            f"Pages are missing, or older than marks and comments ({shorten_list(old)}): run `attn grade {unit[:2]}`."
         )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def gradebook(course: Course) -> "Iterator[Gradebook]":
+def open_gradebook(course: Course) -> "Iterator[Gradebook]":
     """nbgrader's gradebook. Raises CourseError where it is locked, or no gradebook."""
     from nbgrader.api import InvalidEntry
     from sqlalchemy.exc import SQLAlchemyError

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from autograder import timestamps
 from autograder.course.paths import Course
-from autograder.gradebook.database import gradebook
+from autograder.gradebook.database import open_gradebook
 
 
-class Dues:
+class Deadlines:
     """Deadlines: of the units, and of students with an extension in the gradebook."""
 
     def __init__(self, course: Course, units: list[str], deadline: datetime | None) -> None:
@@ -17,9 +17,9 @@ class Dues:
             self._read(course, deadline)
 
     def _read(self, course: Course, deadline: datetime | None) -> None:
-        with gradebook(course) as book:
+        with open_gradebook(course) as book:
             for assignment in (one for one in book.assignments if one.name in self.units):
-                self.units[assignment.name] = deadline or timestamps.of_gradebook(assignment.duedate)
+                self.units[assignment.name] = deadline or timestamps.from_gradebook(assignment.duedate)
                 for one in book.assignment_submissions(assignment.name):
                     if one.extension:
                         self.extensions[one.student_id, assignment.name] = one.extension
@@ -30,7 +30,7 @@ class Dues:
         return due and due + self.extensions.get((student, unit), timedelta())
 
 
-def put(course: Course, unit: str, deadline: datetime) -> None:
+def set_deadline(course: Course, unit: str, deadline: datetime) -> None:
     """Writes a unit's deadline into the gradebook, where nbgrader looks for it."""
-    with gradebook(course) as book:
+    with open_gradebook(course) as book:
         book.update_or_create_assignment(unit, duedate=deadline.replace(tzinfo=None))

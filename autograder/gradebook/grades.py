@@ -9,7 +9,7 @@ from autograder import timestamps
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.gradebook import roster as rosters
-from autograder.gradebook.database import gradebook
+from autograder.gradebook.database import open_gradebook
 from autograder.gradebook.roster import DROPPED, EXCUSED, Roster, Student
 
 GRADED, TO_MARK, REJECTED, MISSING = "graded", "to_mark", "rejected", "missing"
@@ -37,15 +37,15 @@ class Grade:
 def grades(course: Course, unit: str) -> list[Grade]:
     """A grade for everybody on the roster, in its order, and for everybody else who handed in. Raises CourseError
     where the unit was never graded."""
-    roster = rosters.in_use(course) or Roster({})
-    with gradebook(course) as book:
+    roster = rosters.current_roster(course) or Roster({})
+    with open_gradebook(course) as book:
         assignment = next((one for one in book.assignments if one.name == unit and one.notebooks), None)
         if assignment is None:
             raise CourseError(f"{unit} has no grades yet: run `attn grade {unit[:2]}`.", BAD_INPUT)
         rows, open_answers = _rows(book, unit), _open(book, unit)
         people = {one.id: one for one in book.students}
         names = dict.fromkeys([*roster.students, *sorted(set(rows) | _handed_in(course, unit))])
-        most, due = assignment.max_score, timestamps.of_gradebook(assignment.duedate)
+        most, due = assignment.max_score, timestamps.from_gradebook(assignment.duedate)
         return [
             _grade(course, unit, _student(name, roster, people), rows.get(name), open_answers.get(name, 0), most, due)
             for name in names
@@ -54,21 +54,21 @@ def grades(course: Course, unit: str) -> list[Grade]:
 
 def units_with_grades(course: Course) -> list[str]:
     """The units in the gradebook. Raises CourseError where there is none."""
-    with gradebook(course) as book:
+    with open_gradebook(course) as book:
         found = {one.name for one in book.assignments if one.notebooks}
     if units := [unit for unit in course.units() if unit in found]:
         return units
     raise CourseError("No unit has grades yet: run `attn grade`.", BAD_INPUT)
 
 
-def refuse_open(found: Iterable[Grade]) -> None:
+def require_all_marked(found: Iterable[Grade]) -> None:
     """Raises CourseError where a written answer waits for its mark."""
     waiting = [one for one in found if one.status == TO_MARK]
     if waiting:
         who, count = [one.student.student_id for one in waiting], sum(one.written_unmarked for one in waiting)
         answers = f"{count} written answer{'s' * (count > 1)} of {len(who)} student{'s' * (len(who) > 1)}"
         raise CourseError(
-            f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({some(who)}): mark them in "
+            f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({shorten_list(who)}): mark them in "
             "formgrader, or export what there is with --open."
         )
 
@@ -78,18 +78,18 @@ def warnings(course: Course, found: list[Grade]) -> list[str]:
     lines = []
     without = [one.student.student_id for one in found if one.status == REJECTED]
     if without:
-        lines.append(f"handed in, but without a grade (`attn grade` says why): {some(without)}")
+        lines.append(f"handed in, but without a grade (`attn grade` says why): {shorten_list(without)}")
     newer = [one.student.student_id for one in found if one.score is not None and _is_newer(course, one)]
     if newer:
-        lines.append(f"handed in again since they were graded (run `attn grade`): {some(newer)}")
-    roster = rosters.in_use(course)
+        lines.append(f"handed in again since they were graded (run `attn grade`): {shorten_list(newer)}")
+    roster = rosters.current_roster(course)
     strangers = [one.student.student_id for one in found if roster and one.student.student_id not in roster.students]
     if strangers:
-        lines.append(f"not on the roster: {some(strangers)}")
+        lines.append(f"not on the roster: {shorten_list(strangers)}")
     return lines
 
 
-def some(names: list[str]) -> str:
+def shorten_list(names: list[str]) -> str:
     """The first of them."""
     return ", ".join(names[:10]) + ", …" * (len(names) > 10)
 
@@ -146,7 +146,7 @@ def _grade(
         there = course.submission(student.student_id, unit).parent.is_dir()
         return Grade(unit, student, student.status or (REJECTED if there else MISSING), due=due, max_score=most)
     penalty, status = row["late_penalty"] or 0.0, student.status or (TO_MARK if waiting else GRADED)
-    times = timestamps.of_gradebook(row["timestamp"]), timestamps.of_gradebook(row["due"]), row["late"]
+    times = timestamps.from_gradebook(row["timestamp"]), timestamps.from_gradebook(row["due"]), row["late"]
     points = row["code_score"], row["written_score"], waiting, penalty, max(0.0, row["score"] - penalty)
     return Grade(unit, student, status, *times, *points, most)
 
@@ -157,6 +157,6 @@ def _is_newer(course: Course, one: Grade) -> bool:
     return handed_in.is_file() and (not graded.is_file() or handed_in.stat().st_mtime > graded.stat().st_mtime)
 
 
-def to_send(one: Grade) -> float | None:
+def exported_score(one: Grade) -> float | None:
     """The score that a learning management system is given: none for who dropped the course, or is excused."""
     return None if one.status in (DROPPED, EXCUSED) else one.score

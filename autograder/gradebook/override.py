@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.gradebook.database import gradebook
+from autograder.gradebook.database import open_gradebook
 from autograder.grading import regrade_log
-from autograder.grading.gradebook_writer import only_writer
+from autograder.grading.gradebook_writer import gradebook_lock
 from autograder.grading.regrade_log import Change
 from autograder.sanitize_terminal import printable
 
@@ -22,7 +22,7 @@ def override(course: Course, unit: str, student: str, exercise: str, points: str
     reason = printable(" ".join(reason.split()))
     if not reason:
         raise CourseError("Say why: the reason goes to the student's page, and into regrades.csv.", BAD_INPUT)
-    with only_writer(course), gradebook(course) as book:
+    with gradebook_lock(course), open_gradebook(course) as book:
         try:
             page = book.find_submission_notebook(unit, unit, student)
         except MissingEntry:

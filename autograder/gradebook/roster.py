@@ -8,8 +8,8 @@ from pathlib import Path
 
 from autograder import csv_files
 from autograder.course.paths import Course
-from autograder.gradebook.database import gradebook
-from autograder.grading.submission_discovery import odd_character
+from autograder.gradebook.database import open_gradebook
+from autograder.grading.submission_discovery import invalid_character
 from autograder.sanitize_terminal import printable
 
 ACTIVE, DROPPED, EXCUSED = "", "dropped", "excused"
@@ -53,15 +53,15 @@ class Roster:
         return [name for name, student in self.students.items() if student.status == ACTIVE]
 
 
-def read(path: Path) -> Roster:
+def read_roster(path: Path) -> Roster:
     """Reads a roster. Raises CourseError, in a line that says where the file is wrong."""
-    table = csv_files.read(path)
+    table = csv_files.read_csv(path)
     titles = [_title(title) for title in table.header]
     if "student_id" not in titles:
         found = ", ".join(printable(title)[:30] for title in table.header[:8])
-        raise csv_files.refused(path, f"no column is called student_id (found: {found})")
+        raise csv_files.unusable_file(path, f"no column is called student_id (found: {found})")
     if twice := next((title for title in titles if title in COLUMNS and titles.count(title) > 1), None):
-        raise csv_files.refused(path, f"two columns are called {twice}")
+        raise csv_files.unusable_file(path, f"two columns are called {twice}")
     students: dict[str, Student] = {}
     seen: dict[tuple[str, str], int] = {}
     for line, row in zip(table.lines, table.rows, strict=True):
@@ -69,7 +69,7 @@ def read(path: Path) -> Roster:
         _tell_apart(path, line, student, seen)
         students[student.student_id] = student
     if not students:
-        raise csv_files.refused(path, "it has a header and no student")
+        raise csv_files.unusable_file(path, "it has a header and no student")
     unknown = [printable(title)[:30] for title in table.header if title.strip() and _title(title) not in COLUMNS]
     return Roster(students, [f"columns not used: {', '.join(unknown)}"] if unknown else [])
 
@@ -80,13 +80,15 @@ def _title(text: str) -> str:
 
 
 def _student(path: Path, line: int, cells: dict[str, str]) -> Student:
-    values = {name: csv_files.nfc(csv_files.plain(cells.get(name, "").strip())) for name in COLUMNS}
+    values = {
+        name: csv_files.normalize_unicode(csv_files.unescape_formula(cells.get(name, "").strip())) for name in COLUMNS
+    }
     if not values["student_id"]:
-        raise csv_files.refused(path, f"line {line} has no student_id")
-    if why := unusable(values["student_id"]):
-        raise csv_files.refused(path, f"line {line}: student_id {printable(values['student_id'])[:40]!r} {why}")
+        raise csv_files.unusable_file(path, f"line {line} has no student_id")
+    if why := why_unusable(values["student_id"]):
+        raise csv_files.unusable_file(path, f"line {line}: student_id {printable(values['student_id'])[:40]!r} {why}")
     if (status := values["status"].casefold()) not in STATUSES:
-        raise csv_files.refused(
+        raise csv_files.unusable_file(
             path, f"line {line}: status '{printable(status)[:30]}' is none of active, dropped, excused"
         )
     for name in ("canvas_id", "sis_user_id", "moodle_idnumber"):  # spreadsheets make 123.0 of 123
@@ -98,12 +100,12 @@ def _tell_apart(path: Path, line: int, student: Student, seen: dict[tuple[str, s
     for name in ONE_STUDENT_EACH:
         value = getattr(student, name)
         if value and (earlier := seen.setdefault((name, value), line)) != line:
-            raise csv_files.refused(path, f"{name} {printable(value)[:40]} stands in lines {earlier} and {line}")
+            raise csv_files.unusable_file(path, f"{name} {printable(value)[:40]} stands in lines {earlier} and {line}")
 
 
-def unusable(student_id: str) -> str:
+def why_unusable(student_id: str) -> str:
     """Why a text can't be a student_id, which is the name of a folder; "" where it can."""
-    if odd := odd_character(student_id):
+    if odd := invalid_character(student_id):
         return f"holds {odd!r}, which nbgrader can't take"
     if "/" in student_id or "\\" in student_id or student_id.startswith("."):
         return "can't be the name of a folder"
@@ -113,24 +115,24 @@ def unusable(student_id: str) -> str:
 # ---------------------------------------------------------------- the class's own copy
 
 
-def path_of(course: Course) -> Path:
+def roster_path(course: Course) -> Path:
     """Where the roster in use lies."""
     return course.classroom / "roster.csv"
 
 
-def in_use(course: Course) -> Roster | None:
+def current_roster(course: Course) -> Roster | None:
     """The roster of the class; None where none has been given yet."""
-    return read(path_of(course)) if path_of(course).is_file() else None
+    return read_roster(roster_path(course)) if roster_path(course).is_file() else None
 
 
-def keep(course: Course, roster: Roster) -> list[str]:
+def save_roster(course: Course, roster: Roster) -> list[str]:
     """Makes this the roster of the class, its names and e-mails those of the gradebook. An earlier one that says
     something else goes to `history/`. Returns lines about who is not on it any more."""
-    before = in_use(course)
+    before = current_roster(course)
     if before is None or before.students != roster.students:
         if before is not None:
             _keep_earlier(course)
-        csv_files.put(path_of(course), csv_files.own(COLUMNS, map(astuple, roster.students.values())))
+        csv_files.write_csv(roster_path(course), csv_files.to_csv(COLUMNS, map(astuple, roster.students.values())))
     _into_gradebook(course, roster)
     gone = [name for name in (before.students if before else {}) if name not in roster.students]
     return [f"not on the roster any more: {', '.join(gone[:10])}{', …' * (len(gone) > 10)}"] if gone else []
@@ -138,7 +140,7 @@ def keep(course: Course, roster: Roster) -> list[str]:
 
 def _into_gradebook(course: Course, roster: Roster) -> None:
     """Names and e-mails; what the roster doesn't say stays as it is."""
-    with gradebook(course) as book:
+    with open_gradebook(course) as book:
         known = {student.id: student for student in book.students}
         for student in roster.students.values():
             said = {name: getattr(student, name) for name in ("first_name", "last_name", "email")}
@@ -154,4 +156,4 @@ def _into_gradebook(course: Course, roster: Roster) -> None:
 def _keep_earlier(course: Course) -> None:
     history = course.classroom / "history"
     history.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(path_of(course), history / f"roster-{datetime.now(UTC):%Y-%m-%dT%H%M%S%f}.csv")
+    shutil.copy2(roster_path(course), history / f"roster-{datetime.now(UTC):%Y-%m-%dT%H%M%S%f}.csv")

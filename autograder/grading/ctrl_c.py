@@ -8,7 +8,7 @@ from threading import current_thread, main_thread
 from typing import Any
 
 
-class Presses:
+class Interrupts:
     """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is pressed again."""
 
     def __init__(self) -> None:
@@ -36,9 +36,9 @@ class Presses:
 
 
 @contextmanager
-def ctrl_c() -> Iterator[Presses]:
+def ctrl_c() -> Iterator[Interrupts]:
     """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing changes."""
-    presses = Presses()
+    presses = Interrupts()
     if current_thread() is not main_thread():
         yield presses
         return

@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
 from traitlets import Integer, Unicode
 
-from autograder.grading.judge_notebook import judged
+from autograder.grading.judge_notebook import judge_notebook
 from autograder.grading.result_cache import Store, key
 from autograder.judge.config import NAMESPACES, Limits
 from autograder.notebooks import STAMP
@@ -29,7 +29,7 @@ class JudgedExecute(Execute):
         store, unit = Store(Path(self.results)), resources["nbgrader"]["assignment"]
         name = key(nb, unit, self.limits)
         if not store.apply(name, nb):
-            nb = judged(nb, unit, self.limits)
+            nb = judge_notebook(nb, unit, self.limits)
             store.put(name, nb)
         nb.metadata[STAMP] = {**nb.metadata.get(STAMP, {}), "result": name}
         return nb, resources

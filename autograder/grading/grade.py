@@ -19,17 +19,17 @@ from autograder.course import nbgrader_steps
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.course.settings import limits
-from autograder.cpu_count import cores
+from autograder.cpu_count import cpu_count
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import gradebook_writer, intake, worker_tasks
-from autograder.grading.ctrl_c import Presses, ctrl_c
+from autograder.grading.ctrl_c import Interrupts, ctrl_c
 from autograder.grading.open_gradebook import open_gradebook
 from autograder.grading.preload import anything_new
 from autograder.grading.result_cache import Store, grader_version, key
-from autograder.grading.runtime_estimates import Costs
-from autograder.grading.submission_discovery import Submission, strays, submissions
+from autograder.grading.runtime_estimates import RuntimeEstimates
+from autograder.grading.submission_discovery import Submission, misplaced_notebooks, submissions
 from autograder.grading.submission_parser import Rejected
-from autograder.grading.worker_pool import Ended, Failed, Here, Later, fleet
+from autograder.grading.worker_pool import Ended, LazyArgument, SerialWorkers, TaskFailed, worker_pool
 from autograder.judge.clock import Clock
 from autograder.judge.config import Limits
 from autograder.judge.outputs import Result
@@ -84,7 +84,7 @@ class Settings:
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
     """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
     disk can't be used; what was graded by then is kept."""
-    with gradebook_writer.only_writer(course), ctrl_c() as presses:
+    with gradebook_writer.gradebook_lock(course), ctrl_c() as presses:
         try:
             return _Run(course, list(units), settings, progress, presses).run()
         except OperationalError as error:
@@ -98,7 +98,7 @@ class _Run:
     """One run: the steps share the course, the limits and the outcome they build."""
 
     def __init__(
-        self, course: Course, units: list[str], settings: Settings, progress: Progress, presses: Presses
+        self, course: Course, units: list[str], settings: Settings, progress: Progress, presses: Interrupts
     ) -> None:
         self.course, self.units, self.settings, self.progress = course, units, settings, progress
         self.presses = presses
@@ -107,18 +107,18 @@ class _Run:
         self.outcome = Outcome()
         self.keys: dict[Submission, str] = {}
         self.judging: set[str] = set()
-        self.costs = Costs(course)
+        self.costs = RuntimeEstimates(course)
         self.clock = Clock()
 
     def run(self) -> Outcome:
         limited_process.prepare("autograder.grading.submission_parser")
         self._collect()
         originals = [notebooks.to_text(solved(self.course, unit)) for unit in self.units]
-        workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
+        workers = min(self.settings.workers or cpu_count(), len(self.outcome.submissions))
         handed_in = Counter(submission.unit for submission in self.outcome.submissions)
         warm_up = (worker_tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
-        with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
-            self.door = Intake(self.course, self.limits)
+        with worker_pool(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
+            self.door = ResultKeys(self.course, self.limits)
             if anything_new(self.outcome.submissions, self.door.staged):
                 self.fleet.begin()  # its processes import for seconds, while this one does what comes next
             self.digests = {unit: gradebook_writer.register(self.course, unit) for unit in self.units}
@@ -130,7 +130,7 @@ class _Run:
         return self.outcome
 
     def _collect(self) -> None:
-        self.outcome.strays = [] if self.settings.students else strays(self.course)
+        self.outcome.strays = [] if self.settings.students else misplaced_notebooks(self.course)
         for unit in self.units:
             self.outcome.submissions += submissions(self.course, unit, list(self.settings.students))
         if not self.outcome.submissions:
@@ -146,7 +146,7 @@ class _Run:
         try:
             self._intake()
             if not (self.judging or self.outcome.judged):  # a page or two are sooner rendered than workers started
-                self.fleet = Here()
+                self.fleet = SerialWorkers()
             for name in [name for name in self.waiting if name not in self.judging]:
                 self._record_all(name)
                 self._take(self.fleet.ready())
@@ -174,7 +174,7 @@ class _Run:
     def _begin(self, name: str, submission: Submission, notebook: NotebookNode) -> None:
         """Of what waits for a judge, what is expected to take longest comes first."""
         self.judging.add(name)
-        text = Later(self._text, name, submission)
+        text = LazyArgument(self._text, name, submission)
         cost = self.costs.expected(notebook)
         self.fleet.submit(("judge", name), worker_tasks.judge_text, text, submission.unit, self.limits, cost=cost)
 
@@ -201,7 +201,7 @@ class _Run:
         try:
             verdict = result()
             if verdict["grader"] != grader_version():  # of a worker that came after all others were asked for theirs
-                raise Failed("judged by a worker with another version of the course: install this one there")
+                raise TaskFailed("judged by a worker with another version of the course: install this one there")
             notebook = notebooks.parse(verdict["notebook"])
             self.store.put(name, notebook)
             self.costs.learn(notebook, verdict["cells"])
@@ -210,7 +210,7 @@ class _Run:
         except SandboxError:
             raise
         except Exception as error:
-            reason = str(error) if isinstance(error, Failed) else _named(error)
+            reason = str(error) if isinstance(error, TaskFailed) else _named(error)
             self.outcome.failed |= {submission: reason for submission in self.waiting[name]}
         self.judging.remove(name)
         self._record_all(name)
@@ -238,7 +238,7 @@ class _Run:
             self.outcome.recorded += 1
         self.outcome.results[submission] = self.store.results(name)
         self.outcome.repairs[submission] = gradebook_writer.repairs(self.course, student, unit)
-        state = gradebook_writer.page_wanted(self.course, student, unit, self.pages)
+        state = gradebook_writer.outdated_page(self.course, student, unit, self.pages)
         if not state:
             self.progress.advance(self.task)
             return
@@ -261,10 +261,10 @@ class _Run:
             made = result()
             page, problem = made["page"], made["problem"]
             self.clock.parts["feedback"] += made["seconds"]
-        except Failed as error:
+        except TaskFailed as error:
             problem = str(error)
         with self._one(submission), self.clock.part("recording"):
-            gradebook_writer.put_page(self.course, submission.student, submission.unit, page)
+            gradebook_writer.write_page(self.course, submission.student, submission.unit, page)
             self.pages.put(f"{submission.student}/{submission.unit}", state)
             self.outcome.feedback += not problem
         if problem:  # graded it is
@@ -302,7 +302,7 @@ def _named(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
-class Intake:
+class ResultKeys:
     """Which result a hand-in leads to, remembered by its bytes: a second run need not look into it again."""
 
     def __init__(self, course: Course, limits: Limits) -> None:
@@ -323,7 +323,7 @@ class Intake:
             self.staged.pop(place, None)
             intake.unstage(self.course, submission)
             raise
-        notebook = nbgrader_steps.sanitise(self.course, submission.student, submission.unit)
+        notebook = nbgrader_steps.sanitize(self.course, submission.student, submission.unit)
         gradebook_writer.write_whole(
             self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook)
         )

@@ -40,7 +40,7 @@ class Notes:
 
 
 @contextmanager
-def only_writer(course: Course) -> Iterator[None]:
+def gradebook_lock(course: Course) -> Iterator[None]:
     """Holds the gradebook for this process; a second run is told to wait, not left to spoil the first one's work."""
     course.classroom.mkdir(parents=True, exist_ok=True)
     with open(course.classroom / ".lock", "w") as lock:
@@ -103,14 +103,14 @@ def graded_students(course: Course, unit: str) -> set[str]:
         return {submission.student_id for submission in gradebook.assignment_submissions(unit)}
 
 
-def page_wanted(course: Course, student: str, unit: str, notes: Notes) -> str:
+def outdated_page(course: Course, student: str, unit: str, notes: Notes) -> str:
     """The state that a student's feedback page should show, if a grade or a comment has changed since the last; else ""."""
     state = _grades_and_comments(course, student, unit)
     there = (course.feedback / student / unit / f"{unit}.html").is_file()
     return "" if there and notes.get(f"{student}/{unit}") == state else state
 
 
-def put_page(course: Course, student: str, unit: str, page: str) -> None:
+def write_page(course: Course, student: str, unit: str, page: str) -> None:
     """Puts a feedback page where nbgrader would, with the files that lie beside the graded notebook."""
     folder = course.feedback / student / unit
     shutil.rmtree(folder, ignore_errors=True)

@@ -16,7 +16,7 @@ from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.grading import submission_parser
 from autograder.grading.result_cache import write_whole
-from autograder.grading.submission_discovery import Submission, odd_character
+from autograder.grading.submission_discovery import Submission, invalid_character
 from autograder.grading.submission_parser import Rejected
 
 TIMESTAMP = "timestamp.txt"
@@ -31,7 +31,7 @@ KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO
 
 
 @dataclass(frozen=True)
-class File:
+class NotebookFile:
     """One notebook as it was handed in."""
 
     name: str
@@ -49,7 +49,7 @@ class File:
 class HandIn:
     """What one student handed in for one unit, in memory. `files`: the notebooks, the newest last; `time`: "" where unknown."""
 
-    files: list[File]
+    files: list[NotebookFile]
     time: str
     notes: list[str] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ def units_of(course: Course) -> dict[str, list[str]]:
 
 def read(course: Course, submission: Submission) -> HandIn:
     """Reads a hand-in from its folder. Raises Rejected where there is no notebook that can be read."""
-    if odd := odd_character(submission.student):
+    if odd := invalid_character(submission.student):
         raise Rejected(f"nbgrader can't take {odd!r} in the name of the student's folder: rename it")
     folder = open_folder(course.submitted, submission.student, submission.unit)
     try:
@@ -111,14 +111,14 @@ def _read_folder(folder: int, submission: Submission) -> HandIn:
     return hand_in
 
 
-def read_notebook(folder: int, name: str) -> File:
+def read_notebook(folder: int, name: str) -> NotebookFile:
     """A regular file of a folder, within the size that a notebook may have. Raises Rejected."""
     data, saved = read_regular(folder, name, size_limits.FILE)
     if len(data) > size_limits.FILE:
         raise Rejected(
             f"{name} has more than {size_limits.FILE // 1_000_000} MB: clear the outputs and hand it in again"
         )
-    return File(name, data, saved)
+    return NotebookFile(name, data, saved)
 
 
 def read_regular(folder: int, name: str, most: int) -> tuple[bytes, int]:
@@ -181,16 +181,18 @@ def stage(course: Course, submission: Submission, hand_in: HandIn, units: dict[s
     """Puts the notebook, made ready, and the time into the staging folder. Adds to the notes; raises Rejected."""
     target = course.taken_in(submission.student, submission.unit)
     unstage(course, submission)
-    text = made_ready(course, submission.unit, _chosen(hand_in, submission, units).data, units)
+    text = prepare_notebook(course, submission.unit, _chosen(hand_in, submission, units).data, units)
     if hand_in.time:
         write_whole(target.parent / TIMESTAMP, hand_in.time + "\n")
     write_whole(target, text)
 
 
-def made_ready(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
+def prepare_notebook(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
     """The text of a handed-in notebook that can be graded. Raises Rejected."""
     original = course.solved(unit).read_text(encoding="utf-8")
-    return _within_limits(submission_parser.readable, data, unit, original, units or units_of(course))["notebook"]
+    return _within_limits(submission_parser.parse_submission, data, unit, original, units or units_of(course))[
+        "notebook"
+    ]
 
 
 def unstage(course: Course, submission: Submission) -> None:
@@ -198,7 +200,7 @@ def unstage(course: Course, submission: Submission) -> None:
     shutil.rmtree(course.taken_in(submission.student, submission.unit).parent, ignore_errors=True)
 
 
-def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]) -> File:
+def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]) -> NotebookFile:
     """The notebook that counts: the newest of the unit's."""
     files = hand_in.files
     if len(files) > 1:
@@ -214,7 +216,7 @@ def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]
     return file
 
 
-def _is_of(unit: str, file: File, units: dict[str, list[str]]) -> bool:
+def _is_of(unit: str, file: NotebookFile, units: dict[str, list[str]]) -> bool:
     try:
         return unit_of(file.data, units) == unit
     except Rejected:
@@ -229,16 +231,16 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
 def _within_limits(function, *arguments) -> dict:
     try:
         answer = limited_process.call(function, *arguments)
-    except limited_process.TooMuch as reason:
+    except limited_process.LimitExceeded as reason:
         raise Rejected(f"reading the notebook was given up: {reason}") from None
-    except limited_process.Failed as reason:
+    except limited_process.CallFailed as reason:
         raise Rejected(f"not a notebook that can be read: {reason}") from None
     if "rejected" in answer:
         raise Rejected(answer["rejected"])
     return answer
 
 
-def take_in(course: Course, submission: Submission, units: dict[str, list[str]] | None = None) -> list[str]:
+def read_and_stage(course: Course, submission: Submission, units: dict[str, list[str]] | None = None) -> list[str]:
     """Reads and stages a hand-in. Returns the notes; raises Rejected."""
     try:
         hand_in = read(course, submission)

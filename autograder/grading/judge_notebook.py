@@ -6,13 +6,13 @@ from functools import cache
 from nbformat import NotebookNode
 
 from autograder import limited_process
-from autograder.course.visibility import checks_of, exam
+from autograder.course.visibility import checks_of, judge_config
 from autograder.errors import CourseError
 from autograder.grading import static_checks
 from autograder.judge.clock import Clock
 from autograder.judge.fork_server import JUDGE
 from autograder.judge.judge import Limits, judge
-from autograder.judge.kernel_manager import Kernels, kernels, patience
+from autograder.judge.kernel_manager import KernelManager, kernel_manager, timeout_factor
 from autograder.judge.submission import listen
 
 RULES = """
@@ -26,18 +26,18 @@ print(json.dumps([forbids, dir(torch.Tensor)]))
 """
 
 
-def judged(
-    notebook: NotebookNode, unit: str, limits: Limits, within: Kernels | None = None, clock: Clock | None = None
+def judge_notebook(
+    notebook: NotebookNode, unit: str, limits: Limits, within: KernelManager | None = None, clock: Clock | None = None
 ) -> NotebookNode:
     """A sanitised notebook of the unit with the outputs of all its code cells."""
-    clock, within = clock or Clock(), within or kernels(limits.sandbox)
+    clock, within = clock or Clock(), within or kernel_manager(limits.sandbox)
     prepare()
-    known = rules(unit, limits, within)
+    known = static_rules(unit, limits, within)
     return judge(
         notebook,
-        exam(unit),
+        judge_config(unit),
         limits,
-        lambda: limited_process.call(static_checks.written, notebook, unit, known),
+        lambda: limited_process.call(static_checks.forbidden_by_exercise, notebook, unit, known),
         within,
         clock,
     )
@@ -50,12 +50,12 @@ def prepare() -> None:
 
 
 @cache
-def rules(unit: str, limits: Limits, within: Kernels) -> static_checks.Rules:
+def static_rules(unit: str, limits: Limits, within: KernelManager) -> static_checks.Rules:
     """What the source of an answer is looked at for. A judge's kernel says it: it has the unit's checks, and PyTorch, imported."""
-    kernel, cell = within.ready(within.start(JUDGE, exam(unit), limits)), NotebookNode(outputs=[])
+    kernel, cell = within.ready(within.start(JUDGE, judge_config(unit), limits)), NotebookNode(outputs=[])
     try:
         kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})
-        status = listen(kernel, cell, 60 * patience(), trusted=True)
+        status = listen(kernel, cell, 60 * timeout_factor(), trusted=True)
     finally:
         kernel.close()
     if status != "ok":

@@ -46,7 +46,7 @@ class StagedAutograde(Autograde):
         units, rejected = intake.units_of(course), 0
         for submission in found:
             try:
-                for note in intake.take_in(course, submission, units):
+                for note in intake.read_and_stage(course, submission, units):
                     self.log.warning("%s: %s", printable(submission.student), printable(note))
             except Exception as reason:  # whatever a hand-in does to us costs it alone
                 kind = "" if isinstance(reason, Rejected) else f"{type(reason).__name__}: "

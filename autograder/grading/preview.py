@@ -26,7 +26,7 @@ def preview(
     course: Course, units: Iterable[str], settings: grading.Settings, progress: Progress
 ) -> tuple[grading.Outcome, list[Change]]:
     """What `grade` would do, and the earlier scores that it would change."""
-    with gradebook_writer.only_writer(course), _copy(course, units := list(units)) as copy:
+    with gradebook_writer.gradebook_lock(course), _copy(course, units := list(units)) as copy:
         known = len(regrade_log.read(copy.regrades))
         try:
             outcome = grading.grade(copy, units, settings, progress)

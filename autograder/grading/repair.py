@@ -14,7 +14,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from autograder.notebooks import grade_id
 
 
-class NotOurs(Exception):
+class NoCourseCells(Exception):
     """A notebook without a single cell that is marked as one of the unit's; the text says how to mend that."""
 
 
@@ -24,15 +24,15 @@ CODE_STUB, TEXT_STUB = "raise NotImplementedError", "*Your answer here.*"
 """What students find where an answer goes, as nbgrader_config.py has it."""
 
 
-def mend(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     """Mends `notebook` in place after the instructor's notebook of its unit. Returns one line for each repair.
 
-    Raises NotOurs where nothing shows that it is a notebook of the unit at all.
+    Raises NoCourseCells where nothing shows that it is a notebook of the unit at all.
     """
     wanted = {name: cell for cell in original.cells if (name := grade_id(cell))}
     lines = _tidy(notebook, wanted)
     if not any(name in wanted for name, _ in _marked(notebook)):
-        raise NotOurs(
+        raise NoCourseCells(
             "no cell carries the course's marks (nbgrader metadata): copy the answers into a fresh copy of the notebook, and hand in that"
         )
     lines += _tell_copies(notebook, wanted)

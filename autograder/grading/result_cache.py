@@ -45,7 +45,7 @@ def grader_version() -> str:
 @cache
 def unit_version(unit: str, imported: frozenset[Path] = frozenset()) -> str:
     """The same for one unit: a fix in another one asks for no grading anew. imported: what a notebook imports beside."""
-    return _hash([*_sources(GRADER), *dependencies.scoring(unit, imported)])
+    return _hash([*_sources(GRADER), *dependencies.score_dependencies(unit, imported)])
 
 
 def _sources(parts: tuple[str, ...]) -> list[Path]:
@@ -90,7 +90,7 @@ class Store:
     def put(self, key: str, notebook: NotebookNode) -> None:
         """Keeps the outputs of a judged notebook, and what its test cells say."""
         cells = [_shown(cell) if cell.cell_type == "code" else None for cell in notebook.cells]
-        results = [asdict(outputs.result(cell)) for cell in notebooks.tests(notebook)]
+        results = [asdict(outputs.read_result(cell)) for cell in notebooks.tests(notebook)]
         write_whole(self._path(key), json.dumps({"results": results, "cells": cells}))
 
     def apply(self, key: str, notebook: NotebookNode) -> bool:

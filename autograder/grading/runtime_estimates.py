@@ -14,7 +14,7 @@ from autograder.grading.result_cache import write_whole
 WEIGHT = 0.3  # of the newest in the average of an exercise
 
 
-class Costs:
+class RuntimeEstimates:
     """Seconds by cell: of these very words where they ran before, else the exercise's average."""
 
     def __init__(self, course: Course) -> None:

@@ -18,7 +18,7 @@ STARTS_SOMETHING = set("<[&")
 def safe_markdown(source: str, attachments: dict | None = None) -> str:
     """Markdown that shows what `source` shows, as far as that is harmless and does not take too long."""
     try:
-        return limited_process.soft_limit(SECONDS, _harmless, source, attachments or {})
+        return limited_process.cpu_time_limit(SECONDS, _harmless, source, attachments or {})
     except TimeoutError:
         return _told("showing it takes too long")
     except Exception as error:  # mistune's own failures
@@ -26,20 +26,24 @@ def safe_markdown(source: str, attachments: dict | None = None) -> str:
 
 
 def _harmless(source: str, attachments: dict) -> str:
-    rendered = render(source, attachments)
+    rendered = render_markdown(source, attachments)
     if not STARTS_SOMETHING & set(source) and "mermaid" not in source:  # nbconvert lets mermaid's text through as it is
         return source
-    stored = "<div>" + sanitize_html.presentable(rendered).strip().replace("\r", "").replace("\n", "&#10;") + "</div>"
-    if render(stored).strip() != stored:  # what is shown would not be what was cleaned
-        stored = sanitize_html.as_text(source).replace("\n", "&#10;")
-    return stored if render(stored).strip() == stored else _told("it can't be shown safely")
+    stored = (
+        "<div>"
+        + sanitize_html.sanitize_or_explain(rendered).strip().replace("\r", "").replace("\n", "&#10;")
+        + "</div>"
+    )
+    if render_markdown(stored).strip() != stored:  # what is shown would not be what was cleaned
+        stored = sanitize_html.text_as_html(source).replace("\n", "&#10;")
+    return stored if render_markdown(stored).strip() == stored else _told("it can't be shown safely")
 
 
 def _told(reason: str) -> str:
     return f"*(This text is left out: {reason}.)*"
 
 
-def render(source: str, attachments: dict | None = None) -> str:
+def render_markdown(source: str, attachments: dict | None = None) -> str:
     """The HTML that nbconvert, and with it formgrader and feedback, makes of a markdown cell."""
     return MarkdownWithMath(renderer=_Renderer(escape=False, attachments=attachments or {})).render(source)
 
@@ -54,11 +58,11 @@ class _Renderer(IPythonRenderer):
             return f"<em>(picture {escape(url.removeprefix('attachment:'))} is missing)</em>"
 
 
-def clean_text(notebook: NotebookNode, released: set[str]) -> None:
+def sanitize_text_cells(notebook: NotebookNode, released: set[str]) -> None:
     """Makes every text cell of a student's harmless. `released`: sources of the course's own cells, which stay as they are."""
     for cell in notebook.cells:
         if cell.cell_type == "raw":  # pages show raw text as the HTML it may be
-            cell.cell_type, cell.source = "markdown", sanitize_html.as_text(cell.source).replace("\n", "&#10;")
+            cell.cell_type, cell.source = "markdown", sanitize_html.text_as_html(cell.source).replace("\n", "&#10;")
         elif cell.cell_type == "markdown" and cell.source not in released and not notebooks.flag(cell, "locked"):
             cell.source = safe_markdown(cell.source, cell.get("attachments"))
         cell.pop("attachments", None)

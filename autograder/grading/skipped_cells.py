@@ -6,11 +6,11 @@ does run reads. A student's own cells, and released ones that a student changed,
 
 from nbformat import NotebookNode
 
-from autograder.course.global_names import binds, reads
+from autograder.course.global_names import names_bound, names_read
 from autograder.judge.config import SPARE
 
 
-def note_pictures(notebook: NotebookNode, original: NotebookNode) -> None:
+def mark_skipped_cells(notebook: NotebookNode, original: NotebookNode) -> None:
     """Marks the cells of `notebook` that need not run. None is marked where a cell can't be read as plain Python."""
     for cell in notebook.cells:
         cell.metadata.pop(SPARE, None)
@@ -26,10 +26,10 @@ def note_pictures(notebook: NotebookNode, original: NotebookNode) -> None:
 
 def _spare(drawing: list[NotebookNode], running: list[NotebookNode]) -> list[NotebookNode]:
     """The cells of `drawing` on which no running cell depends, directly or through another."""
-    wanted = set().union(*(reads(cell.source) for cell in running))
-    while needed := [cell for cell in drawing if binds(cell.source) & wanted]:
+    wanted = set().union(*(names_read(cell.source) for cell in running))
+    while needed := [cell for cell in drawing if names_bound(cell.source) & wanted]:
         drawing = [cell for cell in drawing if not any(cell is one for one in needed)]
-        wanted = wanted.union(*(reads(cell.source) for cell in needed))
+        wanted = wanted.union(*(names_read(cell.source) for cell in needed))
     return drawing
 
 

@@ -50,7 +50,7 @@ class Rules:
     methods: frozenset[str]
 
 
-def look(notebook: NotebookNode, unit: str, rules: Rules) -> list[Finding]:
+def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Finding]:
     """What stands in the answers of a notebook that may not stand there, exercise by exercise."""
     known = _definitions(notebook)
     bases = _bases(known)
@@ -67,10 +67,10 @@ def look(notebook: NotebookNode, unit: str, rules: Rules) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def written(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
+def forbidden_by_exercise(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
     """What was found, as the judge takes it: by exercise and function."""
     found: dict[str, dict[str, list[Finding]]] = {}
-    for one in look(notebook, unit, rules):
+    for one in find_forbidden(notebook, unit, rules):
         found.setdefault(one.exercise, {}).setdefault(one.function, []).append(one)
     return {exercise: {name: _told(ones) for name, ones in by_name.items()} for exercise, by_name in found.items()}
 

@@ -23,7 +23,7 @@ def submissions(course: Course, unit: str, students: list[str]) -> list[Submissi
             for name in _student_folders(course, students) if _is_there(course.submitted / name, unit)]  # fmt: skip
 
 
-def strays(course: Course) -> list[str]:
+def misplaced_notebooks(course: Course) -> list[str]:
     """One line for each notebook in the submitted folder that lies where no student's submission of a unit would."""
     units, lines = set(course.units()), []
     for path in sorted(course.submitted.rglob("*.ipynb")):
@@ -54,6 +54,6 @@ def _is_there(folder: Path, unit: str) -> bool:
     return True
 
 
-def odd_character(name: str) -> str | None:
+def invalid_character(name: str) -> str | None:
     """The first character of a student's name that nbgrader can't take in the name of a folder."""
     return next((char for char in name if char in "[]*?" or printable(char) != char), None)

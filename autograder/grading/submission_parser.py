@@ -11,9 +11,9 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
 from autograder import limited_process, notebooks, size_limits
-from autograder.grading.repair import NotOurs, mend
-from autograder.grading.sanitize_text import clean_text
-from autograder.grading.skipped_cells import note_pictures
+from autograder.grading.repair import NoCourseCells, repair
+from autograder.grading.sanitize_text import sanitize_text_cells
+from autograder.grading.skipped_cells import mark_skipped_cells
 from autograder.notebooks import STAMP
 
 SECONDS = 2.0  # to colour one cell
@@ -38,14 +38,14 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
         return {"rejected": str(reason)}
 
 
-def readable(data: bytes, unit: str, original: str, units: dict[str, list[str]]) -> dict:
+def parse_submission(data: bytes, unit: str, original: str, units: dict[str, list[str]]) -> dict:
     """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's solution notebook."""
     try:
         notebook = _parsed(data)
         _check_unit(_unit(notebook, units), unit)
         lines = _made_ready(notebook, notebooks.parse(original))
         return {"notebook": notebooks.to_text(notebook), "repairs": lines}
-    except (Rejected, NotOurs) as reason:
+    except (Rejected, NoCourseCells) as reason:
         return {"rejected": str(reason)}
     except (RecursionError, MemoryError):
         return {"rejected": "not a notebook that Jupyter could read: something in it is nested too deep"}
@@ -66,16 +66,16 @@ def _unit(notebook: NotebookNode, units: dict[str, list[str]]) -> str | None:
 
 
 def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
-    lines = mend(notebook, original)
+    lines = repair(notebook, original)
     lines += _cut(notebook)
     released = {cell.source for cell in original.cells}
-    clean_text(notebook, released)
+    sanitize_text_cells(notebook, released)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
             if len(cell.source) > 2_000 and cell.source not in released:
                 lines += _coloured(cell)
-    note_pictures(notebook, original)
+    mark_skipped_cells(notebook, original)
     notebook.metadata = NotebookNode(kernelspec=notebooks.KERNEL, language_info={"name": "python"})
     notebook.metadata[STAMP] = {"repairs": lines}
     return lines
@@ -227,7 +227,7 @@ def _cut(notebook: NotebookNode) -> list[str]:
 def _coloured(cell: NotebookNode) -> list[str]:
     """Tries what formgrader and feedback will do to a code cell."""
     try:
-        limited_process.soft_limit(SECONDS, Highlight2HTML(pygments_lexer="ipython3"), cell.source)
+        limited_process.cpu_time_limit(SECONDS, Highlight2HTML(pygments_lexer="ipython3"), cell.source)
     except TimeoutError:
         return _leave_out(cell, "showing it takes too long")
     except Exception as error:

@@ -39,7 +39,7 @@ SETTINGS = {
 }
 
 
-class Failed(Exception):
+class TaskFailed(Exception):
     """A task raised, or ended its workers; the text is one line."""
 
 
@@ -47,11 +47,11 @@ Ended = tuple[Hashable, Callable[[], Any]]
 """A task's name, and a function that gives its result, or raises Failed where there is none."""
 
 
-class Later(partial):
+class LazyArgument(partial):
     """An argument that is made when its task is begun, in this process: until then it takes no memory."""
 
 
-class Here:
+class SerialWorkers:
     """Tasks done in this process, one after the other, when their results are asked for."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Here:
         return heappop(self.waiting)[-1]
 
 
-class Threads(Here):
+class ThreadWorkers(SerialWorkers):
     """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed; from then on
     a task is begun as soon as a thread is idle. They are daemons: what is under way when this process has to end ends with it."""
 
@@ -95,7 +95,7 @@ class Threads(Here):
 
     def begin(self) -> None:
         if not self.threads:
-            locked_ast.guard()
+            locked_ast.lock_libraries()
             self.threads = [Thread(target=self._warm_up, daemon=True)]
             self.threads += [Thread(target=self._work, daemon=True) for _ in range(self.workers - 1)]
             for thread in self.threads:
@@ -137,7 +137,7 @@ class Threads(Here):
             self.room.release()
 
 
-class Fleet(Here):
+class DaskWorkers(SerialWorkers):
     """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or when it
     is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who ended whom."""
 
@@ -148,7 +148,7 @@ class Fleet(Here):
 
     def begin(self) -> None:
         if self.starting is None:
-            locked_ast.guard()
+            locked_ast.lock_libraries()
             self.starting = ThreadPoolExecutor(1).submit(self._start, *self.wanted)
 
     def _start(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> Any:
@@ -217,9 +217,9 @@ class Fleet(Here):
 
 
 @contextmanager
-def fleet(
+def worker_pool(
     workers: int, scheduler: str | None = None, dashboard: bool = False, warm_up: tuple = (str,)
-) -> Iterator[Threads | Fleet]:
+) -> Iterator[ThreadWorkers | DaskWorkers]:
     """Where tasks are done. scheduler: of a Dask cluster: LOCAL, SLURM or an address; without one, and without Dask's dashboard,
     threads do them. warm_up: a function and its arguments that are called first, where tasks are done."""
     if dashboard and not find_spec("bokeh"):
@@ -227,7 +227,7 @@ def fleet(
     if scheduler == SLURM:
         _find_slurm()
     wanted = scheduler or (LOCAL if dashboard else None)
-    found = Fleet(workers, wanted, dashboard, warm_up) if wanted else Threads(workers, warm_up)
+    found = DaskWorkers(workers, wanted, dashboard, warm_up) if wanted else ThreadWorkers(workers, warm_up)
     try:
         yield found
     finally:
@@ -262,11 +262,11 @@ def _done(function: Callable, arguments: tuple) -> Any:
     except SandboxError:  # no notebook can be judged on this machine
         raise
     except Exception as error:
-        raise Failed(_one_line(error)) from error
+        raise TaskFailed(_one_line(error)) from error
 
 
 def _made(arguments: tuple) -> list:
-    return [argument() if isinstance(argument, Later) else argument for argument in arguments]
+    return [argument() if isinstance(argument, LazyArgument) else argument for argument in arguments]
 
 
 def _was_lost(future: Any) -> bool:
@@ -282,8 +282,8 @@ def _outcome(future: Any) -> Any:
     if isinstance(error, SandboxError):
         raise error
     if _was_lost(future):
-        raise Failed("set apart: the process that judged it was ended twice while it did")
-    raise Failed(_one_line(error))
+        raise TaskFailed("set apart: the process that judged it was ended twice while it did")
+    raise TaskFailed(_one_line(error))
 
 
 @contextmanager

@@ -18,11 +18,11 @@ PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
     """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged, see
     `grader_version`}."""
-    from autograder.grading.judge_notebook import judged
+    from autograder.grading import judge_notebook
     from autograder.judge.clock import Clock
 
     clock = Clock()
-    notebook = judged(notebooks.parse(text), unit, limits, clock=clock)
+    notebook = judge_notebook.judge_notebook(notebooks.parse(text), unit, limits, clock=clock)
     spent = {"parts": dict(clock.parts), "cells": dict(clock.cells)}
     return {"notebook": notebooks.to_text(notebook), "grader": grader_version(), **spent}
 
@@ -32,7 +32,7 @@ def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:
     start, page, problem = time.perf_counter(), "", ""
     try:
         page = limited_process.call(feedback.render, text, dict(grades), seconds=PAGE_SECONDS)
-    except (limited_process.TooMuch, limited_process.Failed) as reason:
+    except (limited_process.LimitExceeded, limited_process.CallFailed) as reason:
         problem = str(reason)
     return {"page": page, "problem": problem, "seconds": time.perf_counter() - start}
 
@@ -42,13 +42,13 @@ def warm_up(units: Mapping[str, int], originals: list[str], limits: Limits) -> N
     of their solution notebooks."""
     if limits.sandbox != BUBBLEWRAP:
         start_ahead()
-    from autograder.course.visibility import exam
+    from autograder.course.visibility import judge_config
     from autograder.grading import judge_notebook
-    from autograder.judge.kernel_manager import kernels
+    from autograder.judge.kernel_manager import kernel_manager
 
     for (unit, count), original in zip(units.items(), originals, strict=True):
-        kernels(limits.sandbox).prepare(exam(unit), limits.seed if count >= MANY else None)
+        kernel_manager(limits.sandbox).prepare(judge_config(unit), limits.seed if count >= MANY else None)
         limited_process.remember(feedback.remember, original)
     judge_notebook.prepare()
     for unit in units:  # the warm processes have imported by now what they were told to above
-        judge_notebook.rules(unit, limits, kernels(limits.sandbox))
+        judge_notebook.static_rules(unit, limits, kernel_manager(limits.sandbox))

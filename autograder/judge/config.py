@@ -22,7 +22,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Exam:
+class JudgeConfig:
     """What the kernels of one unit see of the course that the notebook belongs to.
 
     shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may read too.

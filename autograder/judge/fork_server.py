@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from autograder.judge.fork_server_client import PACKAGES, Root
-from autograder.judge.huge_pages import share_in_large_pages
+from autograder.judge.fork_server_client import PACKAGES, ForkServer
+from autograder.judge.huge_pages import use_huge_pages
 from autograder.judge.kernel import Kernel
 from autograder.judge.protocol import BorderError, Packer, Wire, read
 from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, confine, environment, lower, shepherd
@@ -28,15 +28,15 @@ from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, co
 STUDENT, JUDGE = "student", "judge"
 
 
-def branch(root: Root, role: str, imports: dict) -> "Warm":
+def branch(root: ForkServer, role: str, imports: dict) -> "WarmProcess":
     """A warm process of this role, for one unit. `imports`: see `imports_of` in kernel_manager.py."""
     ours, theirs = socket.socketpair()
     with theirs:
         _ask(root.sock, {"role": role, "imports": imports}, theirs)
-    return Warm(ours)
+    return WarmProcess(ours)
 
 
-class Warm:
+class WarmProcess:
     """A branch, seen from outside. It ends when it is closed."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -83,7 +83,7 @@ def serve_kernels(sock: socket.socket, message: dict) -> None:
     main, later = _main(message["role"], message["imports"])
     if _has_threads():
         return
-    share_in_large_pages()
+    use_huge_pages()
     _forks(sock, 2, lambda message, sockets: _become(main, message, sockets), later)
 
 
@@ -153,7 +153,7 @@ def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
         Wire(channel).send(Packer().frame({"failed": f"{type(error).__name__}: {error}"}), 5)
 
 
-def cold(role: str, channel: socket.socket, alive: int, user: int) -> int:
+def run_cold_kernel(role: str, channel: socket.socket, alive: int, user: int) -> int:
     """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status. alive: a
     pipe whose other end the keeper has."""
     message = read(Wire(channel).receive(None))
@@ -210,6 +210,6 @@ def _main(role: str, imports: dict) -> tuple[Callable, Iterable[None]]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "cold":
-        sys.exit(cold(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), *map(int, sys.argv[4:])))
+        sys.exit(run_cold_kernel(sys.argv[2], socket.socket(fileno=int(sys.argv[3])), *map(int, sys.argv[4:])))
     serve_root(socket.socket(fileno=int(sys.argv[2])))
     os._exit(0)  # who started it waits for its end, and PyTorch takes half a second to take itself down

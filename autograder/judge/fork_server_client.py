@@ -13,7 +13,7 @@ from autograder.judge.sandbox.namespaces import environment
 PACKAGES = Path(__file__).resolve().parents[2]
 
 
-class Root:
+class ForkServer:
     """A root. It and its branches die with this process."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class Root:
         self.process.wait()
 
 
-_ahead: list[Root] = []
+_ahead: list[ForkServer] = []
 
 
 @cache
 def start_ahead() -> None:
-    """Starts the root that `take` will give to the first who asks; once in a process, for who asks keeps it."""
-    _ahead.append(Root())
+    """Starts the root that `take_fork_server` will give to the first who asks; once in a process, for who asks keeps it."""
+    _ahead.append(ForkServer())
     atexit.register(_end_what_nobody_took)
 
 
@@ -49,6 +49,6 @@ def _end_what_nobody_took() -> None:
         root.process.kill()
 
 
-def take() -> Root:
+def take_fork_server() -> ForkServer:
     """The root that was started ahead, or a new one."""
-    return _ahead.pop() if _ahead else Root()
+    return _ahead.pop() if _ahead else ForkServer()

@@ -8,7 +8,7 @@ LARGE = 2 << 20  # bytes
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 
 
-def share_in_large_pages() -> None:
+def use_huge_pages() -> None:
     """Puts this process's memory into pages of 2 MB. A fork copies a table of pages, and ends by giving it back: with pages of
     4 KB, for each call of a student's function, that is most of the time a submission takes. Where the system has no large
     pages (before Linux 6.1, or switched off) nothing happens."""

@@ -11,7 +11,7 @@ from typing import Any
 OURS = ("helpers", "autograder")
 
 
-class NotHere:
+class MissingAttribute:
     """Something of a missing module: every use says which module is missing."""
 
     def __init__(self, module: str):
@@ -30,12 +30,12 @@ class NotHere:
 
 
 class MissingModule(types.ModuleType):
-    """Stands for a module that is not there. `from it import that` gives a `NotHere`."""
+    """Stands for a module that is not there. `from it import that` gives a `MissingAttribute`."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return NotHere(self.__name__.split(".")[0])
+        return MissingAttribute(self.__name__.split(".")[0])
 
 
 class MissingFinder(MetaPathFinder, Loader):
@@ -69,5 +69,5 @@ def _asked_in_a_cell() -> bool:
     return not any(entry.start <= frame.f_lasti < entry.end for entry in guarded)
 
 
-def allow_missing_modules() -> None:
+def install_import_stubs() -> None:
     sys.meta_path.append(MissingFinder())

@@ -14,8 +14,8 @@ from typing import Any
 from autograder.judge import proxies
 from autograder.judge.cells import unknown_names, without_repeats
 from autograder.judge.protocol import BorderError, Endpoint, Packer, Wire, read
-from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
-from autograder.judge.torch_warmup import make_first_calls
+from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
+from autograder.judge.torch_warmup import warm_up_torch
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.rehearse import rehearse
 
@@ -30,7 +30,7 @@ def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterable[No
     for name in preload:
         with contextlib.suppress(Exception):  # then the test cell that needs it says why
             loaded.append(importlib.import_module(name))
-    make_first_calls()
+    warm_up_torch()
     return () if seed is None else rehearsal(loaded, seed)
 
 
@@ -48,7 +48,7 @@ def main(sock: socket.socket, request: dict) -> None:
     """Run cells until home hangs up."""
     proxies.CALL_SECONDS = request["call_seconds"]
     wire = Wire(sock)
-    said, shell, forks = Said(), new_shell(wire, request["seed"]), Forks(wire)
+    said, shell, forks = CapturedOutput(), new_shell(wire, request["seed"]), Forks(wire)
     wire.send(Packer().frame({"ready": True}))
     for message in messages(wire):
         shell.execution_count = message["count"]
@@ -58,7 +58,7 @@ def main(sock: socket.socket, request: dict) -> None:
         wire.send(Packer().frame({"done": status}))
 
 
-def _test(shell: Shell, said: Said, message: dict, forks: "Forks") -> str:
+def _test(shell: Shell, said: CapturedOutput, message: dict, forks: "Forks") -> str:
     """Runs a test cell. The student's names are there for this one cell."""
     os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
     source = without_repeats(message["source"])
@@ -173,5 +173,5 @@ class Names:
         return value
 
 
-def _absent(name: str, why: str) -> proxies.Absent:
-    return proxies.Absent(name, f"`{name}` {why}")
+def _absent(name: str, why: str) -> proxies.UndefinedName:
+    return proxies.UndefinedName(name, f"`{name}` {why}")

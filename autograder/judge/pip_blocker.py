@@ -12,7 +12,7 @@ INSTALLS = re.compile(r"\b(pip3?|conda|mamba|micromamba|uv|apt|apt-get)\b.*\bins
 LEFT_OUT = "Nothing is installed while a notebook is graded. This cell goes on without it."
 
 
-def install_nothing(shell: InteractiveShell) -> None:
+def block_pip(shell: InteractiveShell) -> None:
     """From now on `!pip install …`, `found = !pip install …` and `%pip …` say so and do nothing."""
     system, getoutput = shell.system, shell.getoutput
     shell.system = lambda command: _leave_out() if INSTALLS.search(command) else system(command)

@@ -41,7 +41,7 @@ class Closed(BorderError):
     """The other side is gone."""
 
 
-class TooSlow(BorderError):
+class ReplyTimeout(BorderError):
     """The other side did not answer in time."""
 
 
@@ -380,12 +380,12 @@ class Wire:
             self.sock.settimeout(timeout)
             self.sock.sendall(frame)
         except TimeoutError:
-            raise TooSlow("no answer in time") from None
+            raise ReplyTimeout("no answer in time") from None
         except OSError:
             raise Closed("the connection is closed") from None
 
     def receive(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """The two parts of the next frame. TooSlow, Closed, or BorderError for a frame that is too large."""
+        """The two parts of the next frame. ReplyTimeout, Closed, or BorderError for a frame that is too large."""
         deadline = None if timeout is None else time.monotonic() + timeout
         sizes = HEADER.unpack(self._exactly(HEADER.size, deadline))
         if max(sizes) > self.bounds.frame:
@@ -411,7 +411,7 @@ class Wire:
             self.sock.settimeout(left)
             chunk = self.sock.recv(count)
         except TimeoutError:
-            raise TooSlow("no answer in time") from None
+            raise ReplyTimeout("no answer in time") from None
         except OSError:
             raise Closed("the connection is closed") from None
         if not chunk:
@@ -516,7 +516,7 @@ def _is_module(value: Any) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-class Stand:
+class RemoteReference:
     """Stands for an object of the other side; knows where it lives, so that it can be sent home."""
 
     __home__ = True
@@ -527,5 +527,5 @@ class Stand:
     def __repr__(self) -> str:
         return f"<{self.__kind__} {self.__name__}>"
 
-    def __deepcopy__(self, memo: dict) -> Stand:
+    def __deepcopy__(self, memo: dict) -> RemoteReference:
         return self

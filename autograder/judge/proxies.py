@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autograder.judge.protocol import BorderError, Closed, Endpoint, Stand, TooSlow
+from autograder.judge.protocol import BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
 from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0
@@ -28,7 +28,7 @@ class RemoteError(Exception):
         self.student_error = error
 
 
-class Remote(Stand):
+class Remote(RemoteReference):
     """In the judge: something of the student's. Private and special names are never asked for."""
 
     __written__: dict = {}  # what was found in its source (see Written in judge.py)
@@ -84,7 +84,7 @@ class Remote(Stand):
                 self.__endpoint__.ask_ahead(
                     CALL_SECONDS, [args for args, _ in calls], ask="observe", number=self.__number__, calls=asked
                 )
-        except (Closed, TooSlow) as problem:
+        except (Closed, ReplyTimeout) as problem:
             self.__endpoint__.lost = _loss(problem)
         except BorderError:  # too large together: one by one, then
             return
@@ -93,8 +93,8 @@ class Remote(Stand):
         """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
         self.__endpoint__.turn_to(cases)
 
-    def __recorded__(self) -> "Thing":
-        return type(type(self).__name__, (Thing,), {"__module__": "builtins"})(
+    def __recorded__(self) -> "RemoteObject":
+        return type(type(self).__name__, (RemoteObject,), {"__module__": "builtins"})(
             self.__endpoint__, self.__number__, self.__kind__, self.__name__
         )
 
@@ -135,7 +135,7 @@ def _call(
             "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts is not False, "steps": int(steps)}  # fmt: skip
 
 
-class Thing(Stand):
+class RemoteObject(RemoteReference):
     """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or call."""
 
 
@@ -145,7 +145,7 @@ def recorded(value: Any) -> Any:
 
 
 def _loss(problem: Exception) -> StudentError:
-    if isinstance(problem, TooSlow):
+    if isinstance(problem, ReplyTimeout):
         return StudentError(
             "Timeout", f"the call took longer than it may ({CALL_SECONDS:.3g} seconds) and was given up."
         )
@@ -215,7 +215,7 @@ def remote(endpoint: Endpoint, number: int, kind: str, name: str) -> Remote:
     return named(endpoint, number, kind, name)
 
 
-class Absent:
+class UndefinedName:
     """A name that the student's notebook does not define: every use says so, and why."""
 
     def __init__(self, name: str, reason: str):

@@ -16,7 +16,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # a page puts it into an attribute, 
 _LEFT_OUT = "\n[… {:,} more characters are left out]\n"
 
 
-def plain_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[NotebookNode]:
+def sanitize_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[NotebookNode]:
     """`before` and the outputs in `raw`; consecutive prints are joined. What has no known form is left out, and so is
     what goes beyond the sizes of size_limits.py; a line says so."""
     after = list(before)
@@ -54,7 +54,7 @@ def _output(raw: dict, trusted: bool, markup: int) -> NotebookNode | None:
                           traceback=trace[-100:])  # fmt: skip
     if kind in ("display_data", "execute_result") and isinstance(raw.get("data"), dict):
         more = {"execution_count": raw["execution_count"]} if type(raw.get("execution_count")) is int else {}
-        data = raw["data"] if trusted else cleaned(raw["data"], markup)
+        data = raw["data"] if trusted else sanitize_display(raw["data"], markup)
         return new_output(kind, data=data, **(more if kind == "execute_result" else {}))
     return None
 
@@ -72,7 +72,7 @@ def _markup(outputs: list[NotebookNode]) -> int:
     return sum(len(output.data.get(mime, "")) for output in outputs if "data" in output for mime in MARKUP)
 
 
-def cleaned(data: dict, before: int = 0) -> dict:
+def sanitize_display(data: dict, before: int = 0) -> dict:
     """A display of a student's without what a browser would run. `before`: characters of markup that the cell shows already."""
     texts = {str(mime): value for mime, value in data.items() if isinstance(value, str)}
     kept = {mime: value for mime, value in texts.items() if mime in PICTURES and _BASE64.fullmatch(value)}
@@ -93,6 +93,6 @@ def clean_html(text: str) -> str:
     if "<" not in text and "&" not in text:
         return text.replace(">", "&gt;")
     try:
-        return limited_process.call(sanitize_html.presentable, text, seconds=SECONDS)
-    except (limited_process.TooMuch, limited_process.Failed) as reason:
+        return limited_process.call(sanitize_html.sanitize_or_explain, text, seconds=SECONDS)
+    except (limited_process.LimitExceeded, limited_process.CallFailed) as reason:
         return f"<p>(Not shown: cleaning this output failed: {reason}.)</p>"

@@ -170,7 +170,7 @@ def _no_input(prompt: object = "") -> str:
     raise RuntimeError("input() is not answered while a notebook is graded: put the value into the cell.")
 
 
-class Said:
+class CapturedOutput:
     """What programs and C code write past Python, to file descriptors 1 and 2."""
 
     def __init__(self):
@@ -187,7 +187,7 @@ class Said:
         return text
 
 
-def run_cell(shell: Shell, said: Said, source: str) -> str:
+def run_cell(shell: Shell, said: CapturedOutput, source: str) -> str:
     """Runs a cell; its outputs go home. Returns "ok", or the kind and message of the error it stopped with."""
     shell.outbox.open()
     signal.signal(signal.SIGINT, signal.default_int_handler)

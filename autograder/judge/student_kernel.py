@@ -25,10 +25,10 @@ from typing import Any
 import numpy
 import torch
 
-from autograder.judge.import_stubs import allow_missing_modules
-from autograder.judge.pip_blocker import install_nothing
-from autograder.judge.protocol import BorderError, Endpoint, Packer, Stand, Wire
-from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
+from autograder.judge.import_stubs import install_import_stubs
+from autograder.judge.pip_blocker import block_pip
+from autograder.judge.protocol import BorderError, Endpoint, Packer, RemoteReference, Wire
+from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 
 OUT_OF_REACH = "The reference of a unit is out of reach while that unit is graded: call your own function."
 Missing = object()
@@ -38,10 +38,10 @@ WATCH: list = []  # `observe` as it was imported, whatever is put in its place l
 def main(sock: socket.socket, request: dict) -> None:
     """The life of a student's kernel: run cells, mark the places of tests, and fork, until home hangs up."""
     wire = Wire(sock)
-    said, shell = Said(), new_shell(wire, request["seed"])
+    said, shell = CapturedOutput(), new_shell(wire, request["seed"])
     sys.path.append("")  # the scratch folder: `%%writefile utils.py` and then `import utils`
-    allow_missing_modules()
-    install_nothing(shell)
+    install_import_stubs()
+    block_pip(shell)
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
     forks: dict[str, int] = {}  # the processes that answer now, by the cases that they are there for
@@ -109,7 +109,7 @@ def _cpu_used() -> int:
 # ---------------------------------------------------------------- questions
 
 
-class Callback(Stand):
+class Callback(RemoteReference):
     """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too (`Stream`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -230,13 +230,13 @@ def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach
     for name in preload:
         with contextlib.suppress(ImportError):  # then the setup cell says why
             importlib.import_module(name)
-    from autograder.judge.torch_warmup import make_first_calls
+    from autograder.judge.torch_warmup import warm_up_torch
     from helpers.engine.followed import follow_threads
     from helpers.engine.observe import observe
 
     follow_threads()
     WATCH.append(observe)
-    make_first_calls()
+    warm_up_torch()
 
 
 class _OutOfReachFinder(MetaPathFinder, Loader):

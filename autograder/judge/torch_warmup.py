@@ -56,7 +56,7 @@ def in_place(x: Tensor) -> list[Tensor]:
 CALLS: tuple[Callable[[Tensor], list[Tensor]], ...] = elementwise, reductions, products, masks, shapes, in_place
 
 
-def make_first_calls() -> None:
+def warm_up_torch() -> None:
     """Each in float32 and float64, watched there and back. And packages' versions, which setup cells ask for: while notebooks are graded
     they stay what they are."""
     for name in ("version", "requires"):

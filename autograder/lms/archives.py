@@ -31,7 +31,7 @@ _UTC_TIME = 0x5455
 """The extra field in which archives say, to the second and in UTC, when a file was saved."""
 
 
-class Refused(Exception):
+class UnreadableDownload(Exception):
     """A download that is not read at all; the text says why, in a line."""
 
 
@@ -69,14 +69,16 @@ class Zip:
         source = self.file if isinstance(self.file, bytes) else str(self.file)
         try:
             found = limited_process.call(listing, source)
-        except (limited_process.TooMuch, limited_process.Failed) as reason:
-            raise Refused(f"its list of files can't be read: {reason}") from None
+        except (limited_process.LimitExceeded, limited_process.CallFailed) as reason:
+            raise UnreadableDownload(f"its list of files can't be read: {reason}") from None
         if "refused" in found:
-            raise Refused(found["refused"])
+            raise UnreadableDownload(found["refused"])
         self.members = [_member(place, *row) for place, row in found["files"] if not _is_litter(row[0])]
         unpacked = sum(member.size for member in self.members if member.is_notebook or member.is_zip)
         if unpacked > UNPACKED:
-            raise Refused(f"its notebooks would unpack to {unpacked / 1e9:,.0f} GB: no class hands in so much")
+            raise UnreadableDownload(
+                f"its notebooks would unpack to {unpacked / 1e9:,.0f} GB: no class hands in so much"
+            )
         self._zip: zipfile.ZipFile | None = None
 
     def read(self, member: Member, most: int) -> bytes:
@@ -87,7 +89,7 @@ class Zip:
             with self._zip.open(self._zip.infolist()[member.place]) as file:
                 return file.read(most + 1)
         except (*BROKEN, zlib.error) as error:
-            raise Refused(
+            raise UnreadableDownload(
                 f"it is damaged at {printable(member.name)[:80]} ({_said(error)}): download it again"
             ) from None
 
@@ -129,30 +131,30 @@ class Folder:
                 kind = intake.KINDS.get(stat.S_IFMT(status.st_mode), "no file")
                 self.notes.append(f"{'/'.join(here)} is {kind} and was left out: {NO_LINKS}")
             if len(self.members) > FILES:
-                raise Refused(f"it holds more than {FILES:,} files")
+                raise UnreadableDownload(f"it holds more than {FILES:,} files")
 
 
-def opened(path: Path) -> Zip | Folder:
+def open_download(path: Path) -> Zip | Folder:
     """The download at a path. Raises Refused."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise Refused(f"it can't be read ({error.strerror})") from None
+        raise UnreadableDownload(f"it can't be read ({error.strerror})") from None
     if stat.S_ISDIR(mode):
         return Folder(path)
     if not stat.S_ISREG(mode):
-        raise Refused("it is neither a zip archive nor a folder")
+        raise UnreadableDownload("it is neither a zip archive nor a folder")
     return Zip(path)
 
 
-def inner(outer: Zip | Folder, member: Member) -> Zip:
+def open_inner(outer: Zip | Folder, member: Member) -> Zip:
     """An archive within a download. Raises Refused."""
     try:
         data = outer.read(member, NESTED)
     except Rejected as reason:
-        raise Refused(str(reason)) from None
+        raise UnreadableDownload(str(reason)) from None
     if len(data) > NESTED:
-        raise Refused(f"it has more than {NESTED // 1_000_000} MB")
+        raise UnreadableDownload(f"it has more than {NESTED // 1_000_000} MB")
     return Zip(data)
 
 
@@ -186,7 +188,7 @@ def listing(source: str | bytes) -> dict:
             if len(infos) > FILES:
                 return {"refused": f"it holds {len(infos):,} files, more than {FILES:,}"}
             return {"files": [[place, _row(info)] for place, info in enumerate(infos) if not info.is_dir()]}
-    except Refused as reason:
+    except UnreadableDownload as reason:
         return {"refused": str(reason)}
     except BROKEN as error:
         return {
@@ -201,11 +203,11 @@ def _said(error: Exception) -> str:
 def _row(info: zipfile.ZipInfo) -> list:
     shown = printable(info.filename)[:80]
     if info.flag_bits & 0x1:
-        raise Refused(f"{shown} in it is encrypted: unpack it with its password, and give the folder")
+        raise UnreadableDownload(f"{shown} in it is encrypted: unpack it with its password, and give the folder")
     if stat.S_ISLNK(info.external_attr >> 16):
-        raise Refused(f"{shown} in it is a link: {NO_LINKS}")
+        raise UnreadableDownload(f"{shown} in it is a link: {NO_LINKS}")
     if info.compress_type not in _METHODS:
-        raise Refused(
+        raise UnreadableDownload(
             f"{shown} in it is packed in a way (method {info.compress_type}) that no LMS uses: unpack it, and give "
             "the folder"
         )
@@ -218,11 +220,11 @@ def _parts(info: zipfile.ZipInfo) -> list[str]:
     parts = list(PurePosixPath(path).parts)
     out = path.startswith("/") or ".." in parts or "\0" in info.orig_filename or (len(path) > 1 and path[1] == ":")
     if out or not parts:
-        raise Refused(
+        raise UnreadableDownload(
             f"{printable(info.filename)[:80]!r} in it is a path that leads out of it: no LMS makes such archives"
         )
     if len(parts) > PARTS or any(len(part) > 300 for part in parts):
-        raise Refused(
+        raise UnreadableDownload(
             f"{printable(info.filename)[:80]} in it lies more than {PARTS} folders deep, or its name has no end"
         )
     return parts

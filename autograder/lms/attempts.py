@@ -57,14 +57,14 @@ class Attempt:
         """What timestamp.txt says of it; "" where the time is not known. A hand-in that the LMS calls late without
         saying by how much gets the first second after the deadline."""
         if self.submitted or not (self.late and due):
-            return timestamps.written(self.submitted)
-        return timestamps.written(due + timedelta(seconds=1))
+            return timestamps.format_timestamp(self.submitted)
+        return timestamps.format_timestamp(due + timedelta(seconds=1))
 
 
 COLUMNS = tuple(column.name for column in fields(Attempt))
 
 
-def counting(attempts: Iterable[Attempt], due: datetime | None) -> Attempt:
+def counting_attempt(attempts: Iterable[Attempt], due: datetime | None) -> Attempt:
     """The attempt that counts. What can't be graded never takes the place of what can."""
     attempts = list(attempts)
     attempts = [one for one in attempts if not one.why] or attempts
@@ -72,7 +72,7 @@ def counting(attempts: Iterable[Attempt], due: datetime | None) -> Attempt:
     return max(in_time or attempts, key=lambda one: one.age)
 
 
-def merged(first: Attempt, again: Attempt) -> Attempt:
+def merge_attempts(first: Attempt, again: Attempt) -> Attempt:
     """The same bytes handed in twice: the earlier hand-in stands."""
     times = [one for one in (first, again) if one.submitted]
     early = min(times, key=lambda one: one.submitted) if times else first
@@ -87,12 +87,12 @@ def load(course: Course) -> dict[tuple[str, str], dict[str, Attempt]]:
     known: dict[tuple[str, str], dict[str, Attempt]] = {}
     if not path.is_file():
         return known
-    table = csv_files.read(path)
+    table = csv_files.read_csv(path)
     for line, row in zip(table.lines, table.rows, strict=True):
         try:
-            one = _attempt(dict(zip(table.header, map(csv_files.plain, row), strict=True)))
+            one = _attempt(dict(zip(table.header, map(csv_files.unescape_formula, row), strict=True)))
         except (KeyError, ValueError):
-            raise csv_files.refused(
+            raise csv_files.unusable_file(
                 path, f"line {line} is not as `attn collect` writes it: mend it, or put the file away"
             ) from None
         known.setdefault(one.place, {})[one.sha256] = one
@@ -101,14 +101,14 @@ def load(course: Course) -> dict[tuple[str, str], dict[str, Attempt]]:
 
 def save(course: Course, known: dict[tuple[str, str], dict[str, Attempt]]) -> None:
     ordered = sorted((one for group in known.values() for one in group.values()), key=lambda one: (*one.place, one.age))
-    csv_files.put(course.classroom / "collected.csv", csv_files.own(COLUMNS, map(_row, ordered)))
+    csv_files.write_csv(course.classroom / "collected.csv", csv_files.to_csv(COLUMNS, map(_row, ordered)))
 
 
 def _row(one: Attempt) -> list[str]:
     cells = {name: getattr(one, name) for name in COLUMNS}
     cells |= {
-        "seen": timestamps.written(one.seen),
-        "submitted": timestamps.written(one.submitted),
+        "seen": timestamps.format_timestamp(one.seen),
+        "submitted": timestamps.format_timestamp(one.submitted),
         "order": str(one.order),
     }
     return [("yes" if cell else "") if isinstance(cell, bool) else cell for cell in cells.values()]
@@ -117,7 +117,10 @@ def _row(one: Attempt) -> list[str]:
 def _attempt(cells: dict[str, str]) -> Attempt:
     values: dict = {name: cells[name] for name in COLUMNS}
     values |= {"order": int(values["order"]), "late": values["late"] == "yes", "counts": values["counts"] == "yes"}
-    values |= {"seen": timestamps.read(values["seen"]) or NEVER, "submitted": timestamps.read(values["submitted"])}
+    values |= {
+        "seen": timestamps.parse_timestamp(values["seen"]) or NEVER,
+        "submitted": timestamps.parse_timestamp(values["submitted"]),
+    }
     if not re.fullmatch(r"[0-9a-f]{64}", values["sha256"]) or not values["student_id"] or not values["unit"]:
         raise ValueError
     return Attempt(**values)

@@ -20,9 +20,9 @@ from autograder.grading import intake
 from autograder.lms import attempts
 from autograder.lms import collection_plan as plans
 from autograder.lms.attempts import Attempt
-from autograder.lms.collection_plan import SAME, Known, Plan, Step, bytes_of, history
-from autograder.lms.identify_student import Who
-from autograder.lms.stage_downloads import gather
+from autograder.lms.collection_plan import SAME, Known, Plan, Step, history_folder, read_attempt
+from autograder.lms.identify_student import StudentIdentifier
+from autograder.lms.stage_downloads import stage_downloads
 
 
 def collect(
@@ -30,15 +30,15 @@ def collect(
 ) -> Plan:
     """Collects downloads; with `dry_run` it writes nothing and returns what it would do. Raises CourseError, and then
     nothing is changed."""
-    given = rosters.read(roster) if roster else None
-    deadline = timestamps.due(due) if due else None
+    given = rosters.read_roster(roster) if roster else None
+    deadline = timestamps.parse_deadline(due) if due else None
     try:
         with nullcontext() if dry_run else _alone(course), _staging(course) as staging:
             known = attempts.load(course)
-            in_use = given or rosters.in_use(course)
+            in_use = given or rosters.current_roster(course)
             units = {sha: one.unit for group in known.values() for sha, one in group.items() if not one.why}
-            found = gather(course, downloads, Who(in_use), staging, units)
-            plan = plans.make(course, found, in_use, known, deadline, staging)
+            found = stage_downloads(course, downloads, StudentIdentifier(in_use), staging, units)
+            plan = plans.make_plan(course, found, in_use, known, deadline, staging)
             plan.notes += given.notes if given else []
             if not dry_run:
                 _apply(course, plan, given, known, deadline, staging)
@@ -51,9 +51,9 @@ def collect(
 
 
 def _alone(course: Course) -> AbstractContextManager[None]:
-    from autograder.grading.gradebook_writer import only_writer
+    from autograder.grading.gradebook_writer import gradebook_lock
 
-    return only_writer(course)
+    return gradebook_lock(course)
 
 
 @contextmanager
@@ -77,27 +77,30 @@ def _apply(
     attempts.save(course, {place: group for place, group in known.items() if group})
     for step in plan.steps:
         _put(course, step, staging)
-    plan.notes += rosters.keep(course, given) if given else []
+    plan.notes += rosters.save_roster(course, given) if given else []
     if deadline and plan.steps:
-        deadlines.put(course, plan.steps[0].chosen.unit, deadline)
+        deadlines.set_deadline(course, plan.steps[0].chosen.unit, deadline)
 
 
 def _to_history(course: Course, one: Attempt, staging: Path) -> None:
-    source = bytes_of(course, one, staging)
-    if source and source.parent == staging and not any(history(course, one).glob(f"*-{one.sha256[:12]}.ipynb")):
-        _copy(source, history(course, one) / f"{one.submitted or one.seen:%Y-%m-%dT%H%M%SZ}-{one.sha256[:12]}.ipynb")
+    source = read_attempt(course, one, staging)
+    if source and source.parent == staging and not any(history_folder(course, one).glob(f"*-{one.sha256[:12]}.ipynb")):
+        _copy(
+            source,
+            history_folder(course, one) / f"{one.submitted or one.seen:%Y-%m-%dT%H%M%SZ}-{one.sha256[:12]}.ipynb",
+        )
 
 
 def _put(course: Course, step: Step, staging: Path) -> None:
     target = course.submission(step.chosen.student_id, step.chosen.unit)
     if step.kind != SAME or step.aside:
-        _copy(bytes_of(course, step.chosen, staging), target)
+        _copy(read_attempt(course, step.chosen, staging), target)
     for path in step.aside:
         path.unlink()
     timestamp = target.parent / intake.TIMESTAMP
     if step.timestamp:
         if not timestamp.is_file() or timestamp.read_text(encoding="utf-8", errors="replace").strip() != step.timestamp:
-            csv_files.put(timestamp, step.timestamp + "\n")
+            csv_files.write_csv(timestamp, step.timestamp + "\n")
     else:
         timestamp.unlink(missing_ok=True)
 

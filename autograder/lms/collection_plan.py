@@ -11,14 +11,14 @@ from pathlib import Path
 from autograder import timestamps
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.gradebook.deadlines import Dues
+from autograder.gradebook.deadlines import Deadlines
 from autograder.gradebook.roster import Roster
 from autograder.grading import intake
 from autograder.grading.submission_discovery import Submission
 from autograder.grading.submission_parser import Rejected
 from autograder.lms import attempts
 from autograder.lms.attempts import Attempt
-from autograder.lms.stage_downloads import Gathered, HandIn
+from autograder.lms.stage_downloads import HandIn, StagedDownloads
 
 NEW, REPLACED, SAME = "new", "replaced", "same"
 Known = dict[tuple[str, str], dict[str, Attempt]]
@@ -67,9 +67,9 @@ class Plan:
         return ", ".join([*parts, f"{len(self.equal)} group{'s' * (len(self.equal) != 1)} of equal files"])
 
 
-def make(
+def make_plan(
     course: Course,
-    found: Gathered,
+    found: StagedDownloads,
     roster: Roster | None,
     known: Known,
     deadline: datetime | None,
@@ -82,7 +82,7 @@ def make(
             f"--due is for one unit, and the downloads hold {', '.join(units)}: collect them one by one.", BAD_INPUT
         )
     plan = Plan(problems=found.problems, strangers=found.strangers)
-    dues = Dues(course, units, deadline)
+    dues = Deadlines(course, units, deadline)
     places: dict[tuple[str, str], list[HandIn]] = defaultdict(list)
     for one in found.hand_ins:
         places[one.student_id, one.unit].append(one)
@@ -106,8 +106,8 @@ def _step(
     student, unit = hand_ins[0].student_id, hand_ins[0].unit
     there, before, aside = _there(course, student, unit, staging)
     for one in [*(one for one in there if one.sha256 not in group), *map(_attempt, hand_ins)]:
-        group[one.sha256] = attempts.merged(group[one.sha256], one) if one.sha256 in group else one
-    chosen = attempts.counting((one for one in group.values() if bytes_of(course, one, staging)), due)
+        group[one.sha256] = attempts.merge_attempts(group[one.sha256], one) if one.sha256 in group else one
+    chosen = attempts.counting_attempt((one for one in group.values() if read_attempt(course, one, staging)), due)
     for sha, one in group.items():
         group[sha] = replace(one, counts=sha == chosen.sha256)
     kind = NEW if not before else SAME if before == chosen.sha256 else REPLACED
@@ -147,18 +147,18 @@ def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list
 def _time(text: str) -> datetime | None:
     from nbgrader.utils import parse_utc
 
-    return timestamps.of_gradebook(parse_utc(text)).replace(microsecond=0) if text else None
+    return timestamps.from_gradebook(parse_utc(text)).replace(microsecond=0) if text else None
 
 
-def bytes_of(course: Course, one: Attempt, staging: Path) -> Path | None:
+def read_attempt(course: Course, one: Attempt, staging: Path) -> Path | None:
     """Where the bytes of an attempt lie."""
     staged = staging / f"{one.sha256}.ipynb"
     if staged.is_file():
         return staged
-    return next(iter(history(course, one).glob(f"*-{one.sha256[:12]}.ipynb")), None)
+    return next(iter(history_folder(course, one).glob(f"*-{one.sha256[:12]}.ipynb")), None)
 
 
-def history(course: Course, one: Attempt) -> Path:
+def history_folder(course: Course, one: Attempt) -> Path:
     """The folder of a student's notebooks of a unit that don't count."""
     return course.classroom / "history" / one.student_id / one.unit
 
@@ -182,7 +182,7 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
     return [students for students in groups.values() if len(students) > 1]
 
 
-def _told(plan: Plan, dues: Dues) -> list[str]:
+def _told(plan: Plan, dues: Deadlines) -> list[str]:
     """What a person should look at: one line for each kind of thing."""
     lines = [f"equal files: {', '.join(group)}" for group in plan.equal]
     for unit in sorted({unit for _, unit in plan.missing or []}):

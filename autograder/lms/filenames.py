@@ -75,7 +75,7 @@ def brightspace(part: str) -> list[Claim]:
         time = datetime.strptime(f"{month} {day} {year} {digits[:-2]}:{digits[-2:]} {clock[-2:]}", "%b %d %Y %I:%M %p")
     except ValueError:
         return []
-    return [Claim("brightspace", (found["name"].strip(),), time=timestamps.utc(time), time_from="lms")]
+    return [Claim("brightspace", (found["name"].strip(),), time=timestamps.to_utc(time), time_from="lms")]
 
 
 SHAPES: dict[str, Callable[[str], list[Claim]]] = {"moodle": moodle, "brightspace": brightspace, "canvas": canvas}

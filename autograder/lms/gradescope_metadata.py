@@ -31,7 +31,7 @@ def _time(text: str) -> datetime | None:
     found = re.match(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)", text)
     try:
         return (
-            timestamps.utc(datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3].replace('Z', '+00:00')}"))
+            timestamps.to_utc(datetime.fromisoformat(f"{found[1]}T{found[2]}{found[3].replace('Z', '+00:00')}"))
             if found
             else None
         )

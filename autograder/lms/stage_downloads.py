@@ -15,9 +15,9 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
 from autograder.grading.submission_parser import Rejected
 from autograder.lms import archives, filenames, gradescope_metadata, moodle_worksheet
-from autograder.lms.archives import Folder, Member, Refused, Zip
+from autograder.lms.archives import Folder, Member, UnreadableDownload, Zip
 from autograder.lms.filenames import Claim
-from autograder.lms.identify_student import Unplaced, Who
+from autograder.lms.identify_student import StudentIdentifier, UnknownStudent
 from autograder.sanitize_terminal import printable
 
 LONGEST_METADATA = 50_000_000
@@ -41,7 +41,7 @@ class HandIn:
 
 
 @dataclass
-class Gathered:
+class StagedDownloads:
     """What the downloads hold. `strangers`: who is not on the roster; `blind`: units that were marked blind."""
 
     hand_ins: list[HandIn] = field(default_factory=list)
@@ -50,12 +50,17 @@ class Gathered:
     blind: set[str] = field(default_factory=set)
 
 
-def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known: dict[str, str]) -> Gathered:
+def stage_downloads(
+    course: Course, downloads: list[Path], who: StudentIdentifier, staging: Path, known: dict[str, str]
+) -> StagedDownloads:
     """Reads downloads; a CSV among them is Moodle's grading worksheet, which says when. known: the units of notebooks
     seen before, by hash. Raises CourseError where one is refused."""
-    found = Gathered()
+    found = StagedDownloads()
     times = {
-        number: time for path in downloads if _is_table(path) for number, time in moodle_worksheet.times(path).items()
+        number: time
+        for path in downloads
+        if _is_table(path)
+        for number, time in moodle_worksheet.submission_times(path).items()
     }
     units = intake.units_of(course)
     if not units:
@@ -64,9 +69,9 @@ def gather(course: Course, downloads: list[Path], who: Who, staging: Path, known
         if not path.exists():
             raise CourseError(f"There is no {path}.", BAD_INPUT)
         try:
-            for download in _parts(archives.opened(path)):
+            for download in _parts(archives.open_download(path)):
                 _Reading(units, who, staging, known, times, found).read(download)
-        except Refused as reason:
+        except UnreadableDownload as reason:
             raise CourseError(f"{path}: {printable(reason)}. Nothing was collected.", BAD_INPUT) from None
         except OSError as error:
             raise CourseError(
@@ -95,11 +100,11 @@ class _Reading:
     who did."""
 
     units: dict[str, list[str]]
-    who: Who
+    who: StudentIdentifier
     staging: Path
     known: dict[str, str]
     times: dict[str, datetime]
-    found: Gathered
+    found: StagedDownloads
     here: list[HandIn] = field(default_factory=list)
     empty: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     full: set[str] = field(default_factory=set)
@@ -138,11 +143,13 @@ class _Reading:
             return {}
         data = download.read(member, LONGEST_METADATA)
         if len(data) > LONGEST_METADATA:
-            raise Refused(f"its {gradescope_metadata.METADATA} has more than {LONGEST_METADATA // 1_000_000} MB")
+            raise UnreadableDownload(
+                f"its {gradescope_metadata.METADATA} has more than {LONGEST_METADATA // 1_000_000} MB"
+            )
         try:
             return limited_process.call(gradescope_metadata.submitters, data, seconds=METADATA_SECONDS)
-        except (limited_process.TooMuch, limited_process.Failed) as reason:
-            raise Refused(
+        except (limited_process.LimitExceeded, limited_process.CallFailed) as reason:
+            raise UnreadableDownload(
                 f"its {gradescope_metadata.METADATA} can't be read: {' '.join(str(reason).split())[:100]}"
             ) from None
 
@@ -158,7 +165,7 @@ class _Reading:
             return self._problem(member, str(reason))
         self.bytes += len(data)
         if self.bytes > archives.UNPACKED:
-            raise Refused("its notebooks unpack to more than any class hands in")
+            raise UnreadableDownload("its notebooks unpack to more than any class hands in")
         if len(data) > size_limits.FILE:
             return self._problem(
                 member, f"it has more than {size_limits.FILE // 1_000_000} MB: have it handed in again without outputs"
@@ -173,7 +180,7 @@ class _Reading:
         for readings in [[one] for one in claims] if claims[0].lms == "gradescope" else [claims]:
             try:
                 student = self.who.find(readings)
-            except Unplaced as reason:
+            except UnknownStudent as reason:
                 self.found.strangers.add(_label(readings))
                 self._problem(member, str(reason))
                 continue
@@ -197,13 +204,13 @@ class _Reading:
     def _inner(self, download: Zip | Folder, member: Member, claims: list[Claim]) -> None:
         """An archive that a student handed in: whatever is wrong with it costs this student's notebooks alone."""
         try:
-            inside = archives.inner(download, member)
+            inside = archives.open_inner(download, member)
             notebooks = [one for one in inside.members if one.is_notebook]
             if len(notebooks) > MOST_INSIDE:
-                raise Refused(f"it holds {len(notebooks)} notebooks")
+                raise UnreadableDownload(f"it holds {len(notebooks)} notebooks")
             for one in notebooks:
                 self._notebook(inside, one, claims)
-        except Refused as reason:
+        except UnreadableDownload as reason:
             self.full.add(_label(claims))
             return self._problem(member, str(reason))
         if not notebooks:

@@ -36,7 +36,7 @@ button {{ position: fixed; top: 1rem; right: 1rem }}
 
 
 @dataclass(frozen=True)
-class Shown:
+class CardExample:
     """One card: the wrong answer that it was made for, what it names, and its HTML."""
 
     exercise: Exercise
@@ -45,13 +45,13 @@ class Shown:
     html: str
 
 
-def cards(course: Course, units: list[str], progress: Progress) -> list[Shown]:
+def cards(course: Course, units: list[str], progress: Progress) -> list[CardExample]:
     """The cards of these units, in the order of the notebooks."""
     found = [exercise for unit in units for exercise in exercises(course, unit)]
     return [card for exercise in progress.track(found, description="cards") for card in _cards(exercise)]
 
 
-def page(shown: list[Shown]) -> str:
+def page(shown: list[CardExample]) -> str:
     """The cards with an index, the number of them, and a switch between a light and a dark ground."""
     wrong = sum(card.answer != GREEN for card in shown)
     units = list(dict.fromkeys(card.exercise.unit for card in shown))
@@ -60,19 +60,19 @@ def page(shown: list[Shown]) -> str:
     return PAGE.format(title="The cards of the course", count=count, index=index, body="".join(_sections(shown)))
 
 
-def _cards(exercise: Exercise) -> Iterator[Shown]:
+def _cards(exercise: Exercise) -> Iterator[CardExample]:
     answers = [(GREEN, exercise.references()), *exercise.wrong_answers()]
     for name, functions in answers:
         score = exercise.check(*functions, points=exercise.points, seed=SEED)
-        yield Shown(exercise, name, score.diagnosis, score._repr_mimebundle_()["text/html"])
+        yield CardExample(exercise, name, score.diagnosis, score._repr_mimebundle_()["text/html"])
 
 
-def _links(shown: list[Shown], unit: str) -> list[str]:
+def _links(shown: list[CardExample], unit: str) -> list[str]:
     names = dict.fromkeys(card.exercise.id for card in shown if card.exercise.unit == unit)
     return [f'<a href="#{name}">{escape(title(name))}</a>' for name in names]
 
 
-def _sections(shown: list[Shown]) -> Iterator[str]:
+def _sections(shown: list[CardExample]) -> Iterator[str]:
     before = None
     for card in shown:
         if card.exercise.id != before:

@@ -16,21 +16,21 @@ from autograder.judge.kernel_manager import NAMESPACES
 from autograder.proofs.hostile import (
     LIMITS,
     UNIT,
-    Row,
-    a_class,
+    HostileResult,
     canary,
+    evaluate,
     fingerprint,
     hand_in,
     listeners,
     notebooks_of_all_kinds,
-    verdict,
+    temporary_class,
 )
 
 
-def run_through_nbgrader(sandbox: str = NAMESPACES, names: tuple[str, ...] = ()) -> Iterator[Row]:
+def run_through_nbgrader(sandbox: str = NAMESPACES, names: tuple[str, ...] = ()) -> Iterator[HostileResult]:
     """The rows of the table, in its order; `names` picks some. One command grades all of them, one after the other."""
     chosen = [(kind, one) for kind, one in notebooks_of_all_kinds() if not names or one.name in names]
-    with a_class() as course, listeners() as places, canary():
+    with temporary_class() as course, listeners() as places, canary():
         for _, one in chosen:
             hand_in(course, one, places)
         before = fingerprint(course, "solutions", "autograder/class/submitted")
@@ -39,7 +39,7 @@ def run_through_nbgrader(sandbox: str = NAMESPACES, names: tuple[str, ...] = ())
         recorded = {student: row["code_score"] for student, row in gradebook_writer.scores(course, UNIT).items()}
         for kind, one in chosen:
             row = _row(course, kind, one, said, recorded.get(one.name))
-            yield Row(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
+            yield HostileResult(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
 
 
 def _autograde(course: Course, sandbox: str) -> dict[str, str]:
@@ -61,7 +61,7 @@ def _row(course: Course, kind: str, one: Any, said: dict[str, str], recorded: fl
         told = said.get(one.name, "")
         wanted = one.rejected and one.says in told
         return one.name, kind, one.tries, {}, told, "" if wanted else f"was not graded: {told or 'nobody is told why'}"
-    scores, told, problem = verdict(one, notebooks.read(graded))
+    scores, told, problem = evaluate(one, notebooks.read(graded))
     if not problem and recorded != sum(one.expected().values()):
         problem = f"the gradebook has {recorded} points"
     return one.name, kind, one.tries, scores, told, problem

@@ -22,7 +22,7 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 
 @dataclass(frozen=True)
-class Program:
+class MutationTarget:
     """One right answer. `wanted`: an expression for each function of the exercise; `changeable`: statements that are its own."""
 
     style: str
@@ -45,7 +45,7 @@ class Program:
         return _needed(self.statements, self.wanted[part])
 
 
-def programs(course: Course, exercise: Exercise) -> Iterator[Program]:
+def mutation_targets(course: Course, exercise: Exercise) -> Iterator[MutationTarget]:
     """The model solution, then every right alternative whose source can be taken apart."""
     cells = [
         cell for cell in solved(course, exercise.unit).cells if cell.cell_type == "code" and not notebooks.is_test(cell)
@@ -72,14 +72,14 @@ def statements(source: str) -> list[str]:
     return [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, kinds)]
 
 
-def _program(style: str, lines: list[str], wanted: tuple[str, ...], own: set[str]) -> Program:
+def _program(style: str, lines: list[str], wanted: tuple[str, ...], own: set[str]) -> MutationTarget:
     needed = sorted(frozenset().union(*(_needed(tuple(lines), one) for one in wanted)))
     changeable = tuple(
         i
         for i, line in enumerate(needed)
         if lines[line] in own and isinstance(ast.parse(lines[line]).body[0], DEFINITIONS)
     )
-    return Program(style, tuple(lines[line] for line in needed), wanted, changeable)
+    return MutationTarget(style, tuple(lines[line] for line in needed), wanted, changeable)
 
 
 def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:

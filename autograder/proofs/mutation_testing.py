@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_leaves
 from autograder.course.exercises import Exercise, companion, exercises
 from autograder.course.paths import Course
 from autograder.proofs.mutants import AGAIN, Mutant, mutants
-from autograder.proofs.mutation_targets import MODEL, Program, programs
+from autograder.proofs.mutation_targets import MODEL, MutationTarget, mutation_targets
 from helpers.engine.guard import CERTAIN
 
 POINTS = 8.0
@@ -41,7 +41,7 @@ MEMORY = 4 << 30
 
 
 @dataclass
-class Tried:
+class MutationResult:
     """What came of one exercise's mutants. `survivors`, `accused` and `excused` (equivalents, with the reason) are lines for a reader,
     `stale` equivalents that were caught."""
 
@@ -62,25 +62,27 @@ class Tried:
 class Task:
     """One mutant, and the parts of its exercise that it may change."""
 
-    program: Program
+    program: MutationTarget
     statement: int
     mutant: Mutant
     parts: tuple[int, ...]
 
 
-def survey(course: Course, units: list[str], only: str | None = None, most: dict[bool, int] | None = None,
-           seed: int = SEED) -> Iterator[tuple[str, Tried]]:  # fmt: skip
+def mutation_test(course: Course, units: list[str], only: str | None = None, most: dict[bool, int] | None = None,
+           seed: int = SEED) -> Iterator[tuple[str, MutationResult]]:  # fmt: skip
     """Every exercise's id and what came of its mutants. Quizzes have none: their answers are choices."""
     for unit in units:
         for exercise in exercises(course, unit, only):
             parts = list(_parts(exercise))
             if not any(part.quiz for part in parts):
-                yield exercise.id, survey_exercise(course, exercise, most or MOST, seed)
+                yield exercise.id, mutation_test_exercise(course, exercise, most or MOST, seed)
 
 
-def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED) -> Tried:
+def mutation_test_exercise(
+    course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED
+) -> MutationResult:
     """All mutants of one exercise, in their order."""
-    tried, reasons = Tried(), getattr(companion("equivalent_mutants", exercise.unit), exercise.id, {})
+    tried, reasons = MutationResult(), getattr(companion("equivalent_mutants", exercise.unit), exercise.id, {})
     wrong, slowest = _unchanged(course, exercise, seed)
     tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
     for task, outcome in outcomes(course, exercise, slowest, most, seed):
@@ -106,12 +108,12 @@ def outcomes(course: Course, exercise: Exercise, slowest: float = SECONDS, most:
     return zip(tasks, _outcomes(exercise, tasks, seed, min(SECONDS, LEAST + 4 * slowest)), strict=True)
 
 
-def totals(tried: dict[str, Tried]) -> dict[str, int]:
+def totals(tried: dict[str, MutationResult]) -> dict[str, int]:
     """The counts of all exercises together."""
-    return {name: sum(one.counts()[name] for one in tried.values()) for name in Tried().counts()}
+    return {name: sum(one.counts()[name] for one in tried.values()) for name in MutationResult().counts()}
 
 
-def as_json(tried: dict[str, Tried]) -> dict[str, Any]:
+def as_json(tried: dict[str, MutationResult]) -> dict[str, Any]:
     """{"exercises": {id: counts, survivors, false accusations, equivalents with reasons}, "total": counts}"""
     found = {name: one.counts() | {"survivors": one.survivors, "accused": one.accused, "excused": one.excused,
                                    "stale": one.stale}
@@ -119,7 +121,7 @@ def as_json(tried: dict[str, Tried]) -> dict[str, Any]:
     return {"exercises": found, "total": totals(tried)}
 
 
-def complaints(tried: Tried) -> list[str]:
+def complaints(tried: MutationResult) -> list[str]:
     """What is to be mended, a line each."""
     lines = [f"survived: {one['answer']}, {one['kind']}: {one['diff']}" for one in tried.survivors]
     lines += [
@@ -143,7 +145,7 @@ def _reason(reasons: dict, mutant: Mutant) -> str:
 def _unchanged(course: Course, exercise: Exercise, seed: int) -> tuple[list[str], float]:
     """Answers that lose points as they are (then their mutants would show nothing), and the seconds that the slowest answer takes."""
     wrong, slowest = [], 0.0
-    for program in programs(course, exercise):
+    for program in mutation_targets(course, exercise):
         begun = _processor_time()
         score = exercise.check(*program.run(), points=POINTS, cases=exercise.hidden_cases() or (), seed=seed)
         slowest = max(slowest, _processor_time() - begun)
@@ -159,7 +161,7 @@ def _processor_time() -> float:
 def _tasks(course: Course, exercise: Exercise, most: dict[bool, int], seed: int) -> Iterator[Task]:
     """The mutants to try, in the order of their source. A statement that several answers share is changed once."""
     met: set[str] = set()
-    for program in programs(course, exercise):
+    for program in mutation_targets(course, exercise):
         found = []
         for i in program.changeable:
             if program.statements[i] not in met:
@@ -184,7 +186,7 @@ def _drawn(tasks: list[Task], most: int, dice: random.Random) -> list[Task]:
 # ------------------------------------------------------------------------------------------------------------- one process
 
 
-class Expired(BaseException):
+class MutantTimeout(BaseException):
     """A mutant has used up its time. No `Exception`: what watches students' calls must let it through."""
 
 
@@ -247,7 +249,7 @@ def _silent() -> None:
 
 
 def _expire(*_: Any) -> None:
-    raise Expired
+    raise MutantTimeout
 
 
 def _tried(exercise: Exercise, task: Task, seed: int) -> dict[str, Any]:
@@ -266,7 +268,7 @@ def _tried(exercise: Exercise, task: Task, seed: int) -> dict[str, Any]:
                     false = _refuted(part, score.diagnosis, answer, cases, seed) if score.diagnosis else ""
                     return {"caught": True, "named": score.diagnosis, "false": false, "message": score.message}
         return {"caught": False}
-    except Expired:
+    except MutantTimeout:
         return {"caught": True, "by": "time"}
     except Exception as error:  # a name that is missing, a default that can't be computed
         return {"caught": True, "by": f"{type(error).__name__}: {error}"}

@@ -21,7 +21,7 @@ from autograder.course.sections import HEADING
 
 
 @dataclass
-class Played:
+class SolutionRun:
     """What came of a notebook. `earned`: exercise id → points of its model answer. `misses`: exercise id ("" for a cell that
     belongs to none) and a line that says what went wrong."""
 
@@ -31,16 +31,16 @@ class Played:
     pictures: int = 0
 
 
-def play(notebook: NotebookNode, only: str | None = None) -> Played:
+def run_solution(notebook: NotebookNode, only: str | None = None) -> SolutionRun:
     """Run a solution notebook; or of it what one exercise needs: its section, and the cells that define what is used there."""
-    played, module = Played(), types.ModuleType("__main__")
+    played, module = SolutionRun(), types.ModuleType("__main__")
     with _on_paper() as drawn:
         for number, cell in _chosen(notebook, only):
             _run(cell, number, module.__dict__, played, drawn)
     return played
 
 
-def _run(cell: NotebookNode, number: int, namespace: dict, played: Played, drawn: list[int]) -> None:
+def _run(cell: NotebookNode, number: int, namespace: dict, played: SolutionRun, drawn: list[int]) -> None:
     """One cell. What it writes to stderr counts as a miss in a test cell: nbgrader gives 0 for it."""
     name = notebooks.exercise_id(cell) if notebooks.is_test(cell) else notebooks.grade_id(cell) or ""
     where = f"cell {notebooks.grade_id(cell) or f'number {number + 1}'}"
@@ -61,7 +61,7 @@ def _run(cell: NotebookNode, number: int, namespace: dict, played: Played, drawn
     played.misses += [(name, f"{where}: {line}") for line in said.getvalue().split("\n") if _waits(line)]
 
 
-def _mark(cell: NotebookNode, name: str, scores: list[Any], complaints: str, played: Played) -> None:
+def _mark(cell: NotebookNode, name: str, scores: list[Any], complaints: str, played: SolutionRun) -> None:
     played.earned[name] = min(map(float, scores), default=0.0)
     for score in scores:
         if float(score) < notebooks.points(cell):

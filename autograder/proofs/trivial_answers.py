@@ -26,21 +26,21 @@ VALUES: dict[str, Any] = {
 
 
 @dataclass
-class Swept:
+class TrivialResult:
     """What constant answers earned at one exercise. `earned`: lines that say which got points that it should not."""
 
     tried: int = 0
     earned: list[str] = field(default_factory=list)
 
 
-def sweep(course: Course, units: list[str]) -> dict[str, dict[str, Swept]]:
+def try_trivial_answers(course: Course, units: list[str]) -> dict[str, dict[str, TrivialResult]]:
     """What constants earn: unit → exercise id → Swept."""
-    return {unit: {exercise.id: sweep_exercise(exercise) for exercise in exercises(course, unit)} for unit in units}
+    return {unit: {exercise.id: try_on_exercise(exercise) for exercise in exercises(course, unit)} for unit in units}
 
 
-def sweep_exercise(exercise: Exercise) -> Swept:
+def try_on_exercise(exercise: Exercise) -> TrivialResult:
     """Every constant, with the cases that students see and the hidden ones."""
-    swept, tables = Swept(), [constants(reference) for reference in exercise.references()]
+    swept, tables = TrivialResult(), [trivial_answers(reference) for reference in exercise.references()]
     parts = list(getattr(exercise.check, "parts", {exercise.id: exercise.check}).values())
     for words in tables[0]:
         answers = tuple(table[words] for table in tables)
@@ -52,7 +52,7 @@ def sweep_exercise(exercise: Exercise) -> Swept:
     return swept
 
 
-def constants(reference: Callable) -> dict[str, Callable]:
+def trivial_answers(reference: Callable) -> dict[str, Callable]:
     """Functions that ignore what they are given, or all but its form. (A copy goes to the reference: it may train what it gets.)"""
     fixed = {words: (lambda *_, value=value, **__: value) for words, value in VALUES.items()}
     return fixed | {

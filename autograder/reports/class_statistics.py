@@ -13,7 +13,7 @@ from autograder import notebooks
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.visibility import room
 from autograder.gradebook import grades
-from autograder.gradebook.database import gradebook
+from autograder.gradebook.database import open_gradebook
 from autograder.gradebook.grades import MISSING, Grade
 from autograder.grading.grade import NO_MISTAKE
 from autograder.judge.outputs import MIME
@@ -22,7 +22,7 @@ from autograder.reports.similarity import Pair
 
 
 @dataclass(frozen=True)
-class Item:
+class ExerciseStatistics:
     """An exercise. `difficulty`: the mean share of its points, of those who were graded (1: everybody has all). `discrimination`: the
     correlation of its points with the sum of all others (with 0 and 1 alone it is called point-biserial); None where one of the
     two is the same for everybody."""
@@ -37,7 +37,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Alike:
+class SimilarFailures:
     """Wrong answers to an exercise that fail in the same way; `said`: what their cards say; `example`: one of them."""
 
     exercise: str
@@ -48,14 +48,14 @@ class Alike:
 
 
 @dataclass
-class Insight:
+class UnitStatistics:
     """A unit."""
 
     unit: str
     grades: list[Grade]
-    items: list[Item]
+    items: list[ExerciseStatistics]
     misconceptions: list[tuple[str, str, list[str]]]
-    unnamed: list[Alike]
+    unnamed: list[SimilarFailures]
     equal: list[tuple[str, list[str], str]]
     pairs: list[Pair]
     codes: dict[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Insight:
         return [one.student.student_id for one in self.grades if one.status == MISSING]
 
 
-def insight(course: Course, unit: str) -> Insight:
+def class_statistics(course: Course, unit: str) -> UnitStatistics:
     """Raises CourseError where the unit has no grades."""
     found = grades.grades(course, unit)
     solved, released = notebooks.read(course.solved(unit)), notebooks.read(course.released(unit))
@@ -83,8 +83,8 @@ def insight(course: Course, unit: str) -> Insight:
     answers = {student: _Answers(course, student, unit) for student in points}
     known = [_code(solved), _code(released), _alternatives(unit)]
     codes = {student: one.code for student, one in answers.items() if one.code}
-    pairs = similarity.pairs(codes, known)[: similarity.MOST_PAIRS]
-    return Insight(
+    pairs = similarity.similar_pairs(codes, known)[: similarity.MOST_PAIRS]
+    return UnitStatistics(
         unit,
         found,
         [_item(name, points, most[name], waiting[name]) for name in most],
@@ -113,7 +113,7 @@ def _points(
     most = {notebooks.exercise_id(cell): notebooks.points(cell) for cell in cells}
     found: dict[str, dict[str, float]] = defaultdict(dict)
     waiting = dict.fromkeys(most, 0)
-    with gradebook(course) as book:
+    with open_gradebook(course) as book:
         rows = (
             book.db.query(SubmittedAssignment.student_id, Cell)
             .join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
@@ -130,12 +130,12 @@ def _points(
     return found, most, waiting
 
 
-def _item(name: str, points: dict[str, dict[str, float]], most: float, waiting: int) -> Item:
+def _item(name: str, points: dict[str, dict[str, float]], most: float, waiting: int) -> ExerciseStatistics:
     own = [one.get(name, 0.0) for one in points.values()]
     rest = [sum(one.values()) - one.get(name, 0.0) for one in points.values()]
     share = statistics.fmean(own) / most if own and most else 0.0
     full, none = sum(score >= most for score in own), sum(score <= 0 for score in own)
-    return Item(name, most, share, correlation(own, rest), full, none, waiting)
+    return ExerciseStatistics(name, most, share, correlation(own, rest), full, none, waiting)
 
 
 def correlation(first: list[float], second: list[float]) -> float | None:
@@ -202,7 +202,7 @@ def _misconceptions(answers: dict[str, _Answers]) -> list[tuple[str, str, list[s
     return sorted(((*key, who) for key, who in found.items()), key=lambda row: (-len(row[2]), row[:2]))
 
 
-def _unnamed(answers: dict[str, _Answers]) -> list[Alike]:
+def _unnamed(answers: dict[str, _Answers]) -> list[SimilarFailures]:
     """Wrong answers without a name. The judge gives every submission the same inputs, so the same failed cases and the same numbers
     on the card are the same behaviour, as far as it was looked at."""
     found = defaultdict(list)
@@ -212,7 +212,7 @@ def _unnamed(answers: dict[str, _Answers]) -> list[Alike]:
             if wrong:
                 found[exercise, said.get("message", ""), tuple(sorted(said.get("failed", ())))].append(student)
     made = [
-        Alike(exercise, message, failed, tuple(who), _example(answers[who[0]], exercise))
+        SimilarFailures(exercise, message, failed, tuple(who), _example(answers[who[0]], exercise))
         for (exercise, message, failed), who in found.items()
     ]
     return sorted(made, key=lambda one: (-len(one.students), one.exercise, one.said))
@@ -238,7 +238,7 @@ def _beyond(answers: dict[str, _Answers], released: NotebookNode, solved: Notebo
     for student, one in sorted(answers.items()):
         for code in one.own:
             if code not in seen:
-                seen[code] = suspicious_code.lines(code, known)
+                seen[code] = suspicious_code.suspicious_lines(code, known)
         found[student] = [line for code in one.own for line in seen[code]]
     return [(student, lines) for student, lines in found.items() if lines]
 
@@ -251,9 +251,9 @@ def _equal(answers: dict[str, _Answers], released, solved) -> list[tuple[str, li
     for name in sorted(names):
         texts = {student: one.written.get(name, "") for student, one in answers.items()}
         usual = [cells[name].source for cells in known if name in cells]
-        rows += [(name, group, texts[group[0]]) for group in similarity.equal(texts, usual)]
+        rows += [(name, group, texts[group[0]]) for group in similarity.identical_groups(texts, usual)]
     codes = {student: one.code for student, one in answers.items()}
-    groups = similarity.equal(codes, [_code(released), _code(solved)])
+    groups = similarity.identical_groups(codes, [_code(released), _code(solved)])
     return [("all code", group, codes[group[0]].replace(similarity.BETWEEN, "\n\n")) for group in groups] + rows
 
 

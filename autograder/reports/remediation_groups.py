@@ -23,7 +23,7 @@ class Group:
     share: float
 
 
-def together(held: dict[str, frozenset[Hashable]]) -> list[Group]:
+def remediation_groups(held: dict[str, frozenset[Hashable]]) -> list[Group]:
     """The groups, in the order in which they were taken. held: student → misconceptions, which can be sorted. Each student is in
     one group at most."""
     names = sorted(held)

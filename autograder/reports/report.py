@@ -17,8 +17,8 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.gradebook.grades import REJECTED
 from autograder.grading.result_cache import write_whole
 from autograder.reports import similarity
-from autograder.reports.class_statistics import Insight, Item, insight
-from autograder.reports.remediation_groups import MOST_GROUPS, Group, together
+from autograder.reports.class_statistics import ExerciseStatistics, UnitStatistics, class_statistics
+from autograder.reports.remediation_groups import MOST_GROUPS, Group, remediation_groups
 from autograder.reports.similarity import Pair
 from autograder.sanitize_terminal import printable
 
@@ -28,9 +28,9 @@ MOST_UNNAMED = 60
 
 def report(
     course: Course, units: Iterable[str], into: Path | None = None, site: str = ""
-) -> tuple[Path, list[Insight]]:
+) -> tuple[Path, list[UnitStatistics]]:
     """Writes the page. site: where the pages of `attn site` stand, an address or a folder; links go there. Raises CourseError."""
-    found = [insight(course, unit) for unit in units]
+    found = [class_statistics(course, unit) for unit in units]
     path = into or course.classroom / "report.html"
     try:
         write_whole(path, page(course, found, _pages(course, site)))
@@ -53,7 +53,7 @@ def _pages(course: Course, site: str) -> str:
     return ""
 
 
-def page(course: Course, found: list[Insight], pages: str = "") -> str:
+def page(course: Course, found: list[UnitStatistics], pages: str = "") -> str:
     """The HTML of some units. pages: the address of `attn site`'s pages."""
     index = _index(course)
     folder = FileSystemLoader(Path(__file__).parent)
@@ -64,7 +64,7 @@ def page(course: Course, found: list[Insight], pages: str = "") -> str:
         pages=pages,
         most_groups=MOST_GROUPS,
         units=[_unit(course, one, index) for one in found],
-        groups=[_group(one, index) for one in together(_held(found))],
+        groups=[_group(one, index) for one in remediation_groups(_held(found))],
         students=list(_students(found, index, pages)),
     )
 
@@ -75,7 +75,7 @@ def _index(course: Course) -> dict[str, list[str]]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _unit(course: Course, one: Insight, index: dict[str, list[str]]) -> dict[str, Any]:
+def _unit(course: Course, one: UnitStatistics, index: dict[str, list[str]]) -> dict[str, Any]:
     most, scores = sum(item.points for item in one.items), one.scores
     return {
         "unit": one.unit,
@@ -100,7 +100,7 @@ def _unit(course: Course, one: Insight, index: dict[str, list[str]]) -> dict[str
     }
 
 
-def _held(found: list[Insight]) -> dict[str, frozenset[tuple[str, str]]]:
+def _held(found: list[UnitStatistics]) -> dict[str, frozenset[tuple[str, str]]]:
     """Student → (exercise, misconception), of all units."""
     held: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for one in found:
@@ -124,9 +124,9 @@ def _bars(scores: list[float], most: float) -> list[dict[str, Any]]:
     return [{"count": count, "height": round(85 * count / highest, 1)} for count in counts]
 
 
-def _item(course: Course, unit: str, item: Item, index: dict[str, list[str]]) -> dict[str, Any]:
+def _item(course: Course, unit: str, item: ExerciseStatistics, index: dict[str, list[str]]) -> dict[str, Any]:
     number, title = index.get(item.id, ["", ""])
-    url = repository_url.repository(course)
+    url = repository_url.repository_url(course)
     return vars(item) | {
         "number": number,
         "title": title,
@@ -149,7 +149,7 @@ def _marked(lines: list[str], others: list[str]) -> Iterator[tuple[bool, str]]:
         yield len(plain) > 8 and plain in there, line[:300]
 
 
-def _students(found: list[Insight], index: dict[str, list[str]], pages: str) -> Iterator[dict[str, Any]]:
+def _students(found: list[UnitStatistics], index: dict[str, list[str]], pages: str) -> Iterator[dict[str, Any]]:
     """A row for everybody: for each unit the score, and the sections where points were lost."""
     people = {grade.student.student_id: grade.student for one in found for grade in one.grades}
     scores = [{grade.student.student_id: grade.score for grade in one.grades} for one in found]

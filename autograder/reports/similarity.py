@@ -34,7 +34,7 @@ class Pair:
     shared: int
 
 
-def pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
+def similar_pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
     """The pairs of students, the most alike first. answers: student → code; known: the code that everybody has, or may have."""
     usual = {gram for code in known for gram in _grams(code)}  # all of them: which are kept depends on their neighbours
     found = {student: fingerprints(code) - usual for student, code in answers.items()}
@@ -49,7 +49,7 @@ def pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
     return sorted(alike, key=lambda one: (-one.share, -one.shared, one.first, one.second))
 
 
-def equal(texts: dict[str, str], known: Iterable[str], least: int = 60) -> list[list[str]]:
+def identical_groups(texts: dict[str, str], known: Iterable[str], least: int = 60) -> list[list[str]]:
     """Groups of students whose text is the same but for white space. Of less than `least` characters equality says nothing."""
     usual, groups = {"".join(text.split()) for text in known}, defaultdict(list)
     for student, text in sorted(texts.items()):

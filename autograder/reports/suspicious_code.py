@@ -16,7 +16,7 @@ CHECKS = {"check", "helpers"}
 _LEFT_OUT = {token.COMMENT, token.NL, token.INDENT, token.DEDENT, token.ENCODING}
 
 
-def lines(code: str, known: Iterable[str] = ()) -> list[str]:
+def suspicious_lines(code: str, known: Iterable[str] = ()) -> list[str]:
     """The lines that use one of the words, or write into the checks. known: lines that everybody was given."""
     usual, found = {_plain(line) for line in known}, {}
     for row, words in _rows(code):

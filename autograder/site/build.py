@@ -13,7 +13,7 @@ from nbformat.reader import NotJSONError
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.course.repository_url import GITHUB, badge, repository
+from autograder.course.repository_url import GITHUB, badge, repository_url
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.site import cells, markdown_html
 from autograder.site.cells import Page
@@ -101,7 +101,7 @@ def _about(course: Course) -> dict[str, dict[str, str]]:
 
 
 def _colab(course: Course, unit: str) -> str:
-    url = repository(course)
+    url = repository_url(course)
     return badge(url, unit).rpartition("](")[2].removesuffix(")") if url.startswith(GITHUB) else ""
 
 

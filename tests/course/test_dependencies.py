@@ -35,7 +35,7 @@ def test_which_units_a_change_touches(file, touched):
 @cache
 def _decide(unit: str) -> set:
     imported = result_cache._imports(notebooks.read(Course(ROOT).solved(unit)))
-    return {*dependencies.scoring(unit, imported), *result_cache._sources(result_cache.GRADER)}
+    return {*dependencies.score_dependencies(unit, imported), *result_cache._sources(result_cache.GRADER)}
 
 
 def test_only_folders_below_helpers_tell_a_picture(monkeypatch, tmp_path):
@@ -51,7 +51,7 @@ def test_the_version_of_a_unit_changes_with_its_files(monkeypatch):
     result_cache.unit_version.cache_clear()
     assert result_cache.unit_version("02_qkv_attention") == before != result_cache.unit_version("03_masking")
     result_cache.unit_version.cache_clear()
-    monkeypatch.setattr(result_cache.dependencies, "scoring", lambda *_: ())
+    monkeypatch.setattr(result_cache.dependencies, "score_dependencies", lambda *_: ())
     assert result_cache.unit_version("02_qkv_attention") != before
     result_cache.unit_version.cache_clear()
 

@@ -129,7 +129,7 @@ def test_a_picture_that_differs_each_time_is_refused(course):
 @pytest.mark.parametrize("unit", COURSE.units())
 def test_every_unit_shows_a_picture_and_stays_small(unit):
     cells = notebooks.read(COURSE.released(unit)).cells
-    pictures = [output for cell in cells if not notebooks.marks(cell) for output in cell.get("outputs", [])]
+    pictures = [output for cell in cells if not notebooks.nbgrader_metadata(cell) for output in cell.get("outputs", [])]
     assert pictures and len(pictures) == len(_shown(notebooks.read(COURSE.released(unit))))
     assert all(output.metadata["image/png"]["alt"] for output in pictures)
     assert sum(len(output.data["image/png"]) for output in pictures) <= previews.LIMIT

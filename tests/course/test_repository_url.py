@@ -91,7 +91,7 @@ print(asked, sys.modules["helpers"].__file__ if "helpers" in sys.modules else ""
 
 def found(folder, url: str = "") -> subprocess.CompletedProcess:
     """What the code does in a folder where `helpers` is not installed."""
-    code = NOT_INSTALLED.format(folder=str(folder), code=repository_url.finding_helpers(url))
+    code = NOT_INSTALLED.format(folder=str(folder), code=repository_url.setup_code(url))
     return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, env={})
 
 

@@ -7,7 +7,7 @@ from conftest import ROOT, UNIT
 
 from autograder.course import build
 from autograder.course.paths import Course
-from autograder.proofs.run_solution import play
+from autograder.proofs.run_solution import run_solution
 
 UNITS = Course(ROOT).units()
 
@@ -17,14 +17,14 @@ def _play(course, old: str = "", new: str = "", only: str | None = None):
     text = source.read_text()
     assert old in text
     source.write_text(text.replace(old, new, 1))
-    return play(build.solution_notebook(source), only)
+    return run_solution(build.solution_notebook(source), only)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.timeout(900)  # the training of unit 05 takes two minutes alone on the machine
 def test_every_solution_notebook_runs_to_its_end(real_course, unit):
     notebook = build.solution_notebook(real_course.source(unit))
-    played = play(notebook)
+    played = run_solution(notebook)
     assert played.misses == []
     assert played.cells == sum(cell.cell_type == "code" for cell in notebook.cells)
     assert (

@@ -16,11 +16,11 @@ from autograder import notebooks
 from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.grading import grade, gradebook_writer, worker_pool, worker_tasks
-from autograder.grading.judge_notebook import judged
-from autograder.grading.repair import mend as repair
+from autograder.grading.judge_notebook import judge_notebook
+from autograder.grading.repair import repair
 from autograder.grading.result_cache import Store, key
 from autograder.judge.judge import Limits
-from autograder.judge.outputs import read_score, result, settle
+from autograder.judge.outputs import normalize_outputs, read_result, read_score
 from helpers.engine.mime import MIME
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
@@ -70,14 +70,14 @@ def test_nbgrader_reads_a_settled_test_cell_as_the_check_meant_it(outputs, expec
     from nbgrader.utils import determine_grade
 
     cell = _test_cell(*outputs)
-    settle(cell)
+    normalize_outputs(cell)
     assert determine_grade(cell) == (expected, 2)
-    assert result(cell).score == expected
+    assert read_result(cell).score == expected
 
 
 def test_a_diagnosis_is_read_from_the_cells_output():
     cell = _test_cell(_value("1.0", {"score": 1.0, "diagnosis": "no scale", "message": "Divide."}))
-    assert (result(cell).diagnosis, result(cell).message) == ("no scale", "Divide.")
+    assert (read_result(cell).diagnosis, read_result(cell).message) == ("no scale", "Divide.")
     assert read_score(cell)["score"] == 1.0
 
 
@@ -170,7 +170,7 @@ def _notebook(course, answers):
 
 
 def _scores(notebook):
-    return {item.exercise: item.score for item in map(result, notebooks.tests(notebook))}
+    return {item.exercise: item.score for item in map(read_result, notebooks.tests(notebook))}
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def _scores(notebook):
     ],
 )
 def test_a_cell_that_ends_or_blocks_its_kernel_costs_its_own_points_only(course, softmax, says):
-    graded = judged(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
+    graded = judge_notebook(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
     assert _scores(graded) == {"softmax": 0, "attend": 3}
-    assert says in result(next(notebooks.tests(graded))).message
+    assert says in read_result(next(notebooks.tests(graded))).message
     assert all(cell.outputs or cell.execution_count for cell in graded.cells if cell.cell_type == "code")
 
 
 def test_a_notebook_that_uses_up_its_time_has_an_error_in_every_cell_left(course):
-    graded = judged(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
+    graded = judge_notebook(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
     assert _scores(graded) == {"softmax": 0, "attend": 0}
     assert all(cell.outputs[0].ename == "NotExecuted" for cell in notebooks.tests(graded))
 
@@ -227,13 +227,13 @@ def test_the_key_depends_on_what_decides_the_score_and_on_nothing_else(course, m
 def _all(scheduler, *jobs, workers=1):
     """The scores of notebooks judged by a fleet, by their names; or what they failed with."""
     found = {}
-    with worker_pool.fleet(workers, scheduler) as workers:
+    with worker_pool.worker_pool(workers, scheduler) as workers:
         for name, notebook in jobs:
             workers.submit(name, worker_tasks.judge_text, notebooks.to_text(notebook), UNIT, Limits())
         for name, result in workers.results():
             try:
                 found[name] = _scores(notebooks.parse(result()["notebook"]))
-            except worker_pool.Failed as error:
+            except worker_pool.TaskFailed as error:
                 found[name] = str(error)
     return found
 
@@ -347,7 +347,7 @@ def test_feedback_shows_the_partial_score_the_card_and_the_mark_scheme(graded):
     assert "no maximum is subtracted" in "".join(card)
     score = next(
         item.score
-        for item in map(result, notebooks.tests(notebooks.read(course.graded("bea", UNIT))))
+        for item in map(read_result, notebooks.tests(notebooks.read(course.graded("bea", UNIT))))
         if item.exercise == "softmax"
     )
     assert 0 < score < 2 and f"Score: {score} / 2.0" in page
@@ -411,7 +411,7 @@ def test_a_lost_gradebook_is_filled_from_the_store(graded, tmp_path):
 
 def test_two_runs_at_once_are_told_apart(graded):
     course, _, _ = graded
-    with gradebook_writer.only_writer(course), pytest.raises(Exception, match="Another `attn grade`"):
+    with gradebook_writer.gradebook_lock(course), pytest.raises(Exception, match="Another `attn grade`"):
         _grade(course)
 
 

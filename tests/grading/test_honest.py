@@ -219,8 +219,8 @@ def test_what_programs_add_changes_nothing_that_is_graded(course):
 
     for change in [plain, *FORMS]:
         submission = _hand_in(course, change, windows=change in FORMS[::5])
-        assert intake.take_in(course, submission, units) == [], change.__name__
-        keys[change.__name__] = key(nbgrader_steps.sanitise(course, change.__name__, UNIT), UNIT, limits)
+        assert intake.read_and_stage(course, submission, units) == [], change.__name__
+        keys[change.__name__] = key(nbgrader_steps.sanitize(course, change.__name__, UNIT), UNIT, limits)
     assert {name for name, found in keys.items() if found != keys["plain"]} == set()
 
 

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from autograder import notebooks
 from autograder.course import nbgrader_steps
 from autograder.grading import gradebook_writer, intake, worker_pool
-from autograder.grading.grade import CHANGED, Intake, Settings, grade
+from autograder.grading.grade import CHANGED, ResultKeys, Settings, grade
 from autograder.grading.submission_discovery import submissions
 
 
@@ -108,7 +108,7 @@ def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded_or
         gradebook_writer.scores(course, UNIT)["eve"]["code_score"],
         gradebook_writer.stamp(course, "eve", UNIT)["result"],
     )
-    intake.take_in(course, *submissions(course, UNIT, []))
+    intake.read_and_stage(course, *submissions(course, UNIT, []))
     for folder in course.classroom.glob(lost):
         shutil.rmtree(folder)
     outcome = _grade(course)
@@ -129,9 +129,11 @@ def test_a_staged_file_that_is_spoilt_is_made_anew(course):
 
 def test_what_is_staged_by_others_while_it_waits_is_not_judged(course, monkeypatch):
     hand_in(course, "eve", right_answers(course) | EVE)
-    text = Intake.text
+    text = ResultKeys.text
     with monkeypatch.context() as patch:
-        patch.setattr(Intake, "text", lambda door, one, key: (intake.take_in(course, one), text(door, one, key))[1])
+        patch.setattr(
+            ResultKeys, "text", lambda door, one, key: (intake.read_and_stage(course, one), text(door, one, key))[1]
+        )
         outcome = _grade(course)
     assert outcome.judged == 0 and CHANGED in "".join(outcome.failed.values())
     assert not list(course.results.glob("??/*"))
@@ -144,7 +146,7 @@ def test_no_text_waits_and_the_class_is_recorded_while_it_is_read(course, monkey
     students, happened, waits = ["ada", "bea"], [], []
     for student in students:
         hand_in(course, student, edit=lambda notebook, student=student: notebook.cells[0].update(source=student))
-    submit, autograde, read = worker_pool.Threads.submit, nbgrader_steps.autograde, Intake.read
+    submit, autograde, read = worker_pool.ThreadWorkers.submit, nbgrader_steps.autograde, ResultKeys.read
 
     def submitted(threads, name, function, *arguments, cost):
         waits.extend(arguments if name[0] == "judge" else ())
@@ -157,11 +159,11 @@ def test_no_text_waits_and_the_class_is_recorded_while_it_is_read(course, monkey
 
         return noting
 
-    monkeypatch.setattr(worker_pool.Threads, "submit", submitted)
-    monkeypatch.setattr(worker_pool.Threads, "ready", worker_pool.Threads.results)
+    monkeypatch.setattr(worker_pool.ThreadWorkers, "submit", submitted)
+    monkeypatch.setattr(worker_pool.ThreadWorkers, "ready", worker_pool.ThreadWorkers.results)
     monkeypatch.setattr(nbgrader_steps, "autograde", noted("recorded", autograde))
-    monkeypatch.setattr(Intake, "read", noted("read", read))
+    monkeypatch.setattr(ResultKeys, "read", noted("read", read))
     _grade(course)
     assert happened == [(what, student) for student in students for what in ("read", "recorded")]
-    assert sum(isinstance(one, worker_pool.Later) for one in waits) == 2
+    assert sum(isinstance(one, worker_pool.LazyArgument) for one in waits) == 2
     assert all(len(one) < 1000 for one in waits if isinstance(one, str))

@@ -56,7 +56,7 @@ STEPS = [
     (nbgrader_steps, "autograde", lambda args: args[1] == WEAK),
     (gradebook_writer, "is_recorded", lambda args: args[1] == WEAK),
     (gradebook_writer, "repairs", lambda args: args[1] == WEAK),
-    (grade.Intake, "_fingerprint", lambda args: args[1].student == WEAK),
+    (grade.ResultKeys, "_fingerprint", lambda args: args[1].student == WEAK),
 ]
 
 
@@ -97,7 +97,7 @@ def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "error", [limited_process.TooMuch("it takes too long"), limited_process.Failed("ValueError: x")]
+    "error", [limited_process.LimitExceeded("it takes too long"), limited_process.CallFailed("ValueError: x")]
 )
 def test_feedback_that_fails_is_no_failed_grade(course, monkeypatch, error):
     call, material = limited_process.call, nbgrader_steps.page_material

@@ -52,7 +52,7 @@ def by_nbgrader(graded, tmp_path_factory):
     (course.results / "registered.json").unlink()
     gradebook_writer.register(course, UNIT)
     for submission in submissions(course, UNIT, []):
-        intake.take_in(course, submission)  # as it was handed in: nbgrader sanitises it itself
+        intake.read_and_stage(course, submission)  # as it was handed in: nbgrader sanitises it itself
         nbgrader_steps._run(course, Autograde, nbgrader_steps._staged(course), UNIT, submission.student)
         nbgrader_steps.generate_feedback(course, submission.student, UNIT)
     return course

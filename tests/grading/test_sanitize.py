@@ -11,8 +11,8 @@ from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
 
 from autograder import sanitize_html, size_limits
-from autograder.grading.sanitize_text import clean_text, safe_markdown
-from autograder.judge.sanitize_outputs import clean_html, cleaned, plain_outputs
+from autograder.grading.sanitize_text import safe_markdown, sanitize_text_cells
+from autograder.judge.sanitize_outputs import clean_html, sanitize_display, sanitize_outputs
 
 HANDLERS = [
     "<script>alert(1)</script>",
@@ -127,12 +127,12 @@ def test_the_search_for_dangers_finds_them():
 
 @pytest.mark.parametrize("script", HANDLERS)
 def test_no_script_and_no_request_is_left_in_an_html_output(script):
-    assert dangers(cleaned({"text/html": f"<b>x</b>{script}"})["text/html"]) == []
+    assert dangers(sanitize_display({"text/html": f"<b>x</b>{script}"})["text/html"]) == []
 
 
 def test_raw_cells_are_shown_as_the_text_they_are():
     notebook = new_notebook(cells=[new_raw_cell("<script>alert(1)</script>\n\nx")])
-    clean_text(notebook, set())
+    sanitize_text_cells(notebook, set())
     assert dangers(page(*notebook.cells)) == [] and "&lt;script&gt;" in page(*notebook.cells)
 
 
@@ -157,7 +157,7 @@ def test_links_pictures_tables_details_and_formulas_look_as_they_did():
 def test_the_courses_own_text_is_left_alone():
     text = '<a href="00_start_here.ipynb">first</a>'
     notebook = new_notebook(cells=[new_markdown_cell(text)])
-    clean_text(notebook, {text})
+    sanitize_text_cells(notebook, {text})
     assert notebook.cells[0].source == text
 
 
@@ -166,7 +166,7 @@ def test_pasted_pictures_stay_and_missing_ones_are_named():
         "![a](attachment:a.png) ![b](attachment:b.png)", attachments={"a.png": {"image/png": "iVBO"}}
     )
     notebook = new_notebook(cells=[cell])
-    clean_text(notebook, set())
+    sanitize_text_cells(notebook, set())
     shown = page(*notebook.cells)
     assert "data:image/png;base64,iVBO" in shown and "picture b.png is missing" in shown
 
@@ -208,10 +208,10 @@ def test_html_outputs_keep_tables_and_lose_handlers():
 
 def test_outputs_are_bounded_in_number_and_length():
     text = [{"output_type": "stream", "name": "stdout", "text": "x" * 90_000}] * 4
-    (output,) = plain_outputs([], text, trusted=False)
+    (output,) = sanitize_outputs([], text, trusted=False)
     assert len(output.text) < size_limits.STREAM + 100 and "left out" in output.text
     shown = [{"output_type": "display_data", "data": {"text/plain": "x"}}] * 500
-    assert len(plain_outputs([], shown, trusted=False)) == size_limits.OUTPUTS + 1
+    assert len(sanitize_outputs([], shown, trusted=False)) == size_limits.OUTPUTS + 1
     markup = [{"output_type": "display_data", "data": {"text/html": "<b>x</b>" * 5_000, "text/plain": "x"}}] * 10
-    kept = plain_outputs([], markup, trusted=False)
+    kept = sanitize_outputs([], markup, trusted=False)
     assert sum("text/html" in output.data for output in kept) == 3 and nbformat.validate(new_notebook()) is None

@@ -12,7 +12,7 @@ from test_honest import FORMS
 from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.grading import submission_parser
-from autograder.grading.mark import put_back
+from autograder.grading.mark import restore_locked_cells
 from autograder.grading.repair import CODE_STUB, TEXT_STUB
 from autograder.judge.config import SPARE
 
@@ -169,12 +169,12 @@ def _changed(unit, change):
 
 def _for_the_judge(unit, change, of=lambda cell: True):
     """What the judge would get: type, text, marks, and whether it need not run, of every cell."""
-    answer = submission_parser.readable(
+    answer = submission_parser.parse_submission(
         json.dumps(_changed(unit, change)).encode(), unit, COURSE.solved(unit).read_text(encoding="utf-8"), _ids()
     )
     assert "rejected" not in answer, answer
     notebook, original = notebooks.parse(answer["notebook"]), notebooks.read(COURSE.solved(unit))
-    put_back(notebook, original)
+    restore_locked_cells(notebook, original)
     return [
         (c.cell_type, c.source, c.metadata.get("nbgrader"), SPARE in c.metadata) for c in notebook.cells if of(c)
     ], answer
@@ -251,7 +251,9 @@ def test_a_notebook_without_any_mark_is_told_what_to_do():
 
     data = json.dumps(_changed(UNITS[0], stripped)).encode()
     original = COURSE.solved(UNITS[0]).read_text(encoding="utf-8")
-    assert "carries the course's marks" in submission_parser.readable(data, UNITS[0], original, _ids())["rejected"]
+    assert (
+        "carries the course's marks" in submission_parser.parse_submission(data, UNITS[0], original, _ids())["rejected"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.grading.skipped_cells import note_pictures
+from autograder.grading.skipped_cells import mark_skipped_cells
 from autograder.judge.submission import SPARE
 
 SOLUTION = {"nbgrader": {"grade_id": "softmax", "solution": True}}
@@ -13,7 +13,7 @@ def noted(*sources, marked="def softmax(x):\n    return x"):
     released = new_notebook(cells=[new_code_cell(source) for source in (DRAWS, DEFINES, LEANS)])
     cells = [new_code_cell(source) for source in sources]
     notebook = new_notebook(cells=[*cells, new_code_cell(marked, metadata=SOLUTION)])
-    note_pictures(notebook, released)
+    mark_skipped_cells(notebook, released)
     return [SPARE in cell.metadata for cell in notebook.cells]
 
 
@@ -41,5 +41,5 @@ def test_nothing_is_left_out_where_a_cell_cannot_be_read():
 def test_a_students_own_mark_counts_for_nothing():
     released = new_notebook()
     notebook = new_notebook(cells=[new_code_cell("def softmax(x): ...", metadata={SPARE: True})])
-    note_pictures(notebook, released)
+    mark_skipped_cells(notebook, released)
     assert SPARE not in notebook.cells[0].metadata

@@ -10,12 +10,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.bench.many_kernels import MARKS, leaked, many
-from autograder.course.visibility import exam
-from autograder.grading.judge_notebook import judged
+from autograder.course.visibility import judge_config
+from autograder.grading.judge_notebook import judge_notebook
 from autograder.judge import kernel_manager as judge_kernels
-from autograder.judge.fork_server_client import PACKAGES, Root
+from autograder.judge.fork_server_client import PACKAGES, ForkServer
 from autograder.judge.judge import Limits
-from autograder.judge.kernel_manager import NONE, Kernels
+from autograder.judge.kernel_manager import NONE, KernelManager
 from autograder.judge.protocol import Packer, Wire
 from autograder.judge.sandbox.namespaces import SandboxError, environment
 
@@ -26,7 +26,7 @@ LIMITS = Limits(cell_seconds=30, notebook_seconds=200)
 @pytest.fixture(scope="module")
 def kernels():
     """One pair of warm processes for this file."""
-    found = Kernels()
+    found = KernelManager()
     yield found
     found.close()
 
@@ -37,7 +37,7 @@ def run(kernels):
 
     def run(*sources, in_kernels=kernels):
         notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
-        judged(notebook, UNIT, LIMITS, in_kernels)
+        judge_notebook(notebook, UNIT, LIMITS, in_kernels)
         return [cell.outputs for cell in notebook.cells]
 
     return run
@@ -138,12 +138,12 @@ def test_a_torch_that_is_told_to_use_threads_does_not_hang_the_forks(kernels, co
         1,
         new_code_cell("import torch\ntorch.set_num_threads(4)\n(torch.randn(500, 500) @ torch.randn(500, 500)).sum()"),
     )
-    judged(notebook, UNIT, LIMITS, kernels)
-    assert [outputs.result(cell).score for cell in notebooks.tests(notebook)] == [2, 3, 1]
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
+    assert [outputs.read_result(cell).score for cell in notebooks.tests(notebook)] == [2, 3, 1]
 
 
 def test_without_a_sandbox_the_same_kernels_run(run):
-    loose = Kernels(NONE)
+    loose = KernelManager(NONE)
     try:
         answer, folder = text(
             run("import os\nopen('left', 'w').close()\nprint(6 * 7, os.getcwd())", in_kernels=loose)[0]
@@ -154,8 +154,8 @@ def test_without_a_sandbox_the_same_kernels_run(run):
 
 
 def test_a_warm_process_ends_with_its_owner(kernels):
-    own = Kernels()
-    own.start("judge", exam(UNIT), LIMITS).close()
+    own = KernelManager()
+    own.start("judge", judge_config(UNIT), LIMITS).close()
     process = own.root.process
     own.close()
     assert process.returncode == 0
@@ -177,11 +177,11 @@ def test_a_root_that_was_killed_is_replaced(kernels, run):
 @pytest.fixture
 def preloading(monkeypatch):
     """Kernels whose warm processes import one module more."""
-    found, before = Kernels(), judge_kernels.imports_of
+    found, before = KernelManager(), judge_kernels.imports_of
 
     def with_one_more(module):
-        def imports(role, exam):
-            wanted = before(role, exam)
+        def imports(role, config):
+            wanted = before(role, config)
             return wanted | {"preload": (*wanted.get("preload", ()), module)}
 
         monkeypatch.setattr(judge_kernels, "imports_of", imports)
@@ -206,7 +206,7 @@ def test_warm_processes_that_always_end_are_one_line_and_no_endless_trying(prelo
 
 
 def test_who_is_ended_in_the_middle_of_a_request_leaves_no_traceback(capfd):
-    root = Root()
+    root = ForkServer()
     Wire(root.sock).send(Packer().frame({"role": "student", "imports": {}}), 60)  # and no socket after it
     root.close()
     assert capfd.readouterr().err == ""
@@ -219,7 +219,7 @@ def _branches(kernels) -> list[int]:
 
 def test_a_worker_that_is_deaf_to_ctrl_c_has_kernels_that_are_not(run):
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # as Dask's workers are born (see grading/worker_pool.py)
-    deaf = Kernels()
+    deaf = KernelManager()
     try:
         blocked, stopped = run(
             "import signal\nsignal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])",
@@ -243,11 +243,11 @@ REHEARSES = """
 import os
 import torch
 from autograder.course.paths import find_course
-from autograder.course.visibility import exam
+from autograder.course.visibility import config
 from autograder.judge.judge_kernel import preload
 torch.set_num_threads(1)
 for unit in find_course().units():
-    steps = sum(1 for _ in preload(exam(unit).checks, seed=20_617))
+    steps = sum(1 for _ in preload(config(unit).checks, seed=20_617))
     print(unit, steps > 10, len(os.listdir("/proc/self/task")))
 """
 

@@ -20,8 +20,8 @@ from autograder.judge.protocol import (
     Closed,
     Endpoint,
     Packer,
-    Stand,
-    TooSlow,
+    RemoteReference,
+    ReplyTimeout,
     Wire,
     read,
 )
@@ -200,10 +200,10 @@ def test_any_plain_value_crosses_unchanged(value):
 def test_the_wire_says_when_nobody_answers_and_when_nobody_is_there():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        with pytest.raises(TooSlow):
+        with pytest.raises(ReplyTimeout):
             Wire(ours).receive(0.01)
         theirs.send(HEADER.pack(10, 0) + b"half")
-        with pytest.raises(TooSlow):
+        with pytest.raises(ReplyTimeout):
             Wire(ours).receive(0.01)
         theirs.close()
         with pytest.raises(Closed):
@@ -222,17 +222,17 @@ def test_a_frame_that_claims_gigabytes_is_refused_before_it_is_read():
 
 def test_a_full_pipe_does_not_hold_the_sender_for_ever():
     ours, theirs = socket.socketpair()
-    with ours, theirs, pytest.raises(TooSlow):
+    with ours, theirs, pytest.raises(ReplyTimeout):
         Wire(ours, Bounds()).send(b"x" * 50_000_000, 0.05)
 
 
 def test_objects_stay_at_home_and_a_stand_in_is_sent_home():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        home = Endpoint(Wire(ours), Stand, lambda *_: {})
-        away = Endpoint(Wire(theirs), Stand, lambda *_: {})
+        home = Endpoint(Wire(ours), RemoteReference, lambda *_: {})
+        away = Endpoint(Wire(theirs), RemoteReference, lambda *_: {})
         home.tell({"it": print, "twice": [len]})
         message = away.hear(1)
-        assert repr(message["it"]) == "<object print>" and isinstance(message["twice"][0], Stand)
+        assert repr(message["it"]) == "<object print>" and isinstance(message["twice"][0], RemoteReference)
         away.tell({"back": message["it"]})
         assert home.hear(1)["back"] is print

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.visibility import exam
+from autograder.course.visibility import judge_config
 from autograder.judge import kernel_manager
 from autograder.judge.sandbox import bubblewrap
 from autograder.judge.sandbox.namespaces import MB, Walls, _below, confine
@@ -200,8 +200,8 @@ def test_a_kernel_ends_with_its_leash():
 def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash_and_with_its_keeper(end):
     from autograder.judge.judge import Limits
 
-    found = kernel_manager.Kernels(kernel_manager.BUBBLEWRAP)
-    kernel = found.ready(found.start(kernel_manager.STUDENT, exam("02_small"), Limits()))
+    found = kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP)
+    kernel = found.ready(found.start(kernel_manager.STUDENT, judge_config("02_small"), Limits()))
     kernel.tell(
         {
             "ask": "run",
@@ -238,7 +238,7 @@ def test_every_sandbox_has_a_user_of_its_own_as_root():
 def test_bubblewraps_command_shows_and_hides_the_same():
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
-    walls = kernel_manager.walls_of(kernel_manager.STUDENT, exam("02_small"))
+    walls = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small"))
     words = bubblewrap.wrapped(walls)
     assert {"--unshare-net", "--unshare-pid", "--die-with-parent"} <= set(words)
     assert words[words.index("--cap-drop") + 1] == "ALL"
@@ -246,7 +246,7 @@ def test_bubblewraps_command_shows_and_hides_the_same():
 
 
 def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
-    hidden = kernel_manager.walls_of(kernel_manager.STUDENT, exam("02_small")).hidden
+    hidden = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small")).hidden
     closed = {path.split("/helpers/")[1] for path in hidden if "/helpers/" in path}
     assert {"qkv_attention", "multi_head", "beyond_quadratic", "parallelization/checks"} <= closed
     assert not {"parallelization", "start_here", "engine"} & closed  # a unit may lean on what earlier ones taught
@@ -258,7 +258,9 @@ def test_where_no_sandbox_works_the_grader_refuses_in_one_line(monkeypatch):
     from autograder.judge.sandbox.namespaces import SandboxError
 
     with pytest.raises(SandboxError, match="bubblewrap is not installed") as caught:
-        kernel_manager.Kernels(kernel_manager.BUBBLEWRAP).start(kernel_manager.STUDENT, exam("02_small"), Limits())
+        kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP).start(
+            kernel_manager.STUDENT, judge_config("02_small"), Limits()
+        )
     assert "\n" not in str(caught.value)
     with pytest.raises(SandboxError, match="There is no sandbox"):
-        kernel_manager.kernels("castle")
+        kernel_manager.kernel_manager("castle")

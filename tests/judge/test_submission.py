@@ -9,16 +9,16 @@ import torch
 from nbformat.v4 import new_code_cell
 
 from autograder import notebooks
-from autograder.grading.judge_notebook import judged, rules
-from autograder.grading.static_checks import look
+from autograder.grading.judge_notebook import judge_notebook, static_rules
+from autograder.grading.static_checks import find_forbidden
 from autograder.judge import outputs
 from autograder.judge.cells import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernel_manager import Kernels
+from autograder.judge.kernel_manager import KernelManager
 from autograder.judge.pip_blocker import LEFT_OUT
 from autograder.judge.proxies import observation
-from autograder.judge.sanitize_outputs import clean_html, cleaned
+from autograder.judge.sanitize_outputs import clean_html, sanitize_display
 from autograder.proofs.hostile import solved_by_a_student
 from helpers.engine.mime import MIME
 
@@ -28,7 +28,7 @@ LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
 
 @pytest.fixture(scope="module")
 def kernels():
-    found = Kernels()
+    found = KernelManager()
     yield found
     found.close()
 
@@ -44,7 +44,7 @@ def cell(notebook, name):
 
 
 def results(notebook) -> dict:
-    return {result.exercise: result for result in map(outputs.result, notebooks.tests(notebook))}
+    return {result.exercise: result for result in map(outputs.read_result, notebooks.tests(notebook))}
 
 
 def scores(notebook) -> list[float]:
@@ -56,19 +56,19 @@ def asked(kernels, notebook, answer: str, question: str) -> str:
     cell(notebook, "softmax").source, test = answer, cell(notebook, "softmax_test")
     test.source = question
     notebook.cells = notebook.cells[: notebook.cells.index(test) + 1]
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     return next((output.data["text/plain"] for output in test.outputs if "data" in output), str(test.outputs))
 
 
 def test_kernels_that_are_slow_to_start_cost_a_submission_none_of_its_time(monkeypatch, kernels, notebook):
     ready = kernels.ready
     monkeypatch.setattr(kernels, "ready", lambda kernel: time.sleep(8) or ready(kernel))
-    judged(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=8), kernels)
+    judge_notebook(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=8), kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
 def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, notebook):
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
     shown = cell(notebook, "softmax_test").outputs[0]
     assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
@@ -81,7 +81,7 @@ def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies,
     cell(
         notebook, "softmax"
     ).source = f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [points, 3, 1]
 
 
@@ -97,20 +97,20 @@ def test_a_kernel_that_somebody_else_ends_costs_no_points(monkeypatch, kernels, 
 
     monkeypatch.setattr(Kernel, "tell", end_the_first)
     cell(notebook, "softmax").source = f"import time\ntime.sleep(1)\n{cell(notebook, 'softmax').source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert ended and scores(notebook) == [2, 3, 1]
 
 
 def test_the_released_notebook_gets_nothing(kernels, course):
     released = notebooks.read(course.released(UNIT))
-    judged(released, UNIT, LIMITS, kernels)
+    judge_notebook(released, UNIT, LIMITS, kernels)
     assert scores(released) == [0, 0, 0]
     assert all(result.diagnosis == "not attempted" for result in results(released).values())
 
 
 def test_a_misconception_is_still_named(kernels, notebook):
     cell(notebook, "softmax").source = "def softmax(x, dim):\n    return x.exp() / x.exp().sum(dim, keepdim=True)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert results(notebook)["softmax"].diagnosis not in (None, "not attempted")
 
 
@@ -122,13 +122,13 @@ def test_a_misconception_is_still_named(kernels, notebook):
 ], ids=["syntax", "error", "name", "dead"])  # fmt: skip
 def test_a_missing_name_costs_its_item_and_says_why(kernels, notebook, source, said):
     cell(notebook, "softmax").source = source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and said in results(notebook)["softmax"].message
 
 
 def test_test_cells_see_the_state_at_their_place(kernels, notebook):
     notebook.cells.append(new_code_cell("def softmax(x, dim): return None\ndef attend(*a): return None"))
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
@@ -137,7 +137,7 @@ def test_what_a_test_call_does_is_seen_by_no_cell(kernels, notebook):
         "    e =", "    calls.append(open('/tmp/seen', 'a'))\n    e ="
     )
     notebook.cells.append(new_code_cell("import os\nprint(len(calls), os.path.exists('/tmp/seen'))"))
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and notebook.cells[-1].outputs[0].text == "0 False\n"
 
 
@@ -257,7 +257,7 @@ def note(notebook) -> str:
 
 def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothing(kernels, notebook):
     cell(notebook, "softmax").source = SOFTMAX.format("if len(x) > 1000: return vars(torch)['soft' + 'max'](x, dim)")
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and "names `softmax`" in note(notebook)
 
 
@@ -274,7 +274,7 @@ def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(ke
         notebook.cells.insert(notebook.cells.index(cell(notebook, "softmax")), new_code_cell(source))
         source = "def softmax(x, dim): return §(x, dim)"
     cell(notebook, "softmax").source = "import threading\n" + source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "forbidden function"
 
 
@@ -282,7 +282,7 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     cell(notebook, "softmax").source = "import threading\n" + IN_A_THREAD.format(
         "(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"
     )
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and note(notebook) == ""
 
 
@@ -312,7 +312,7 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
         "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
 def test_the_look_at_the_source(notebook, kernels, source, found):
     cell(notebook, "softmax").source = source
-    assert [one.name for one in look(notebook, UNIT, rules(UNIT, LIMITS, kernels))] == found
+    assert [one.name for one in find_forbidden(notebook, UNIT, static_rules(UNIT, LIMITS, kernels))] == found
 
 
 def test_names_that_a_test_cell_needs():
@@ -330,13 +330,15 @@ def test_no_script_is_left_in_what_a_student_shows(script):
         word in kept
         for word in ("<script", "onerror", "javascript:", "<iframe", "onload", "<style", "style=", "<form", "<input")
     )
-    assert "application/javascript" not in cleaned({"application/javascript": "alert(1)", "text/plain": "x"})
-    assert cleaned({"application/javascript": "alert(1)"}) == {"text/plain": "(not shown: application/javascript)"}
-    assert cleaned({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
-    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace(
+    assert "application/javascript" not in sanitize_display({"application/javascript": "alert(1)", "text/plain": "x"})
+    assert sanitize_display({"application/javascript": "alert(1)"}) == {
+        "text/plain": "(not shown: application/javascript)"
+    }
+    assert sanitize_display({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
+    assert "<" not in sanitize_display({"text/latex": script}).get("text/latex", "").replace(
         '<a rel="noopener noreferrer">', ""
     ).replace("</a>", "").replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
-    assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})
+    assert "text/markdown" not in sanitize_display({"text/markdown": "[x](javascript:alert(1))"})
 
 
 HONEST = {
@@ -350,7 +352,7 @@ HONEST = {
 @pytest.mark.parametrize("before", HONEST.values(), ids=HONEST)
 def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(kernels, notebook, before):
     cell(notebook, "softmax").source = before + cell(notebook, "softmax").source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
@@ -363,7 +365,7 @@ INSTALLING = ["!pip install einops", "!python -m pip install -q einops", "said =
 def test_nothing_is_installed_and_the_cell_goes_on(kernels, notebook, line):
     answer = cell(notebook, "softmax")
     answer.source = f"{line}\n{answer.source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     said = "".join(output.get("text", "") for output in answer.outputs)
     assert scores(notebook) == [2, 3, 1] and said == ("" if "capture" in line else f"{LEFT_OUT}\n")
 
@@ -371,13 +373,13 @@ def test_nothing_is_installed_and_the_cell_goes_on(kernels, notebook, line):
 def test_other_commands_run(kernels, notebook):
     answer = cell(notebook, "softmax")
     answer.source = f"!echo pip\nlines = !echo two words\nassert lines == ['two words']\n{answer.source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and answer.outputs[0].text.strip() == "pip"
 
 
 def test_a_missing_module_complains_when_it_is_used(kernels, notebook):
     cell(notebook, "softmax").source = "import not_there as n\ndef softmax(x, dim): return n.softmax(x, dim)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and "No module named 'not_there'" in results(notebook)["softmax"].message
 
 
@@ -385,7 +387,7 @@ def test_a_file_that_a_cell_writes_can_be_imported(kernels, notebook):
     answer = cell(notebook, "softmax")
     notebook.cells.insert(notebook.cells.index(answer), new_code_cell(f"%%writefile my_utils.py\n{answer.source}"))
     answer.source = "from my_utils import softmax"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
@@ -464,14 +466,14 @@ def test_of_one_test_cell_nothing_is_left_in_the_process_for_the_next(kernels, n
     again = deepcopy(test)
     again.metadata.nbgrader.grade_id = "attend_test"
     notebook.cells = [*notebook.cells[: notebook.cells.index(test) + 1], again]
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     first, second = (one.outputs[-1].data["text/plain"] for one in (test, again))
     assert first == second and "float32, True" in first.replace("torch.", "")
 
 
 def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebook):
     cell(notebook, "softmax").source = "import os\ndef softmax(x, dim): os._exit(1)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1]
 
 
@@ -487,7 +489,7 @@ def softmax(x, dim):
 def test_answers_that_were_asked_ahead_and_are_not_wanted_disturb_nothing_after_them(kernels, notebook):
     """A check that ends in the middle of a round leaves answers unheard."""
     cell(notebook, "softmax").source = STOPS_AT_THE_SECOND
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "not attempted"
 
 
@@ -516,5 +518,5 @@ def test_a_call_in_the_middle_of_a_round_that_ends_its_process_costs_its_own_exe
     cell(notebook, "softmax").source = STOPS_AT_THE_SECOND.replace(
         "raise NotImplementedError", "import os; os._exit(1)"
     )
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook)[0] < 2 and scores(notebook)[1:] == [3, 1]

@@ -11,7 +11,7 @@ from torch import Tensor
 from autograder.course.exercises import Exercise, exercises
 from autograder.proofs import mutation_testing
 from autograder.proofs.mutants import Mutant, mutants
-from autograder.proofs.mutation_targets import MODEL, Program, programs
+from autograder.proofs.mutation_targets import MODEL, MutationTarget, mutation_targets
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
 from helpers.engine.own_process import in_own_process
@@ -86,12 +86,12 @@ def square(x):
 
 
 def _surveyed(monkeypatch, check, reasons=None):
-    program = Program(MODEL, ("def double(x):\n    return 2 * x",), ("double",), (0,))
-    monkeypatch.setattr(mutation_testing, "programs", lambda *_: [program])
+    program = MutationTarget(MODEL, ("def double(x):\n    return 2 * x",), ("double",), (0,))
+    monkeypatch.setattr(mutation_testing, "mutation_targets", lambda *_: [program])
     monkeypatch.setattr(mutation_testing, "companion", lambda *_: type("", (), {"double": reasons or {}}))
     monkeypatch.setattr(Exercise, "hidden_cases", lambda self: ())
     exercise = Exercise("99_none", "double", ("double",), 2.0, check)
-    return mutation_testing.survey_exercise(None, exercise, {True: 99, False: 99})
+    return mutation_testing.mutation_test_exercise(None, exercise, {True: 99, False: 99})
 
 
 def test_a_good_check_lets_none_pass(monkeypatch):
@@ -155,7 +155,7 @@ def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
 def test_every_right_answer_can_be_taken_apart(real_course):
     """A program lists what an answer needs: what it leaves out would be a NameError, and every mutant would seem caught."""
     for exercise in exercises(real_course, "02_qkv_attention"):
-        found = list(programs(real_course, exercise))
+        found = list(mutation_targets(real_course, exercise))
         assert found[0].style == MODEL and len(found) > 2, exercise.id
         assert found[0].changeable and all(len(program.run()) == len(exercise.answers) for program in found)
 

@@ -139,7 +139,7 @@ def test_a_good_archive_beside_a_bad_one_waits(course, tmp_path):
 def test_too_many_files_are_refused(course, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "FILES", 3)
     files = {f"x_{n}_1_02.ipynb": b"{}" for n in range(5)}
-    with pytest.raises(archives.Refused, match="more than 3 files"):
+    with pytest.raises(archives.UnreadableDownload, match="more than 3 files"):
         archives.Folder(folder(tmp_path / "in", files))
     assert archives.listing(zipped(files)) == {"refused": "it holds 5 files, more than 3"}
 
@@ -304,9 +304,9 @@ def test_a_course_that_was_not_built_says_so(fresh_course, tmp_path):
 
 
 def test_a_run_beside_another_waits(course, tmp_path):
-    from autograder.grading.gradebook_writer import only_writer
+    from autograder.grading.gradebook_writer import gradebook_lock
 
-    with only_writer(course), pytest.raises(CourseError, match="wait until it is done"):
+    with gradebook_lock(course), pytest.raises(CourseError, match="wait until it is done"):
         collect(course, [put(tmp_path / "in.zip", zipped({GOOD: notebook(course)}))])
 
 

@@ -115,7 +115,7 @@ def test_moodles_worksheet_says_when(course, tmp_path, roster):
     assert any("doesn't say when 2 were handed in" in line for line in without.notes)
     plan = collect(course, [download, table], roster, due="2026-11-20")
     assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
-    assert _there(course)["bob"][1] == timestamps.written(datetime(2026, 11, 21, 0, 1).astimezone())
+    assert _there(course)["bob"][1] == timestamps.format_timestamp(datetime(2026, 11, 21, 0, 1).astimezone())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_brightspace(course, tmp_path, roster, pattern):
     files = {pattern.format("Ada Lovelace"): notebook(course, "a"), "index.html": b"<html>"}
     plan = _collect(course, tmp_path, files, roster, due="2026-11-20 23:58")
     local = datetime(2026, 11, 20, 23, 59).astimezone()
-    assert _there(course) == {"ada": (notebook(course, "a"), timestamps.written(local))} and plan.steps[0].late
+    assert _there(course) == {"ada": (notebook(course, "a"), timestamps.format_timestamp(local))} and plan.steps[0].late
 
 
 def test_google_classroom(course, tmp_path, roster):
@@ -420,4 +420,4 @@ def test_a_deadline_that_is_none_is_refused(course, tmp_path, text):
                         ("2026-11-30 Asia/Tokyo", "2026-11-30 14:59:59 UTC")],
 )  # fmt: skip
 def test_a_deadline_in_every_form(text, meant):
-    assert timestamps.written(timestamps.due(text)) == meant
+    assert timestamps.format_timestamp(timestamps.parse_deadline(text)) == meant

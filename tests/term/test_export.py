@@ -58,7 +58,7 @@ def graded_once(built, tmp_path_factory):
     shutil.copytree(built.root, folder / "course", ignore=shutil.ignore_patterns("class"))
     course = Course((folder / "course").resolve())
     gradebook_writer.register(course, UNIT)
-    rosters.keep(course, rosters.read(put(folder / "roster.csv", ROSTER.encode())))
+    rosters.save_roster(course, rosters.read_roster(put(folder / "roster.csv", ROSTER.encode())))
     for student, points in POINTS.items():
         _grade(course, student, points)
     put(course.submission("cyd", UNIT), b"broken")
@@ -121,7 +121,7 @@ def test_late_hand_ins_cost_what_nbgrader_says(graded):
     assert (rows["ada"]["late"], rows["ada"]["late_penalty"], rows["ada"]["score"]) == (
         "yes",
         "1.25",
-        csv_files.number(_score(graded, "ada")),
+        csv_files.format_number(_score(graded, "ada")),
     )
     assert (rows["ada"]["submitted"], rows["ada"]["due"]) == ("2026-11-02 01:02:03 UTC", "2026-11-01 00:00:00 UTC")
     assert (rows["bob"]["late"], rows["bob"]["score"]) == ("", "0")
@@ -214,7 +214,7 @@ def test_one_column_of_canvas_is_filled_and_nothing_else_changes(graded, tmp_pat
 
 
 def test_canvas_knows_students_by_the_number_they_were_collected_under(graded, tmp_path):
-    rosters.path_of(graded).unlink()
+    rosters.roster_path(graded).unlink()
     one = Attempt("ada", UNIT, "0" * 64, "x.ipynb", "canvas", "555", counts=True)
     attempts.save(graded, {one.place: {one.sha256: one}})
     text = CANVAS.replace("101,S1,ada", "555,,").replace("Lovelace, Ada", "Somebody").replace("02 Small", "Final")
@@ -227,7 +227,7 @@ def test_canvas_with_semicolons_and_commas_keeps_them(graded, tmp_path):
     done = export(graded, [UNIT], "canvas", put(tmp_path / "g.csv", table.encode()), None, False)
     assert (
         done.path.read_text(encoding="utf-8")
-        == table[:-1] + csv_files.number(_score(graded, "ada")).replace(".", ",") + "\n"
+        == table[:-1] + csv_files.format_number(_score(graded, "ada")).replace(".", ",") + "\n"
     )
 
 
@@ -269,7 +269,9 @@ def test_moodles_worksheet_is_filled_with_its_own_comma(graded, tmp_path):
     path = put(tmp_path / "worksheet.csv", MOODLE.encode())
     done = export(graded, [UNIT], "moodle", path, None, False)
     rows = _rows(done.path.read_text(encoding="utf-8"), ";")
-    assert rows[0]["Grade"] == csv_files.number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
+    assert (
+        rows[0]["Grade"] == csv_files.format_number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
+    )
     assert [row["Grade"] for row in rows[1:]] == ["1,00", "", ""]
     for row, before in zip(rows, _rows(MOODLE, ";"), strict=True):
         assert {**row, "Grade": ""} == {**before, "Grade": ""}
@@ -282,7 +284,7 @@ def test_moodle_knows_blind_students_by_their_number(graded, tmp_path):
     text = "Kennung,Status,Bewertung\nTeilnehmer/in 900009,x,\nTeilnehmer/in 900010,x,\n"
     done = export(graded, [UNIT], "moodle", put(tmp_path / "w.csv", text.encode()), "Bewertung", False)
     assert [row["Bewertung"] for row in _rows(done.path.read_text(encoding="utf-8"))] == [
-        csv_files.number(_score(graded, "bob")),
+        csv_files.format_number(_score(graded, "bob")),
         "",
     ]
 

@@ -16,7 +16,7 @@ from autograder.course import dependencies, release, visibility
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.grading import intake
-from autograder.grading.mark import put_back
+from autograder.grading.mark import restore_locked_cells
 
 UNIT = "02_qkv_attention"
 RUN = """
@@ -95,7 +95,7 @@ def test_what_is_in_it(released):
     rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & dependencies.rooms()
     assert rooms == {"qkv_attention"}, "what later units ask is not given out with this one"
     assert not [name for name in inside if "autograder" in name or "hidden" in name or "solutions" in name]
-    packed = [path for path in dependencies.needed([UNIT]) if release.is_packed(path)]
+    packed = [path for path in dependencies.required_files([UNIT]) if release.is_packed(path)]
     assert {path.relative_to(visibility.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(
         inside
     )
@@ -118,7 +118,7 @@ def test_a_setup_cell_finds_the_wheel_or_fetches_it(released, place, monkeypatch
     assert (given / place / near.split()[-1]).resolve().is_file()
     assert re.fullmatch(r"https://x\.org/wheels/attention_course-0\.1\.0\.post\d+-py3-none-any\.whl", far.split()[-1])
     with pytest.raises(ModuleNotFoundError, match="beside this notebook"):
-        exec(release.finding_wheel(""), {"get_ipython": lambda: shell})
+        exec(release.wheel_setup_code(""), {"get_ipython": lambda: shell})
 
 
 def test_the_same_course_makes_the_same_release(released, tmp_path):
@@ -132,10 +132,10 @@ def test_a_filled_in_release_is_graded_as_any_other_notebook(released):
     given, _ = released
     course, data = Course(ROOT), (given / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes()
     assert intake.read_file(course, given / "notebooks" / UNIT / f"{UNIT}.ipynb")[1] == UNIT
-    ready = notebooks.parse(intake.made_ready(course, UNIT, data))
+    ready = notebooks.parse(intake.prepare_notebook(course, UNIT, data))
     assert ready.metadata.get(notebooks.STAMP, {}).get("repairs", []) == []
     original = notebooks.read(course.solved(UNIT))
-    put_back(ready, original)
+    restore_locked_cells(ready, original)
     assert notebooks.by_id(ready)["setup"].source == notebooks.by_id(original)["setup"].source
 
 

@@ -16,7 +16,7 @@ from autograder.errors import CourseError
 from autograder.gradebook import roster as rosters
 from autograder.grading import gradebook_writer
 from autograder.reports import class_statistics, report, similarity, suspicious_code
-from autograder.reports.remediation_groups import together
+from autograder.reports.remediation_groups import remediation_groups
 from autograder.site import markdown_html
 from helpers.engine.mime import MIME
 
@@ -51,7 +51,7 @@ def graded(built, tmp_path_factory):
     shutil.copytree(built.root, course.root, ignore=shutil.ignore_patterns("class"))
     gradebook_writer.register(course, UNIT)
     roster = "student_id,last_name,first_name\n" + "".join(f"{name},L,F\n" for name in ("ada", "zoe"))
-    rosters.keep(course, rosters.read(put(course.root / "roster.csv", roster.encode())))
+    rosters.save_roster(course, rosters.read_roster(put(course.root / "roster.csv", roster.encode())))
     for student, row in CLASS.items():
         _put(course, student.replace("/", "|"), *row)
     return course
@@ -86,7 +86,7 @@ def _put(course, student, points, diagnosis, source, written):
 
 @pytest.fixture(scope="module")
 def found(graded):
-    return class_statistics.insight(graded, UNIT)
+    return class_statistics.class_statistics(graded, UNIT)
 
 
 def test_difficulty_and_discrimination(found):
@@ -118,9 +118,9 @@ def test_a_renamed_copy_is_found_and_what_everybody_may_write_is_not(found):
 def test_no_two_answers_of_a_class_in_its_own_styles_are_similar():
     """What a tenth of the class has is a way to write it."""
     code = OWN + OWN.replace("3", "4")
-    assert similarity.pairs({f"s{n}": code for n in range(40)}, []) == []
-    assert len(similarity.pairs({f"s{n}": code for n in range(2)}, [])) == 1
-    assert similarity.pairs({"a": OWN, "b": OWN}, [OWN]) == []
+    assert similarity.similar_pairs({f"s{n}": code for n in range(40)}, []) == []
+    assert len(similarity.similar_pairs({f"s{n}": code for n in range(2)}, [])) == 1
+    assert similarity.similar_pairs({"a": OWN, "b": OWN}, [OWN]) == []
     assert similarity.fingerprints("def broken(:\n  '''") == set() and similarity.fingerprints("") == set()
 
 
@@ -134,13 +134,13 @@ def test_the_page_shows_it_and_runs_nothing(graded, found):
 
 def test_who_shares_misconceptions_is_taught_together():
     held = {"ada": "abc", "bea": "abd", "cem": "ab", "dan": "cd", "eve": "cd", "fay": "e", "gus": ""}
-    groups = together({name: frozenset(items) for name, items in held.items()})
+    groups = remediation_groups({name: frozenset(items) for name, items in held.items()})
     assert [(one.students, one.shared) for one in groups] == [
         (("ada", "bea", "cem"), ("a", "b")),
         (("dan", "eve"), ("c", "d")),
     ]
     assert groups[1].share == 1.0 and groups[0].share == pytest.approx((2 / 4 + 2 / 3 + 2 / 3) / 3)
-    assert together({}) == [] and together({"ada": frozenset("ab")}) == []
+    assert remediation_groups({}) == [] and remediation_groups({"ada": frozenset("ab")}) == []
 
 
 def test_code_that_reaches_for_more_is_listed_and_what_everybody_was_given_is_not():
@@ -149,8 +149,8 @@ def test_code_that_reaches_for_more_is_listed_and_what_everybody_was_given_is_no
         "setattr(\n    helpers.check, 'softmax', print)\nsetattr(self, 'weight', 1)\nmodel.eval()\neval('1')\nwhile ((("
     )
     told = ["import inspect, torch", "check.softmax = print", "setattr(", "eval('1')"]
-    assert suspicious_code.lines(code) == told
-    assert suspicious_code.lines(code, ["import  inspect, torch"]) == told[1:]
+    assert suspicious_code.suspicious_lines(code) == told
+    assert suspicious_code.suspicious_lines(code, ["import  inspect, torch"]) == told[1:]
 
 
 def test_repairs_and_reaching_code_stand_on_the_page(graded, found):

@@ -33,7 +33,7 @@ def with_pages(graded, monkeypatch):  # noqa: F811
         page = graded.feedback / student / UNIT / f"{UNIT}.html"
         page.parent.mkdir(parents=True)
         page.write_text(f"page of {student}")
-    monkeypatch.setattr(gradebook_writer, "page_wanted", lambda *_: "")
+    monkeypatch.setattr(gradebook_writer, "outdated_page", lambda *_: "")
     return graded
 
 
@@ -56,7 +56,7 @@ def _of_canvas(name: str) -> tuple[str, str]:
 def test_moodle_finds_whose_each_page_is(with_pages):
     _collected(with_pages, "ada", "moodle", "900001")
     _collected(with_pages, "bob", "moodle", "900002")
-    path, count, notes = return_feedback.send_back(with_pages, UNIT, "moodle")
+    path, count, notes = return_feedback.return_feedback(with_pages, UNIT, "moodle")
     archive = zipfile.ZipFile(path)
     found = {_of_moodle(name): archive.read(name).decode() for name in archive.namelist()}
     assert found == {900001: "page of ada", 900002: "page of bob"} and count == 2
@@ -65,7 +65,7 @@ def test_moodle_finds_whose_each_page_is(with_pages):
 
 def test_canvas_finds_whose_each_page_is(with_pages):
     _collected(with_pages, "ada", "canvas", "101", 7001)
-    path, _, _ = return_feedback.send_back(with_pages, UNIT, "canvas")
+    path, _, _ = return_feedback.return_feedback(with_pages, UNIT, "canvas")
     archive = zipfile.ZipFile(path)
     assert {_of_canvas(name): archive.read(name).decode() for name in archive.namelist()} == {
         ("101", "7001"): "page of ada"
@@ -74,14 +74,14 @@ def test_canvas_finds_whose_each_page_is(with_pages):
 
 def test_what_can_not_go_back_is_one_line(with_pages, monkeypatch, attn):
     with pytest.raises(CourseError, match="Nobody's number in Canvas"):
-        return_feedback.send_back(with_pages, UNIT, "canvas")
+        return_feedback.return_feedback(with_pages, UNIT, "canvas")
     with pytest.raises(CourseError, match="choose moodle, canvas"):
-        return_feedback.send_back(with_pages, UNIT, "blackboard")
+        return_feedback.return_feedback(with_pages, UNIT, "blackboard")
     _collected(with_pages, "ada", "canvas", "101", 7001)
     assert attn(with_pages, "return", "02", "--format", "canvas").exit_code == 0
-    monkeypatch.setattr(gradebook_writer, "page_wanted", lambda *_: "newer")
+    monkeypatch.setattr(gradebook_writer, "outdated_page", lambda *_: "newer")
     with pytest.raises(CourseError, match="older than marks and comments"):
-        return_feedback.send_back(with_pages, UNIT, "canvas")
+        return_feedback.return_feedback(with_pages, UNIT, "canvas")
 
 
 # ---------------------------------------------------------------- Gradescope
@@ -91,7 +91,7 @@ def test_what_can_not_go_back_is_one_line(with_pages, monkeypatch, attn):
 def container(tmp_path_factory):
     """/autograder as Gradescope lays it out, with the zip unpacked and its wheels installed."""
     base = tmp_path_factory.mktemp("gradescope") / "autograder"
-    path = gradescope_autograder.make(Course(ROOT), "00_start_here", base.parent / "00.zip")
+    path = gradescope_autograder.make_autograder(Course(ROOT), "00_start_here", base.parent / "00.zip")
     for name in ("source", "submission", "results", "site"):
         (base / name).mkdir(parents=True)
     zipfile.ZipFile(path).extractall(base / "source")
