@@ -243,11 +243,11 @@ REHEARSES = """
 import os
 import torch
 from autograder.course.paths import find_course
-from autograder.course.visibility import config
+from autograder.course.visibility import judge_config
 from autograder.judge.judge_kernel import preload
 torch.set_num_threads(1)
 for unit in find_course().units():
-    steps = sum(1 for _ in preload(config(unit).checks, seed=20_617))
+    steps = sum(1 for _ in preload(judge_config(unit).checks, seed=20_617))
     print(unit, steps > 10, len(os.listdir("/proc/self/task")))
 """
 
