@@ -107,10 +107,13 @@ def _resources(folder: Path) -> list[Finding]:
     memory, free = _memory(), shutil.disk_usage(folder).free / 2**30
     return [
         Finding("cores", str(cpu_count())),
-        Finding("memory", f"{memory:.0f} GiB" if memory else "unknown",
-                "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cpu_count() else ""),
+        Finding(
+            "memory",
+            f"{memory:.0f} GiB" if memory else "unknown",
+            "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cpu_count() else "",
+        ),
         Finding("free disk", f"{free:.0f} GiB", "Results and feedback take a few GiB: make room." if free < 5 else ""),
-    ]  # fmt: skip
+    ]
 
 
 def _memory() -> float | None:

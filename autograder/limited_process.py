@@ -95,8 +95,13 @@ class _Server:
     def _start(self) -> None:
         code = f"import sys; sys.path[:] = {sys.path!r}; from autograder.limited_process import serve; serve()"
         environment = os.environ | {"OMP_NUM_THREADS": "1"}  # a server with threads could not fork safely
-        self.server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                       env=environment, start_new_session=True)  # fmt: skip
+        self.server = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+        )
         self.owner = os.getpid()
 
 

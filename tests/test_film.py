@@ -61,8 +61,10 @@ def test_in_a_browser_keys_and_buttons_move_it_and_the_last_frame_is_the_last(ht
     page.write_text(f"<!doctype html><meta charset='utf-8'><title></title><body>{html}{html}{press}")
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     steps = [f"{step} of 3" for step in (1, 2, 3, 3, 2, 1, 2, 3)]
     assert f"<title>{', '.join(steps)}</title>" in done.stdout
     assert done.stdout.count("<button") == 6, "the same film twice on a page: each has its own buttons"

@@ -154,10 +154,20 @@ def show(found: list[Compiled]) -> None:
         worst = max(forms, key=lambda one: (one.spilled, one.registers))
         job, options = worst.job, worst.options
         style = None if all(one.good for one in forms) else "bold red"
-        table.add_row(job.table, job.kernel, f"{ARCHITECTURES[job.arch]} sm_{job.arch}", str(job.d),
-                      f"{options['BLOCK_Q']} × {options['BLOCK_K']}", str(options["num_warps"]), str(options["num_stages"]),
-                      "yes" if options["SPLIT"] else "", f"{max(one.shared for one in forms):.0f} of {SHARED[job.arch]}",
-                      str(worst.registers), str(worst.spilled), style=style)  # fmt: skip
+        table.add_row(
+            job.table,
+            job.kernel,
+            f"{ARCHITECTURES[job.arch]} sm_{job.arch}",
+            str(job.d),
+            f"{options['BLOCK_Q']} × {options['BLOCK_K']}",
+            str(options["num_warps"]),
+            str(options["num_stages"]),
+            "yes" if options["SPLIT"] else "",
+            f"{max(one.shared for one in forms):.0f} of {SHARED[job.arch]}",
+            str(worst.registers),
+            str(worst.spilled),
+            style=style,
+        )
     Console(width=120).print(table)
 
 

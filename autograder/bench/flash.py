@@ -114,8 +114,12 @@ def on_cpu(lengths: tuple[int, ...]) -> list[dict]:
 
 def cpu_table(rows: list[dict]) -> Table:
     """Seconds and MB of all three, and how many times SDPA and tiled are faster and smaller than naive."""
-    table = Table(title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}", box=SIMPLE_HEAD, pad_edge=False,
-                  caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the better")  # fmt: skip
+    table = Table(
+        title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the better",
+    )
     for heading in (
         "n",
         "naive\ns",

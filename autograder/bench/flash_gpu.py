@@ -178,8 +178,12 @@ def show(found: dict, console: Console) -> None:
 
 
 def _speed_table(way: str, rows: list[dict], ceiling: float) -> Table:
-    table = Table(title=f"{way}: TFLOP/s (of the matrix product's, in %)", box=SIMPLE_HEAD, pad_edge=False,
-                  caption="last columns: against the better of PyTorch's two")  # fmt: skip
+    table = Table(
+        title=f"{way}: TFLOP/s (of the matrix product's, in %)",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        caption="last columns: against the better of PyTorch's two",
+    )
     for heading in ("d", "causal", "n", *CONTENDERS, *(f"{name}\n×" for name in OURS)):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -222,8 +226,10 @@ def _in_short(rows: list[dict]) -> Iterator[str]:
             if ratios:
                 middle = ratios[len(ratios) // 2]
                 yield f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, {middle:.2f} in the middle"
-        errors = {name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
-                  for name in CONTENDERS}  # fmt: skip
+        errors = {
+            name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
+            for name in CONTENDERS
+        }
         yield f"{way}, largest error: " + ", ".join(
             f"{name} {error:.1e}" for name, error in errors.items() if error is not None
         )

@@ -91,8 +91,12 @@ WAYS = {"stock nbgrader": _stock, "attn, 1 worker": _ours(1), "attn, 2 workers":
 
 def _run(course: Course, command: list[str]) -> None:
     scripts = Path(sys.executable).parent
-    more = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(PACKAGES), "OMP_NUM_THREADS": "1",
-            "ATTN_COURSE": str(course.root)}  # fmt: skip
+    more = {
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(PACKAGES),
+        "OMP_NUM_THREADS": "1",
+        "ATTN_COURSE": str(course.root),
+    }
     done = subprocess.run(command, cwd=course.root, env=os.environ | more, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -175,8 +179,10 @@ def _tell(seconds: dict[str, dict[str, list[float]]], plain: dict[str, float], a
         told = ", ".join(f"{way} {median[way] / count:.2f}" for way in ways)
         ratios = " and ".join(f"{median[ways[0]] / median[way]:.1f}" for way in ways[1:])
         overhead = median[ways[1]] / count - plain[unit]
-        print(f"{unit}: {told}; ratios {ratios}; cells and tests in a plain kernel {plain[unit]:.2f}, "
-              f"own overhead with 1 worker {overhead:.2f}")  # fmt: skip
+        print(
+            f"{unit}: {told}; ratios {ratios}; cells and tests in a plain kernel {plain[unit]:.2f}, "
+            f"own overhead with 1 worker {overhead:.2f}"
+        )
     totals = {way: sum(median[way] for median in medians.values()) for way in ways}
     print(f"throughput ratio, 1 worker: {totals[ways[0]] / totals[ways[1]]:.1f}")
     print(f"throughput ratio, 2 workers: {totals[ways[0]] / totals[ways[2]]:.1f}")

@@ -50,10 +50,18 @@ def main() -> int:
             wrong = [*_wrong(expected, found), *_doubled(course), *found["reasons"]]
             if arguments.serial:
                 serial = _graded(twin, 1)["scores"]
-                wrong += [f"{name}: one worker gives {serial.get(name)}" for name in expected
-                          if serial.get(name) != found["scores"].get(name)]  # fmt: skip
-            print(f"{size} students: {found['seconds']:.0f} s, {found['seconds'] / size:.3f} s each, main process at most "
-                  f"{found['mb']:.0f} MB; {len(found['scores'])} scores, {len(wrong)} wrong", *wrong, sep="\n  ", flush=True)  # fmt: skip
+                wrong += [
+                    f"{name}: one worker gives {serial.get(name)}"
+                    for name in expected
+                    if serial.get(name) != found["scores"].get(name)
+                ]
+            print(
+                f"{size} students: {found['seconds']:.0f} s, {found['seconds'] / size:.3f} s each, main process at most "
+                f"{found['mb']:.0f} MB; {len(found['scores'])} scores, {len(wrong)} wrong",
+                *wrong,
+                sep="\n  ",
+                flush=True,
+            )
             problems += len(wrong)
     return problems > 0
 
@@ -94,8 +102,12 @@ def _graded(course: Course, workers: int) -> dict:
         reasons = [line for line in said if "not graded" in line]
         told.seek(0)
         students = json.load(told)["units"][UNIT]["students"]
-    return {"seconds": seconds, "mb": most, "scores": {name: row["score"] for name, row in students.items()},
-            "reasons": reasons}  # fmt: skip
+    return {
+        "seconds": seconds,
+        "mb": most,
+        "scores": {name: row["score"] for name, row in students.items()},
+        "reasons": reasons,
+    }
 
 
 def _megabytes(pid: int) -> float:

@@ -103,8 +103,14 @@ Step = Callable[[Term, str], None]
 KEPT = ("seconds", "differ", "compared", "judged")
 
 
-def run(course: Course, units: list[str], people: list[rosters.Student], workers: int = 1, seed: int = 0,
-        folder: Path | None = None) -> Term:  # fmt: skip
+def run(
+    course: Course,
+    units: list[str],
+    people: list[rosters.Student],
+    workers: int = 1,
+    seed: int = 0,
+    folder: Path | None = None,
+) -> Term:
     """All steps, in a copy of the course: in `folder` those that are not done there yet, else in a folder that is thrown away."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="attn-term-") as thrown_away:
@@ -205,7 +211,9 @@ def _feedback(term: Term, unit: str) -> None:
     if (outcome := _run(term, unit, "feedback")).judged:
         term.differ.append(f"{unit}: {outcome.judged} notebooks were judged again for nothing")
     pages = {path.parts[-3] for path in term.course.feedback.glob(f"*/{unit}/{unit}.html")}
-    term.differ += [f"{unit} of {who}: a page without a grade, or a grade without a page" for who in pages ^ term.truth(unit).keys()]  # fmt: skip
+    term.differ += [
+        f"{unit} of {who}: a page without a grade, or a grade without a page" for who in pages ^ term.truth(unit).keys()
+    ]
 
 
 # ---------------------------------------------------------------- and out
@@ -286,7 +294,9 @@ def _grade_again(term: Term, _: str) -> None:
     before, known = {one: term.truth(one) for one in term.units}, len(regrade_log.read(term.course.regrades))
     with _mended(unit):
         outcome = _run(term, unit, "grade again")
-    term.differ += [f"{unit} of {one.student} was not graded: {why}" for one, why in {**outcome.failed, **outcome.rejected}.items()]  # fmt: skip
+    term.differ += [
+        f"{unit} of {one.student} was not graded: {why}" for one, why in {**outcome.failed, **outcome.rejected}.items()
+    ]
     changes = [_plain(one) for one in regrade_log.read(term.course.regrades)[known:]]
     told = [tuple(one) for one in json.loads((term.folder / "preview.json").read_text(encoding="utf-8"))]
     term.differ += [f"told or done, and not both: {one}" for one in set(told) ^ set(changes)]
@@ -308,8 +318,14 @@ def _compare_changes(term: Term, unit: str, changes: list[Change]) -> None:
         }
         opened = {who for (who, _), cell in cells.items() if cell.needs_manual_grade}
     logged = {f"{who} {name}": new for who, name, _, new in changes if new is not None}
-    term.compare(f"{unit} regrades.csv", logged, {f"{who} {name}": now[who, name] for who, name, _, new in changes if new is not None})  # fmt: skip
-    term.differ += [f"{unit}: a mark of {who} on an unchanged answer was opened again" for who in sorted(opened - again)]  # fmt: skip
+    term.compare(
+        f"{unit} regrades.csv",
+        logged,
+        {f"{who} {name}": now[who, name] for who, name, _, new in changes if new is not None},
+    )
+    term.differ += [
+        f"{unit}: a mark of {who} on an unchanged answer was opened again" for who in sorted(opened - again)
+    ]
 
 
 def _again(term: Term) -> set[str]:
@@ -350,10 +366,24 @@ def _backup(term: Term, _: str) -> None:
     backup.backup(term.course, term.folder / "class.zip")
 
 
-WEEKLY: dict[str, Step] = {"release": _release, "students work": _hand_in, "collect": _collect, "grade": _grade, "mark by hand": _mark,
-                           "feedback": _feedback, "export": _export, "return": _send_back}  # fmt: skip
-AT_THE_END: dict[str, Step] = {"hand in again": _hand_in_again, "preview": _preview, "grade again": _grade_again,
-                               "mark again, export": _mark_again, "report": _report, "backup": _backup}  # fmt: skip
+WEEKLY: dict[str, Step] = {
+    "release": _release,
+    "students work": _hand_in,
+    "collect": _collect,
+    "grade": _grade,
+    "mark by hand": _mark,
+    "feedback": _feedback,
+    "export": _export,
+    "return": _send_back,
+}
+AT_THE_END: dict[str, Step] = {
+    "hand in again": _hand_in_again,
+    "preview": _preview,
+    "grade again": _grade_again,
+    "mark again, export": _mark_again,
+    "report": _report,
+    "backup": _backup,
+}
 
 
 def main() -> None:

@@ -142,11 +142,23 @@ def canvas_gradebook(path: Path, unit: str, people: list[Student]) -> Path:
 
 def moodle_worksheet(path: Path, people: list[Student]) -> Path:
     """Moodle's grading worksheet of one assignment."""
-    header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed",
-              "Last modified (submission)", "Last modified (grade)", "Feedback comments"]  # fmt: skip
+    header = [
+        "Identifier",
+        "Full name",
+        "Email address",
+        "Status",
+        "Grade",
+        "Maximum Grade",
+        "Grade can be changed",
+        "Last modified (submission)",
+        "Last modified (grade)",
+        "Feedback comments",
+    ]
     empty = ["", "", "100.00", "Yes", "-", "-", ""]
-    rows = [[f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, *empty]
-            for at, one in enumerate(people, 1)]  # fmt: skip
+    rows = [
+        [f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, *empty]
+        for at, one in enumerate(people, 1)
+    ]
     return _table(path, [header, *rows])
 
 

@@ -31,7 +31,10 @@ def main() -> int:
     )
     parser.add_argument("--reversals", type=int, default=3, help="how many seeds of unit 06's tasks")
     settings = parser.parse_args()
-    print(f"entropy rate {grammar.entropy_per_token():.4f} nats per token; {settings.steps} steps of {ablations.SIZE} stories", flush=True)  # fmt: skip
+    print(
+        f"entropy rate {grammar.entropy_per_token():.4f} nats per token; {settings.steps} steps of {ablations.SIZE} stories",
+        flush=True,
+    )
     measured = {f"seed {seed}": _train(seed, "", settings.steps) for seed in settings.seeds}
     parts = {f"without {without}": _train(0, without, settings.steps) for without in settings.without}
     print(training.losses_by_kind({**measured, **parts}), flush=True)
@@ -48,7 +51,10 @@ def _train(seed: int, without: str, steps: int) -> dict[str, tuple[float, float]
         model, _ = ablations.trained(seed, without, steps, watch=lambda *_: bar.update())
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     losses = training.held_out_by_kind(model)
-    print(f"{name:18} seed {seed}  {_above(losses):+7.1%} above the floor  {seconds:4.0f} s ({cpu:.0f} s of processor)", flush=True)  # fmt: skip
+    print(
+        f"{name:18} seed {seed}  {_above(losses):+7.1%} above the floor  {seconds:4.0f} s ({cpu:.0f} s of processor)",
+        flush=True,
+    )
     return losses
 
 

@@ -53,8 +53,13 @@ def answered(course: Course, unit: str) -> NotebookNode:
 
 def lost(notebook: NotebookNode) -> list[str]:
     """The exercises of a notebook that has run which did not earn all their points."""
-    return [notebooks.exercise_id(cell) for cell in notebooks.tests(notebook)
-            if not any(output.get("data", {}).get(MIME, {}).get("score") == notebooks.points(cell) for output in cell.outputs)]  # fmt: skip
+    return [
+        notebooks.exercise_id(cell)
+        for cell in notebooks.tests(notebook)
+        if not any(
+            output.get("data", {}).get(MIME, {}).get("score") == notebooks.points(cell) for output in cell.outputs
+        )
+    ]
 
 
 def environment(course: Course, wanted: list[str], folder: Path) -> Path:

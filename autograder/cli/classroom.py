@@ -207,9 +207,7 @@ def backup(
 
 
 @command()
-def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `attn backup` wrote.")],
-) -> None:
+def restore(file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `attn backup` wrote.")]) -> None:
     """Make the class what it was when a backup was made. The class that is there now is moved aside, not deleted.
 
     Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was changed.

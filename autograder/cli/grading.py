@@ -142,8 +142,11 @@ def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: 
         print_json(score_tables.as_json(rows, outcome))
     elif not quiet:
         large = score_tables.is_large(outcome)
-        out.print(score_tables.units_table(rows, outcome) if large
-                  else score_tables.scores_table(rows, outcome, made_to_show, out.width))  # fmt: skip
+        out.print(
+            score_tables.units_table(rows, outcome)
+            if large
+            else score_tables.scores_table(rows, outcome, made_to_show, out.width)
+        )
         if made_to_show and (card := tables.a_card(outcome)):
             out.print("What a student reads:", card)
         if outcome.misconceptions():

@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autograder.cli.common import (
-    AsJson,
-    Sandbox,
-    Units,
-    choose_sandbox,
-    command,
-    out,
-    print_json,
-    progress_bar,
-    say,
-)
+from autograder.cli.common import AsJson, Sandbox, Units, choose_sandbox, command, out, print_json, progress_bar, say
 from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
 

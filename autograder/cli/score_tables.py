@@ -96,8 +96,12 @@ def _unit_as_json(unit: str, found: dict[str, dict], outcome: Outcome) -> dict[s
         status = (
             "rejected" if submission in outcome.rejected else "failed" if submission in outcome.failed else "graded"
         )
-        students[submission.student] = {"status": status, "score": row and row["score"],
-                                        "to_mark": bool(row and row["needs_manual_grade"]), "why": why}  # fmt: skip
+        students[submission.student] = {
+            "status": status,
+            "score": row and row["score"],
+            "to_mark": bool(row and row["needs_manual_grade"]),
+            "why": why,
+        }
     named = [
         {"exercise": exercise, "misconception": name, "students": count}
         for (of, exercise, name), count in outcome.misconceptions().most_common()

@@ -74,8 +74,9 @@ def build(course: Course, units: Iterable[str]) -> list[Path]:
 def drift(course: Course, units: Iterable[str]) -> list[str]:
     """One line for each committed file that a build would change, and for each whose source is gone."""
     made = render(course, units := list(units))
-    lines = [_difference(course.root / path, path) for path, content in made.items()
-             if _read(course.root / path) != content]  # fmt: skip
+    lines = [
+        _difference(course.root / path, path) for path, content in made.items() if _read(course.root / path) != content
+    ]
     lines += [f"{path} is made by no source any more" for path in _leftovers(course, units, made)]
     return lines + [f"{path.relative_to(course.root)} has no source any more" for path in orphans(course)]
 

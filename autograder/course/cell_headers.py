@@ -9,9 +9,16 @@ from collections.abc import Iterator
 HEADER = re.compile(r"^# %%(?P<rest>.*)$")
 ENTRY = re.compile(r"(\w+) *= *(?=[\[{])")
 KEYS = {
-    "grade": bool, "solution": bool, "locked": bool, "task": bool, "schema_version": int, "grade_id": str,
-    "points": (int, float), "checksum": str, "cell_type": str,
-}  # fmt: skip
+    "grade": bool,
+    "solution": bool,
+    "locked": bool,
+    "task": bool,
+    "schema_version": int,
+    "grade_id": str,
+    "points": (int, float),
+    "checksum": str,
+    "cell_type": str,
+}
 NEEDED = ("grade", "solution", "locked", "schema_version", "grade_id")
 JSON_WORDS = "JSON writes true and false, double quotes, and a comma between entries"
 

@@ -118,8 +118,12 @@ def _exercise(unit: str, cell: NotebookNode) -> Exercise:
 
 
 def _is_check_call(node: ast.AST) -> bool:
-    return (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name) and node.func.value.id == "check")  # fmt: skip
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "check"
+    )
 
 
 def _call(node: ast.Call) -> Call:

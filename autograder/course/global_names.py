@@ -7,8 +7,12 @@ from collections.abc import Iterator
 def names_read(source: str) -> set[str]:
     """The global names that a cell reads, in functions too."""
     top = symtable.symtable(source, "cell", "exec")
-    return {symbol.get_name() for scope in _scopes(top) for symbol in scope.get_symbols()
-            if symbol.is_referenced() and (scope is top or symbol.is_global())}  # fmt: skip
+    return {
+        symbol.get_name()
+        for scope in _scopes(top)
+        for symbol in scope.get_symbols()
+        if symbol.is_referenced() and (scope is top or symbol.is_global())
+    }
 
 
 def names_bound(source: str) -> set[str]:

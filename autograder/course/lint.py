@@ -190,8 +190,10 @@ def _companions(unit: str, name: str) -> Iterator[str]:
         yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
     found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
     if len(found) < ALTERNATIVES:
-        yield (f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
-               f"write right answers in {ALTERNATIVES} other styles at least")  # fmt: skip
+        yield (
+            f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
+            f"write right answers in {ALTERNATIVES} other styles at least"
+        )
     check = exercises.find_check(name)
     for part in getattr(check, "parts", {name: check}).values():
         counts = Counter(misconception.name for misconception in getattr(part, "misconceptions", ()))

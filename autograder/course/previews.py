@@ -48,8 +48,10 @@ def problems(notebook: NotebookNode, folder: Path, number: str) -> Iterator[str]
     changed = [name for name in wanted | kept if wanted.get(name) != kept.get(name)]
     if changed:
         sources = {cell.id: cell.source.split("\n")[0] for cell in notebook.cells}
-        yield (f"its pictures are not what its cells draw now ({len(changed)} of them, the first: "
-               f"`{sources.get(changed[0], 'a cell that is gone')}`): run `attn build --pictures {number}` and look at them")  # fmt: skip
+        yield (
+            f"its pictures are not what its cells draw now ({len(changed)} of them, the first: "
+            f"`{sources.get(changed[0], 'a cell that is gone')}`): run `attn build --pictures {number}` and look at them"
+        )
 
 
 def drawn_from(notebook: NotebookNode) -> dict[str, str]:

@@ -34,8 +34,7 @@ def draw(course: Course, unit: str, notebook: NotebookNode) -> list[Path]:
     notebook: made from its source. Returns the files that changed. CourseError where a cell fails, or draws something else each time."""
     folder = course.solutions / unit / FOLDER
     kept, wanted = previews.read(folder.parent), previews.drawn_from(notebook)
-    old = [cell for cell in previews.drawing(notebook)
-           if kept.get(cell.id, {}).get("drawn_from") != wanted[cell.id]]  # fmt: skip
+    old = [cell for cell in previews.drawing(notebook) if kept.get(cell.id, {}).get("drawn_from") != wanted[cell.id]]
     drawn = _drawn(course, notebook, old) if old else {}
     listed, files = {name: kept[name] for name in wanted if name not in drawn}, {}
     for name, pictures in drawn.items():
@@ -103,7 +102,9 @@ def _written(folder: Path, files: dict[str, bytes], wanted: set[str]) -> list[Pa
     before = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
     after = {name: content for name, content in {**before, **files}.items() if name in wanted}
     if (size := sum(len(content) for name, content in after.items() if name != LIST) * 4 // 3) > LIMIT:
-        raise CourseError(f"the pictures of {folder.parent.name} would add {size:,} characters to its notebook, more than {LIMIT:,}: draw less")  # fmt: skip
+        raise CourseError(
+            f"the pictures of {folder.parent.name} would add {size:,} characters to its notebook, more than {LIMIT:,}: draw less"
+        )
     if after:
         folder.mkdir(exist_ok=True)
     for name in before.keys() - after.keys():

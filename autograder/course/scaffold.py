@@ -25,9 +25,13 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
     _must_be_new(course, name, unit, notebook)
     numbered = sum(bool(section.number) for section in sections.sections(notebook))
     words = {
-        "id": name, "module": module, "room": room, "points": points, "number": f"{int(unit[:2])}.{numbered + 1}",
+        "id": name,
+        "module": module,
+        "room": room,
+        "points": points,
+        "number": f"{int(unit[:2])}.{numbered + 1}",
         "title": name.replace("_", " ").capitalize(),
-    }  # fmt: skip
+    }
     made = {
         f"helpers/{room}/{module}.py": _render(scaffold_templates.REFERENCE, words),
         f"helpers/{room}/checks/{module}.py": _render(scaffold_templates.CHECK, words),
@@ -61,9 +65,12 @@ def create_unit(course: Course, name: str) -> list[Path]:
             raise CourseError(f"{name}: there is {other} already; take another number and name.", BAD_INPUT)
     room, table = name[3:], course.syllabus().get(name)
     words = {
-        "unit": name, "room": room, "title": room.replace("_", " ").capitalize(), "points": table["points"] if table else 0,
+        "unit": name,
+        "room": room,
+        "title": room.replace("_", " ").capitalize(),
+        "points": table["points"] if table else 0,
         "setup": _setup(course),
-    }  # fmt: skip
+    }
     source = {f"solutions/{name}/{name}.py": _render(scaffold_templates.UNIT, words)}
     _nothing_in_the_way(course, source)
     rest = {

@@ -97,8 +97,10 @@ def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]
         if section.stated != section.points:
             name = f"section {section.number}".strip() if section.number else "question"
             cells = ", ".join(notebooks.grade_id(cell) for cell in section.graded) or "no graded cell"
-            yield (f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
-                   f"{section.points:g}: change the heading")  # fmt: skip
+            yield (
+                f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
+                f"{section.points:g}: change the heading"
+            )
     for cell in notebook.cells:
         for number in OTHER_LEVEL.findall(cell.source) if cell.cell_type == "markdown" else ():
             yield f"the heading of section {number} must be of the second level: ## {number}"

@@ -153,8 +153,11 @@ class _Rename(ast.NodeTransformer):
 
 def _parts(tree: ast.AST, used: str) -> set[str]:
     """The attributes of the name `used` that stand in a tree."""
-    return {node.attr for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == used}  # fmt: skip
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == used
+    }
 
 
 def _is_ours(module: str, function: Any = None) -> bool:
@@ -178,8 +181,16 @@ def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
             return tree
     if isinstance(function, FunctionType):
         node = _lambda(function)
-        return ast.FunctionDef(name=name, args=node.args, body=[ast.Return(node.body)], decorator_list=[], returns=None,
-                               type_params=[], lineno=1, col_offset=0)  # fmt: skip
+        return ast.FunctionDef(
+            name=name,
+            args=node.args,
+            body=[ast.Return(node.body)],
+            decorator_list=[],
+            returns=None,
+            type_params=[],
+            lineno=1,
+            col_offset=0,
+        )
     raise SpliceError(f"{_label(function)} is no function, lambda or class of Python source")
 
 

@@ -49,8 +49,10 @@ class FeedbackExporter(HTMLExporter):
     def policy(self) -> str:
         """Scripts of the template, by their hashes, and MathJax, which reads its settings with `eval`; pictures within the page."""
         scripts = " ".join(f"'sha256-{_hash(text)}'" for text in _SCRIPT.findall(self._template_text()))
-        return (f"default-src 'none'; script-src {MATHJAX} 'unsafe-eval' {scripts}; style-src 'unsafe-inline' {MATHJAX}; "
-                f"img-src data:; font-src data: {MATHJAX}; base-uri 'none'; form-action 'none'")  # fmt: skip
+        return (
+            f"default-src 'none'; script-src {MATHJAX} 'unsafe-eval' {scripts}; style-src 'unsafe-inline' {MATHJAX}; "
+            f"img-src data:; font-src data: {MATHJAX}; base-uri 'none'; form-action 'none'"
+        )
 
     def _template_text(self) -> str:
         """A page without a notebook."""

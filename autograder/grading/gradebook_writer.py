@@ -68,8 +68,10 @@ def register(course: Course, unit: str) -> str:
 def _refusal(unit: str, reason: str) -> str:
     if "submissions associated" not in reason:
         return f"{unit} can't be registered in the gradebook: {reason}"
-    return (f"{unit} has graded submissions, and cells were added to it or taken away since: undo that, or start its "
-            f"grades anew with `nbgrader db assignment remove {unit} --force` (marks and comments go too: run `attn backup` before).")  # fmt: skip
+    return (
+        f"{unit} has graded submissions, and cells were added to it or taken away since: undo that, or start its "
+        f"grades anew with `nbgrader db assignment remove {unit} --force` (marks and comments go too: run `attn backup` before)."
+    )
 
 
 def _in_gradebook(course: Course, unit: str) -> bool:

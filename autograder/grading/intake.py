@@ -26,8 +26,14 @@ MOST_NAMED = 5
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?\s*$", re.IGNORECASE)  # some browsers add what they think it is
 _NUMBER = re.compile(r"(?:\((\d+)\)|-(\d+))\s*\.ipynb", re.IGNORECASE)
 LITTER = {".ipynb_checkpoints", "__pycache__", ".DS_Store", "__MACOSX"}
-KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device",
-          stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}  # fmt: skip
+KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 @dataclass(frozen=True)
@@ -96,8 +102,11 @@ def _no_folder(here: int, name: str, error: OSError) -> str:
 
 
 def _read_folder(folder: int, submission: Submission) -> HandIn:
-    kinds = {entry.name: KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "") for entry in os.scandir(folder)
-             if entry.name not in LITTER}  # fmt: skip
+    kinds = {
+        entry.name: KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "")
+        for entry in os.scandir(folder)
+        if entry.name not in LITTER
+    }
     wanted = [name for name, kind in kinds.items() if not kind and NOTEBOOK.search(name)]
     if not wanted:
         raise Rejected(_none_there(submission, kinds))

@@ -78,9 +78,17 @@ def _items(original: NotebookNode, judged: NotebookNode) -> dict[str, dict]:
     for cell in original.cells:
         if notebooks.is_test(cell):
             result = found[notebooks.exercise_id(cell)]
-            items[result.exercise] = {"score": result.score, "max": result.points, "diagnosis": result.diagnosis,
-                                      "message": result.message}  # fmt: skip
+            items[result.exercise] = {
+                "score": result.score,
+                "max": result.points,
+                "diagnosis": result.diagnosis,
+                "message": result.message,
+            }
         elif notebooks.is_written(cell):
-            items[notebooks.grade_id(cell)] = {"score": None, "max": notebooks.points(cell), "diagnosis": None,
-                                               "message": "marked by a person"}  # fmt: skip
+            items[notebooks.grade_id(cell)] = {
+                "score": None,
+                "max": notebooks.points(cell),
+                "diagnosis": None,
+                "message": "marked by a person",
+            }
     return items

@@ -20,8 +20,14 @@ from nbgrader.api import BaseCell, Comment, Grade, Gradebook
 from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 
-STEPS = ("converters.autograde", "preprocessors.overwritecells", "preprocessors.overwritekernelspec",
-         "preprocessors.saveautogrades", "preprocessors.latesubmissions", "preprocessors.getgrades")  # fmt: skip
+STEPS = (
+    "converters.autograde",
+    "preprocessors.overwritecells",
+    "preprocessors.overwritekernelspec",
+    "preprocessors.saveautogrades",
+    "preprocessors.latesubmissions",
+    "preprocessors.getgrades",
+)
 """The modules of nbgrader's that open a gradebook for a submission."""
 SOURCE = ("name", "cell_type", "locked", "checksum", "source")
 

@@ -81,8 +81,10 @@ def _told(findings: list[Finding]) -> dict[str, Any]:
     note = ""
     if plain:
         first = plain[0]
-        note = (f"Note: the source of `{first.function}` names `{first.name}`, which this exercise forbids: {first.where} "
-                "That was read, not seen running, and so costs nothing by itself.")  # fmt: skip
+        note = (
+            f"Note: the source of `{first.function}` names `{first.name}`, which this exercise forbids: {first.where} "
+            "That was read, not seen running, and so costs nothing by itself."
+        )
     return {"names": names, "evades": any(one.kind == EVADES for one in findings), "note": note}
 
 

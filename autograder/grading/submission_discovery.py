@@ -19,8 +19,11 @@ class Submission:
 
 def submissions(course: Course, unit: str, students: list[str]) -> list[Submission]:
     """All students' submissions of a unit, or those of the named students, in order. A link counts: intake says what it is."""
-    return [Submission(name, unit, course.submission(name, unit))
-            for name in _student_folders(course, students) if _is_there(course.submitted / name, unit)]  # fmt: skip
+    return [
+        Submission(name, unit, course.submission(name, unit))
+        for name in _student_folders(course, students)
+        if _is_there(course.submitted / name, unit)
+    ]
 
 
 def misplaced_notebooks(course: Course) -> list[str]:

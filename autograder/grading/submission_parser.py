@@ -152,7 +152,11 @@ def _cell(cell: dict) -> dict:
     if isinstance(cell.get("id"), str) and re.fullmatch(r"[\w-]{1,64}", cell["id"], re.ASCII):
         kept["id"] = cell["id"]
     if kept["cell_type"] == "code":
-        kept |= {"outputs": []} | ({"language": "python", "prompt_number": None, "collapsed": False} if "input" in kept else {"execution_count": None})  # fmt: skip
+        kept |= {"outputs": []} | (
+            {"language": "python", "prompt_number": None, "collapsed": False}
+            if "input" in kept
+            else {"execution_count": None}
+        )
     elif kept["cell_type"] not in CELL_TYPES:
         raise Rejected(f"not a notebook that Jupyter could read: a cell of type {str(cell.get('cell_type'))[:30]!r}")
     elif isinstance(cell.get("attachments"), dict):

@@ -310,9 +310,16 @@ def _cluster(workers: int, scheduler: str, dashboard: bool):
         return _slurm_jobs(workers)
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0, host="127.0.0.1",
-                        dashboard_address="127.0.0.1:8787" if dashboard else LOOPBACK, worker_dashboard_address=LOOPBACK,
-                        silence_logs="CRITICAL")  # fmt: skip
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        memory_limit=0,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:8787" if dashboard else LOOPBACK,
+        worker_dashboard_address=LOOPBACK,
+        silence_logs="CRITICAL",
+    )
 
 
 def _leave_ctrl_c_to_others() -> None:

@@ -20,9 +20,13 @@ class ForkServer:
         self.sock, theirs = socket.socketpair()
         command = [sys.executable, "-m", "autograder.judge.fork_server", "root", str(theirs.fileno())]
         self.process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
+            command,
+            pass_fds=[theirs.fileno()],
+            env=environment(PACKAGES),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the grader's to handle
-        )  # fmt: skip
+        )
         theirs.close()
 
     @property

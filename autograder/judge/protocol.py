@@ -129,12 +129,19 @@ def _blob(tensors: list[Tensor]) -> bytes:
     """As safetensors.torch.save does it, without its questions: these tensors are contiguous, on the CPU, and share no memory."""
     from safetensors import TensorSpec, serialize
 
-    return bytes(serialize({
-        str(place): TensorSpec(
-            dtype=str(one.dtype).removeprefix("torch."), shape=one.shape, data_ptr=one.data_ptr(), data_len=one.nbytes
+    return bytes(
+        serialize(
+            {
+                str(place): TensorSpec(
+                    dtype=str(one.dtype).removeprefix("torch."),
+                    shape=one.shape,
+                    data_ptr=one.data_ptr(),
+                    data_len=one.nbytes,
+                )
+                for place, one in enumerate(tensors)
+            }
         )
-        for place, one in enumerate(tensors)
-    }))  # fmt: skip
+    )
 
 
 def _pack_float(packer: Packer, value: float, depth: int) -> Any:

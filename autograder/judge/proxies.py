@@ -52,9 +52,17 @@ class Remote(RemoteReference):
         self.__asked__("set", name=name, value=value) if self.__live__ else self.__refuse__()
 
     def __observe__(
-        self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=(), reuses=False,
-        counts: bool | None = None, steps=0,
-    ) -> Observation:  # fmt: skip
+        self,
+        args: tuple = (),
+        kwargs: dict | None = None,
+        *,
+        forbids=(),
+        gradient=False,
+        layouts=(),
+        reuses=False,
+        counts: bool | None = None,
+        steps=0,
+    ) -> Observation:
         """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
         part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
@@ -131,8 +139,16 @@ def _call(
     args: tuple, kwargs: dict | None, forbids=(), gradient=False, layouts=(), reuses=False, counts=None, steps=0
 ) -> dict:
     """What a student's kernel is told of an observation."""
-    return {"args": args, "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
-            "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts is not False, "steps": int(steps)}  # fmt: skip
+    return {
+        "args": args,
+        "kwargs": kwargs or {},
+        "forbids": tuple(forbids),
+        "gradient": bool(gradient),
+        "layouts": tuple(layouts),
+        "reuses": bool(reuses),
+        "counts": counts is not False,
+        "steps": int(steps),
+    }
 
 
 class RemoteObject(RemoteReference):
@@ -166,13 +182,26 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
     """An Observation from what the student's kernel says; every field is checked, for anything may stand in it."""
     try:
         return Observation(
-            args, kwargs, seen["output"], _error(seen["error"]), _counts(seen["operations"]), _count(seen["flops"]),
-            _count(seen["largest"]), tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
-            _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
-            _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
-            _error(seen["backward_error"]), seen.get("away") is True, _count(seen["living"]),
-            seen.get("overwrites") is True, _count(seen["keeps"]),
-        )  # fmt: skip
+            args,
+            kwargs,
+            seen["output"],
+            _error(seen["error"]),
+            _counts(seen["operations"]),
+            _count(seen["flops"]),
+            _count(seen["largest"]),
+            tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
+            _gradients(seen["gradients"], (args, kwargs)),
+            _names(seen["forbidden"]),
+            _count(seen["saved"]),
+            _counts(seen["backward_operations"]),
+            _count(seen["backward_flops"]),
+            _count(seen["backward_largest"]),
+            _error(seen["backward_error"]),
+            seen.get("away") is True,
+            _count(seen["living"]),
+            seen.get("overwrites") is True,
+            _count(seen["keeps"]),
+        )
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
 

@@ -50,8 +50,12 @@ def _output(raw: dict, trusted: bool, markup: int) -> NotebookNode | None:
             if isinstance(raw.get("traceback"), list)
             else []
         )
-        return new_output("error", ename=_short("", str(raw.get("ename"))), evalue=_short("", str(raw.get("evalue"))),
-                          traceback=trace[-100:])  # fmt: skip
+        return new_output(
+            "error",
+            ename=_short("", str(raw.get("ename"))),
+            evalue=_short("", str(raw.get("evalue"))),
+            traceback=trace[-100:],
+        )
     if kind in ("display_data", "execute_result") and isinstance(raw.get("data"), dict):
         more = {"execution_count": raw["execution_count"]} if type(raw.get("execution_count")) is int else {}
         data = raw["data"] if trusted else sanitize_display(raw["data"], markup)

@@ -144,9 +144,12 @@ class State:
 
 
 _OF_THE_PROCESS = [
-    (torch.get_rng_state, torch.set_rng_state), (numpy.random.get_state, numpy.random.set_state), (random.getstate, random.setstate),
-    (torch.get_default_dtype, torch.set_default_dtype), (torch.is_grad_enabled, torch.set_grad_enabled),
-]  # fmt: skip
+    (torch.get_rng_state, torch.set_rng_state),
+    (numpy.random.get_state, numpy.random.set_state),
+    (random.getstate, random.setstate),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+]
 
 
 def answer_questions(sock: socket.socket, state: State, call_seconds: float) -> None:
@@ -203,17 +206,35 @@ def _set(endpoint: Endpoint, question: dict, state: State) -> None:
 
 def _observe(endpoint: Endpoint, question: dict, state: State) -> dict:
     seen = WATCH[0](
-        endpoint.objects[question["number"]], question["args"], question["kwargs"],
-        forbids=question["forbids"], gradient=question["gradient"], layouts=question["layouts"],
-        reuses=question["reuses"], counts=question["counts"], steps=question["steps"],
-    )  # fmt: skip
+        endpoint.objects[question["number"]],
+        question["args"],
+        question["kwargs"],
+        forbids=question["forbids"],
+        gradient=question["gradient"],
+        layouts=question["layouts"],
+        reuses=question["reuses"],
+        counts=question["counts"],
+        steps=question["steps"],
+    )
     return {
-        "output": seen.output, "error": asdict(seen.error) if seen.error else None, "operations": dict(seen.operations),
-        "flops": seen.flops, "largest": seen.largest, "living": seen.living, "modified": seen.modified, "gradients": seen.gradients,
-        "forbidden": seen.forbidden, "away": seen.away, "overwrites": seen.overwrites, "keeps": seen.keeps, "saved": seen.saved, "backward_operations": dict(seen.backward_operations),
-        "backward_flops": seen.backward_flops, "backward_largest": seen.backward_largest,
+        "output": seen.output,
+        "error": asdict(seen.error) if seen.error else None,
+        "operations": dict(seen.operations),
+        "flops": seen.flops,
+        "largest": seen.largest,
+        "living": seen.living,
+        "modified": seen.modified,
+        "gradients": seen.gradients,
+        "forbidden": seen.forbidden,
+        "away": seen.away,
+        "overwrites": seen.overwrites,
+        "keeps": seen.keeps,
+        "saved": seen.saved,
+        "backward_operations": dict(seen.backward_operations),
+        "backward_flops": seen.backward_flops,
+        "backward_largest": seen.backward_largest,
         "backward_error": asdict(seen.backward_error) if seen.backward_error else None,
-    }  # fmt: skip
+    }
 
 
 _QUESTIONS = {"go to": _go_to, "get": _get, "call": _call, "attribute": _attribute, "set": _set, "observe": _observe}

@@ -77,8 +77,15 @@ def merge_attempts(first: Attempt, again: Attempt) -> Attempt:
     times = [one for one in (first, again) if one.submitted]
     early = min(times, key=lambda one: one.submitted) if times else first
     newest = again if again.lms_id else first
-    return replace(first, submitted=early.submitted, time_from=early.time_from, late=first.late and again.late,
-                   seen=min(first.seen, again.seen), lms=newest.lms or first.lms, lms_id=newest.lms_id)  # fmt: skip
+    return replace(
+        first,
+        submitted=early.submitted,
+        time_from=early.time_from,
+        late=first.late and again.late,
+        seen=min(first.seen, again.seen),
+        lms=newest.lms or first.lms,
+        lms_id=newest.lms_id,
+    )
 
 
 def load(course: Course) -> dict[tuple[str, str], dict[str, Attempt]]:

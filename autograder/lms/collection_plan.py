@@ -164,8 +164,12 @@ def history_folder(course: Course, one: Attempt) -> Path:
 
 
 def _missing(course: Course, units: list[str], roster: Roster, known: Known) -> list[tuple[str, str]]:
-    return [(name, unit) for unit in units for name in roster.active()
-            if not known.get((name, unit)) and not course.submission(name, unit).parent.exists()]  # fmt: skip
+    return [
+        (name, unit)
+        for unit in units
+        for name in roster.active()
+        if not known.get((name, unit)) and not course.submission(name, unit).parent.exists()
+    ]
 
 
 def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
@@ -193,8 +197,10 @@ def _told(plan: Plan, dues: Deadlines) -> list[str]:
         lines.append(f"of {of_files} the time is that of the file, for the download says no other")
     untold = [step for step in plan.steps if step.chosen.lms == "moodle" and not step.timestamp]
     if any(dues.units[step.chosen.unit] for step in untold):
-        lines.append(f"Moodle's archive doesn't say when {len(untold)} were handed in: none counts as late (name its "
-                     "grading worksheet beside it)")  # fmt: skip
+        lines.append(
+            f"Moodle's archive doesn't say when {len(untold)} were handed in: none counts as late (name its "
+            "grading worksheet beside it)"
+        )
     return lines
 
 

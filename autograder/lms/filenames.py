@@ -97,10 +97,13 @@ def claimed(members: Sequence[Member], known: Callable[[str], bool], units: set[
 def _lms(members: Sequence[Member]) -> tuple[str, int]:
     """The shape that at least half of the hand-ins have, and in which folder; ("", 0) for none."""
     handed_in = [member for member in members if member.is_notebook or member.is_zip] or list(members)
-    best = Counter({
-        (name, depth): sum(len(one.parts) > depth and bool(shape(one.parts[depth])) for one in handed_in)
-        for name, shape in SHAPES.items() for depth in DEPTHS
-    })  # fmt: skip
+    best = Counter(
+        {
+            (name, depth): sum(len(one.parts) > depth and bool(shape(one.parts[depth])) for one in handed_in)
+            for name, shape in SHAPES.items()
+            for depth in DEPTHS
+        }
+    )
     (place, count), *_ = best.most_common(1)
     return place if count and 2 * count >= len(handed_in) else ("", 0)
 
@@ -110,8 +113,10 @@ def _blind(found: dict[Member, list[Claim]]) -> dict[Member, list[Claim]]:
     people = {(claim.names[0], claim.person) for claims in found.values() for claim in claims}
     if not (len({name for name, _ in people}) == 1 < len(people) or any(name == "Participant" for name, _ in people)):
         return found
-    return {member: [Claim("moodle", (f"{one.names[0]} {one.person}",), one.person, blind=True) for one in claims]
-            for member, claims in found.items()}  # fmt: skip
+    return {
+        member: [Claim("moodle", (f"{one.names[0]} {one.person}",), one.person, blind=True) for one in claims]
+        for member, claims in found.items()
+    }
 
 
 # ---------------------------------------------------------------- folders, Google Drive

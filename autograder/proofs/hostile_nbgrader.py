@@ -47,11 +47,20 @@ def _autograde(course: Course, sandbox: str) -> dict[str, str]:
     scripts = Path(sys.executable).parent
     paths = f"{scripts}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        [scripts / "nbgrader", "autograde", UNIT, f"--JudgedExecute.timeout={LIMITS.cell_seconds}",
-         f"--JudgedExecute.notebook_timeout={LIMITS.notebook_seconds}", f"--JudgedExecute.sandbox={sandbox}"],
-        cwd=course.root, capture_output=True, text=True, errors="replace",
+        [
+            scripts / "nbgrader",
+            "autograde",
+            UNIT,
+            f"--JudgedExecute.timeout={LIMITS.cell_seconds}",
+            f"--JudgedExecute.notebook_timeout={LIMITS.notebook_seconds}",
+            f"--JudgedExecute.sandbox={sandbox}",
+        ],
+        cwd=course.root,
+        capture_output=True,
+        text=True,
+        errors="replace",
         env=os.environ | {"PATH": paths, "PYTHONPATH": str(PACKAGES)},
-    )  # fmt: skip
+    )
     return dict(re.findall(r"ERROR\] (\S+) was rejected: (.*)", done.stderr))
 
 

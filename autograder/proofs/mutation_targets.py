@@ -84,8 +84,15 @@ def _program(style: str, lines: list[str], wanted: tuple[str, ...], own: set[str
 
 def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
     """style → an expression for each answer, where the table of alternatives is written out as a dict."""
-    table = next((node.value for line in lines for node in ast.parse(line).body
-                  if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == exercise.id), None)  # fmt: skip
+    table = next(
+        (
+            node.value
+            for line in lines
+            for node in ast.parse(line).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == exercise.id
+        ),
+        None,
+    )
     if not isinstance(table, ast.Dict):
         return {}
     several = len(exercise.answers) > 1
@@ -94,8 +101,11 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
         for key, value in zip(table.keys, table.values, strict=True)
         if isinstance(key, ast.Constant)
     }
-    return {style: tuple(map(ast.unparse, value.elts)) if several else (ast.unparse(value),)
-            for style, value in found.items() if not several or isinstance(value, ast.Tuple)}  # fmt: skip
+    return {
+        style: tuple(map(ast.unparse, value.elts)) if several else (ast.unparse(value),)
+        for style, value in found.items()
+        if not several or isinstance(value, ast.Tuple)
+    }
 
 
 def _until(lines: list[str], name: str) -> list[str]:

@@ -54,8 +54,13 @@ class MutationResult:
     misses: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
-        return {"mutants": self.mutants, "killed": self.killed, "equivalent": len(self.excused),
-                "survived": len(self.survivors), "false_accusations": len(self.accused)}  # fmt: skip
+        return {
+            "mutants": self.mutants,
+            "killed": self.killed,
+            "equivalent": len(self.excused),
+            "survived": len(self.survivors),
+            "false_accusations": len(self.accused),
+        }
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,9 @@ class Task:
     parts: tuple[int, ...]
 
 
-def mutation_test(course: Course, units: list[str], only: str | None = None, most: dict[bool, int] | None = None,
-           seed: int = SEED) -> Iterator[tuple[str, MutationResult]]:  # fmt: skip
+def mutation_test(
+    course: Course, units: list[str], only: str | None = None, most: dict[bool, int] | None = None, seed: int = SEED
+) -> Iterator[tuple[str, MutationResult]]:
     """Every exercise's id and what came of its mutants. Quizzes have none: their answers are choices."""
     for unit in units:
         for exercise in exercises(course, unit, only):
@@ -101,8 +107,9 @@ def mutation_test_exercise(
     return tried
 
 
-def outcomes(course: Course, exercise: Exercise, slowest: float = SECONDS, most: dict[bool, int] = MOST,
-             seed: int = SEED) -> Iterator[tuple[Task, dict[str, Any]]]:  # fmt: skip
+def outcomes(
+    course: Course, exercise: Exercise, slowest: float = SECONDS, most: dict[bool, int] = MOST, seed: int = SEED
+) -> Iterator[tuple[Task, dict[str, Any]]]:
     """Every mutant of an exercise and what the check says of it. slowest: seconds that the slowest right answer takes."""
     tasks = list(_tasks(course, exercise, most, seed))
     return zip(tasks, _outcomes(exercise, tasks, seed, min(SECONDS, LEAST + 4 * slowest)), strict=True)
@@ -115,9 +122,11 @@ def totals(tried: dict[str, MutationResult]) -> dict[str, int]:
 
 def as_json(tried: dict[str, MutationResult]) -> dict[str, Any]:
     """{"exercises": {id: counts, survivors, false accusations, equivalents with reasons}, "total": counts}"""
-    found = {name: one.counts() | {"survivors": one.survivors, "accused": one.accused, "excused": one.excused,
-                                   "stale": one.stale}
-             for name, one in tried.items()}  # fmt: skip
+    found = {
+        name: one.counts()
+        | {"survivors": one.survivors, "accused": one.accused, "excused": one.excused, "stale": one.stale}
+        for name, one in tried.items()
+    }
     return {"exercises": found, "total": totals(tried)}
 
 
@@ -134,8 +143,13 @@ def complaints(tried: MutationResult) -> list[str]:
 def _reason(reasons: dict, mutant: Mutant) -> str:
     """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"), the line
     as it stands then, both as they are printed, or a pattern of both."""
-    found = (reason for key, reason in reasons.items()
-             if (key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line, str(mutant))))  # fmt: skip
+    found = (
+        reason
+        for key, reason in reasons.items()
+        if (
+            key.search(str(mutant)) if isinstance(key, re.Pattern) else key in (mutant.change, mutant.line, str(mutant))
+        )
+    )
     return next(found, "")
 
 

@@ -51,8 +51,14 @@ def _run(cell: NotebookNode, number: int, namespace: dict, played: SolutionRun, 
             scores = _execute(cell.source, f"<{where}>", namespace)
             _draw_all(drawn)
     except Exception as error:
-        line = next((f" in line {frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[::-1]
-                     if frame.filename == f"<{where}>"), "")  # fmt: skip
+        line = next(
+            (
+                f" in line {frame.lineno}"
+                for frame in traceback.extract_tb(error.__traceback__)[::-1]
+                if frame.filename == f"<{where}>"
+            ),
+            "",
+        )
         played.misses.append((name, f"{where} raises {type(error).__name__}{line}: {' '.join(str(error).split())}"))
         return
     played.cells, played.pictures = played.cells + 1, played.pictures + len(drawn)
@@ -140,8 +146,11 @@ def _is_other_test(cell: NotebookNode, only: str) -> bool:
 
 def _section_of(notebook: NotebookNode, only: str) -> range:
     """From the heading above the exercise's test cell to the next one."""
-    headed = [i for i, cell in enumerate(notebook.cells)
-              if cell.cell_type == "markdown" and any(map(HEADING.match, cell.source.split("\n")))]  # fmt: skip
+    headed = [
+        i
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "markdown" and any(map(HEADING.match, cell.source.split("\n")))
+    ]
     test = notebook.cells.index(notebooks.by_id(notebook)[f"{only}_test"])
     first = max((i for i in headed if i <= test), default=0)
     return range(first, min((i for i in headed if i > test), default=len(notebook.cells)))

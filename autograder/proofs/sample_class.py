@@ -53,8 +53,10 @@ def _write(
     names = [f"student-{number:02d}" for number in range(1, len(makers) + 1)]
     rng.shuffle(makers)
     _clear(course)
-    manifest = {name: _student(course, name, kind, maker, materials, seed)
-                for name, (kind, maker) in zip(names, makers, strict=True)}  # fmt: skip
+    manifest = {
+        name: _student(course, name, kind, maker, materials, seed)
+        for name, (kind, maker) in zip(names, makers, strict=True)
+    }
     write_whole(manifest_of(course), json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     return manifest, problems
 

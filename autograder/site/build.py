@@ -45,8 +45,15 @@ def build(course: Course, units: list[str], folder: Path, pictures: bool, told: 
             "before": names[place - 1] if place else None,
             "after": names[place + 1] if place + 1 < len(names) else None,
         }
-        text = shown("page.html").render(page=page, pages=pages, home="../", about=about.get(page.unit[:2]),
-                                         colab=_colab(course, page.unit), mark=MARK, **around)  # fmt: skip
+        text = shown("page.html").render(
+            page=page,
+            pages=pages,
+            home="../",
+            about=about.get(page.unit[:2]),
+            colab=_colab(course, page.unit),
+            mark=MARK,
+            **around,
+        )
         _write(folder, f"{page.unit}/index.html", text)
         shutil.copy(course.released(page.unit), folder / page.unit)
     _write(folder, "index.html", shown("home.html").render(pages=pages, about=about, home="", mark=MARK, page=None))
@@ -87,8 +94,15 @@ def _places(pages: list[Page]) -> list[dict[str, str]]:
     found: dict[tuple[str, str], dict[str, str]] = {}
     for page in pages:
         for heading, text in page.found:
-            place = found.setdefault((page.unit, heading.name), {"unit": page.title, "title": heading.title, "text": "",
-                                                                 "to": f"{page.unit}/index.html#{heading.name}"})  # fmt: skip
+            place = found.setdefault(
+                (page.unit, heading.name),
+                {
+                    "unit": page.title,
+                    "title": heading.title,
+                    "text": "",
+                    "to": f"{page.unit}/index.html#{heading.name}",
+                },
+            )
             place["text"] = f"{place['text']} {text}"[:LONGEST].strip()
     return list(found.values())
 

@@ -40,10 +40,23 @@ class Lab:
         self.address = f"http://127.0.0.1:{port}"
         self.log = (self.home / "log").open("w")
         self.server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
-             "--IdentityProvider.token=", "--ServerApp.port_retries=0", "--expose-app-in-browser"],
-            cwd=self.work, env=self._environment(), stdout=self.log, stderr=self.log,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "jupyterlab",
+                "--no-browser",
+                "--allow-root",
+                "--ip=127.0.0.1",
+                f"--port={port}",
+                "--IdentityProvider.token=",
+                "--ServerApp.port_retries=0",
+                "--expose-app-in-browser",
+            ],
+            cwd=self.work,
+            env=self._environment(),
+            stdout=self.log,
+            stderr=self.log,
+        )
         _wait_for(port, self.server, self.home / "log")
         return self
 
@@ -94,8 +107,15 @@ class Lab:
 
     def _environment(self) -> dict[str, str]:
         """Nothing of who runs the tests: no settings, no notebooks that they trust."""
-        own = {"HOME": "", "JUPYTER_DATA_DIR": "data", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime",
-               "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}  # fmt: skip
+        own = {
+            "HOME": "",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "IPYTHONDIR": "ipython",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        }
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
         search = {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
         return kept | search | {name: str(self.home / place) for name, place in own.items()}

@@ -43,11 +43,15 @@ def test_the_small_course_earns_all_points(fresh_course):
     [
         ("e.sum(dim=dim", "e.sum(dim=0", "softmax", "the model answer gets"),
         ("e.sum(dim=dim", "f.sum(dim=dim", "softmax", "NameError: name 'f' is not defined"),
-        ("check.attend(attend, points=3)\n", "print(1, file=__import__('sys').stderr)\ncheck.attend(attend, points=3)\n",
-         "attend", "writes to stderr"),
+        (
+            "check.attend(attend, points=3)\n",
+            "print(1, file=__import__('sys').stderr)\ncheck.attend(attend, points=3)\n",
+            "attend",
+            "writes to stderr",
+        ),
         ("import math\n", "import maths\n", "setup", "cell setup raises ModuleNotFoundError in line 1"),
     ],
-)  # fmt: skip
+)
 def test_what_goes_wrong_is_a_line(fresh_course, old, new, name, says):
     misses = dict(reversed(_play(fresh_course, old, new).misses))
     assert says in misses[name], misses

@@ -150,8 +150,14 @@ def run(folder: Path, size: int, hostile: dict) -> dict:
     graded = {one.student: scores[one.student] for one in outcome.results}
     reasons = {one.student: reason for one, reason in {**outcome.rejected, **outcome.failed}.items()}
     notes = {one.student: lines + outcome.repairs.get(one, []) for one, lines in outcome.notes.items() if lines}
-    return {"seconds": seconds, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "graded": graded,
-            "failed": [one.student for one in outcome.failed], "reasons": reasons, "notes": notes}  # fmt: skip
+    return {
+        "seconds": seconds,
+        "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "graded": graded,
+        "failed": [one.student for one in outcome.failed],
+        "reasons": reasons,
+        "notes": notes,
+    }
 
 
 def main() -> None:

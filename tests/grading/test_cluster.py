@@ -69,8 +69,11 @@ def graded(course, *options: str, **environment: str) -> subprocess.CompletedPro
     more = {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--json", *options],
-        env=os.environ | more, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
 
 
 def expected(course) -> dict[str, float]:
@@ -168,8 +171,10 @@ def test_the_manifest_for_kubernetes_is_whole():
 @pytest.mark.parametrize("program", ["ours", "a worker's"])
 def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
     where = {"ours": str(ROOT), "a worker's": str(wheels)}[program]
-    code = ("from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import autograder;"
-            "print(grader_version(), *(visibility.room(f'{n:02}_x') for n in range(11)), autograder.__file__)")  # fmt: skip
+    code = (
+        "from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import autograder;"
+        "print(grader_version(), *(visibility.room(f'{n:02}_x') for n in range(11)), autograder.__file__)"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": where},

@@ -304,7 +304,7 @@ def test_every_student_has_the_score_earned(graded):
 def test_rejected_work_is_named_with_the_reason_and_costs_nobody_else(graded):
     _, first, second = graded
     assert {s.student: reason for s, reason in first.rejected.items()} == {
-        "hal": "not a notebook, or one cut off: no valid JSON at line 1",
+        "hal": "not a notebook, or one cut off: no valid JSON at line 1"
     }
     assert first.failed == {} and second.rejected.keys() == first.rejected.keys()
 

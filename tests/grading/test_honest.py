@@ -20,8 +20,11 @@ def _code(data):
 def colab(data):
     """Ids in the metadata, outputs with ids, the runtime's settings."""
     data["nbformat_minor"] = 0
-    data["metadata"] |= {"colab": {"provenance": [], "toc_visible": True, "gpuType": "T4"}, "accelerator": "GPU",
-                         "kernelspec": {"name": "python3", "display_name": "Python 3"}}  # fmt: skip
+    data["metadata"] |= {
+        "colab": {"provenance": [], "toc_visible": True, "gpuType": "T4"},
+        "accelerator": "GPU",
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+    }
     for cell in data["cells"]:
         cell["metadata"]["id"] = cell.pop("id")
     for cell in _code(data):
@@ -42,8 +45,13 @@ def colab_on_github(data):
 def colab_timed(data):
     colab(data)
     for cell in _code(data):
-        cell["metadata"]["executionInfo"] = {"status": "ok", "timestamp": 1763800000000, "elapsed": 5, "user_tz": -60,
-                                             "user": {"displayName": "", "userId": ""}}  # fmt: skip
+        cell["metadata"]["executionInfo"] = {
+            "status": "ok",
+            "timestamp": 1763800000000,
+            "elapsed": 5,
+            "user_tz": -60,
+            "user": {"displayName": "", "userId": ""},
+        }
 
 
 def colab_form(data):
@@ -65,8 +73,10 @@ def colab_picture(data):
 
 def vscode(data):
     """Language of each cell, no kernel's name, a long list of outputs' metadata."""
-    data["metadata"] = {"kernelspec": {"display_name": ".venv", "language": "python", "name": "python3"},
-                        "language_info": {"name": "python", "version": "3.13.1", "file_extension": ".py"}}  # fmt: skip
+    data["metadata"] = {
+        "kernelspec": {"display_name": ".venv", "language": "python", "name": "python3"},
+        "language_info": {"name": "python", "version": "3.13.1", "file_extension": ".py"},
+    }
     for cell in data["cells"]:
         cell["metadata"]["vscode"] = {"languageId": "python"}
 
@@ -123,8 +133,10 @@ def jupyterlab_attachment(data):
 
 def with_error(data):
     """An error and a rich display from an earlier run."""
-    _code(data)[-1]["outputs"] = [{"output_type": "error", "ename": "NameError", "evalue": "x", "traceback": ["\u001b[0;31mNameError"]},
-                                  {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBO", "text/plain": ["<Figure>"]}}]  # fmt: skip
+    _code(data)[-1]["outputs"] = [
+        {"output_type": "error", "ename": "NameError", "evalue": "x", "traceback": ["\u001b[0;31mNameError"]},
+        {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBO", "text/plain": ["<Figure>"]}},
+    ]
 
 
 def format_4_4(data):
@@ -195,8 +207,23 @@ def shuffled_keys(data):
         cell.clear(), cell.update(items)
 
 
-FORMS = [colab, colab_on_github, colab_timed, colab_form, vscode, vscode_old, vscode_ids, jupyterlab, jupyterlab_collapsed, with_error,
-         format_4_4, lines, no_editable, doubled_ids, shuffled_keys]  # fmt: skip
+FORMS = [
+    colab,
+    colab_on_github,
+    colab_timed,
+    colab_form,
+    vscode,
+    vscode_old,
+    vscode_ids,
+    jupyterlab,
+    jupyterlab_collapsed,
+    with_error,
+    format_4_4,
+    lines,
+    no_editable,
+    doubled_ids,
+    shuffled_keys,
+]
 ADDITIONS = [colab_picture, jupyterlab_attachment, empty_cells, own_notes, own_tries, copied_answer]
 
 

@@ -207,9 +207,18 @@ def test_a_file_beside_the_notebook_whose_name_is_not_utf8(course):
 
 @pytest.mark.parametrize(
     "name",
-    [f"{UNIT} (1).ipynb", f"{UNIT}-2.ipynb", f"Copy of {UNIT}.ipynb", f"doe_LATE_12_34_{UNIT}.ipynb", f"{UNIT.upper()}.IPYNB",
-     f" {UNIT} .ipynb ", f"{UNIT}.ipynb.txt", f"Kopie von {UNIT}.ipynb.json", "Übung [2].ipynb"],
-)  # fmt: skip
+    [
+        f"{UNIT} (1).ipynb",
+        f"{UNIT}-2.ipynb",
+        f"Copy of {UNIT}.ipynb",
+        f"doe_LATE_12_34_{UNIT}.ipynb",
+        f"{UNIT.upper()}.IPYNB",
+        f" {UNIT} .ipynb ",
+        f"{UNIT}.ipynb.txt",
+        f"Kopie von {UNIT}.ipynb.json",
+        "Übung [2].ipynb",
+    ],
+)
 def test_a_notebook_of_any_name_is_taken_with_a_note(course, name):
     notes = intake.read_and_stage(course, _put(course, {name: _notebook(course)}))
     assert notes == [f"the file is called {name}, not {UNIT}.ipynb; it was graded all the same"]
@@ -260,9 +269,17 @@ def test_a_byte_order_mark_is_no_mistake(course):
 
 @pytest.mark.parametrize(
     ("text", "note"),
-    [(b"2026-11-01 12:00:00 UTC", None), (b"2026-11-01T12:00:00+01:00", None), (b"\xef\xbb\xbf2026-11-01", None), (b"", None),
-     (b"yesterday evening", "holds no date"), (b"\xff\xfe", "holds no date"), (b"9" * 5_000, "holds no date"), (b"2026-99-99", "holds no date")],
-)  # fmt: skip
+    [
+        (b"2026-11-01 12:00:00 UTC", None),
+        (b"2026-11-01T12:00:00+01:00", None),
+        (b"\xef\xbb\xbf2026-11-01", None),
+        (b"", None),
+        (b"yesterday evening", "holds no date"),
+        (b"\xff\xfe", "holds no date"),
+        (b"9" * 5_000, "holds no date"),
+        (b"2026-99-99", "holds no date"),
+    ],
+)
 def test_the_time_of_a_hand_in(course, text, note):
     notes = intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": _notebook(course), "timestamp.txt": text}))
     assert bool(notes) == bool(note) and (not note or note in notes[0])
@@ -288,15 +305,17 @@ def test_a_number_of_thousands_of_digits(course):
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(lambda c: b"x" * (size_limits.FILE + 1), "10 MB"),
-     (lambda c: b'{"cells": ' + b"[" * 200_000, "nested too deep"),
-     (lambda c: _with(c, lambda d: d.update(cells=d["cells"] * 500)), "cells, more than 2,000"),
-     (lambda c: _with(c, _add(["x = 1\n"] * 200_000)), "characters of text, more than"),
-     (lambda c: _with(c, lambda d: d.update(cells=7)), "no list of cells"),
-     (lambda c: _with(c, lambda d: d["cells"].append({"cell_type": ["x"]})), "a cell of type"),
-     (lambda c: _with(c, lambda d: d["cells"][0].update(source={"a": 1})), "no text"),
-     (lambda c: b'{"worksheets": 3, "nbformat": 3}', "hand in the course's own notebook")],
-)  # fmt: skip
+    [
+        (lambda c: b"x" * (size_limits.FILE + 1), "10 MB"),
+        (lambda c: b'{"cells": ' + b"[" * 200_000, "nested too deep"),
+        (lambda c: _with(c, lambda d: d.update(cells=d["cells"] * 500)), "cells, more than 2,000"),
+        (lambda c: _with(c, _add(["x = 1\n"] * 200_000)), "characters of text, more than"),
+        (lambda c: _with(c, lambda d: d.update(cells=7)), "no list of cells"),
+        (lambda c: _with(c, lambda d: d["cells"].append({"cell_type": ["x"]})), "a cell of type"),
+        (lambda c: _with(c, lambda d: d["cells"][0].update(source={"a": 1})), "no text"),
+        (lambda c: b'{"worksheets": 3, "nbformat": 3}', "hand in the course's own notebook"),
+    ],
+)
 def test_what_is_too_large_or_no_notebook_is_one_line(course, make, says):
     assert says in _refused(course, _put(course, {f"{UNIT}.ipynb": make(course)}))
 

@@ -147,9 +147,21 @@ def test_a_cell_of_another_unit_counts_for_nothing():
 # ---------------------------------------------------------------- fuzzing
 
 place = st.integers(0, 200)
-garbage = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2) | st.dictionaries(
-    st.sampled_from(["grade_id", "grade", "locked", "points", "solution", "cell_type", "schema_version"]),
-    st.none() | st.booleans() | st.integers() | st.sampled_from([*IDS, "", "of another"]) | st.lists(st.integers(), max_size=1), max_size=4)  # fmt: skip
+garbage = (
+    st.none()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(
+        st.sampled_from(["grade_id", "grade", "locked", "points", "solution", "cell_type", "schema_version"]),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from([*IDS, "", "of another"])
+        | st.lists(st.integers(), max_size=1),
+        max_size=4,
+    )
+)
 acts = st.one_of(
     st.tuples(
         st.sampled_from(["delete", "copy", "raw", "markdown", "code", "strip", "new id", "no id", "colab"]), place
@@ -209,8 +221,22 @@ def test_whatever_is_done_to_it_the_notebook_can_be_mended(doings):
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat", "worksheets", "id"]), inner, max_size=4), max_leaves=12))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat", "worksheets", "id"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_json_that_is_no_notebook_is_refused_by_nbformat_or_mended(data):
     data = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [], **(data if isinstance(data, dict) else {})}
     try:

@@ -148,8 +148,14 @@ def test_plain_text_stays_as_it_is():
 def test_links_pictures_tables_details_and_formulas_look_as_they_did():
     text = "**B** [x](https://x.org) <details><summary>Why</summary>so</details> $a<b$ `q[0]`\n\n```python\nx = [1]\n\ny = 2\n```"
     shown = page(new_markdown_cell(safe_markdown(text)))
-    for piece in ("<strong>B</strong>", 'href="https://x.org"', "<details><summary>Why</summary>so</details>", "$a&lt;b$",
-                  "<code>q[0]</code>", "highlight"):  # fmt: skip
+    for piece in (
+        "<strong>B</strong>",
+        'href="https://x.org"',
+        "<details><summary>Why</summary>so</details>",
+        "$a&lt;b$",
+        "<code>q[0]</code>",
+        "highlight",
+    ):
         assert piece in shown
     assert "\n\n" in shown[shown.index("highlight") :]  # the blank line in the code
 

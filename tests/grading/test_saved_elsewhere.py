@@ -96,8 +96,11 @@ def own(cell, number):
 
 
 def copied_below(data):
-    data["cells"] = [one for number, cell in enumerate(data["cells"])
-                     for one in ([cell, own(cell, number)] if is_marked(cell, "solution") else [cell])]  # fmt: skip
+    data["cells"] = [
+        one
+        for number, cell in enumerate(data["cells"])
+        for one in ([cell, own(cell, number)] if is_marked(cell, "solution") else [cell])
+    ]
 
 
 def checks_deleted(data):

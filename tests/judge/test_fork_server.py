@@ -49,8 +49,12 @@ def text(outputs) -> str:
 
 def test_outputs_are_those_of_a_notebook(run):
     value, printed, shown, error, silent = run(
-        "1 + 1", "import sys\nprint('a'); print('b', file=sys.stderr)", "from IPython.display import HTML\ndisplay(HTML('<b>x</b>'), 5)",
-        "1 / 0", "3;")  # fmt: skip
+        "1 + 1",
+        "import sys\nprint('a'); print('b', file=sys.stderr)",
+        "from IPython.display import HTML\ndisplay(HTML('<b>x</b>'), 5)",
+        "1 / 0",
+        "3;",
+    )
     assert (
         value[0].output_type == "execute_result"
         and value[0].data["text/plain"] == "2"
@@ -68,8 +72,11 @@ def test_outputs_are_those_of_a_notebook(run):
 
 def test_magics_programs_and_await_work(run):
     magic, shell, written, awaited = run(
-        "%%timeit -n1 -r1\npass", "!echo from the shell", "import os, subprocess\nsubprocess.run(['echo', 'past Python'])\nos.write(1, b'raw');",
-        "import asyncio\nawait asyncio.sleep(0, 'awake')")  # fmt: skip
+        "%%timeit -n1 -r1\npass",
+        "!echo from the shell",
+        "import os, subprocess\nsubprocess.run(['echo', 'past Python'])\nos.write(1, b'raw');",
+        "import asyncio\nawait asyncio.sleep(0, 'awake')",
+    )
     assert "loop" in text(magic) and "from the shell" in text(shell)
     assert "past Python" in text(written) and "raw" in text(written) and text(awaited) == "'awake'"
 
@@ -108,8 +115,12 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup")),
     }
     assert {name for name in ours if name.startswith("helpers.")} == {
-        "helpers.check", "helpers.plots", "helpers.environment", "helpers.engine",
-        *(f"helpers.engine.{name}" for name in ("earlier", "followed", "guard", "kept", "observe", "own_process"))}  # fmt: skip
+        "helpers.check",
+        "helpers.plots",
+        "helpers.environment",
+        "helpers.engine",
+        *(f"helpers.engine.{name}" for name in ("earlier", "followed", "guard", "kept", "observe", "own_process")),
+    }
     files = text(
         run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0]
     )

@@ -16,9 +16,17 @@ def test_a_call_that_the_last_line_makes_again_with_more_is_left_out():
 
 @pytest.mark.parametrize(
     "before",
-    ["check.f(g, points=2)", "check.g(f, points=2)", "check.f(f, points=3)", "check.f(f, points=2, seed=1)", "score = check.f(f, points=2)",
-     "check.f(f, points=2, cases=hidden.f)", "print(f)", "f"],
-)  # fmt: skip
+    [
+        "check.f(g, points=2)",
+        "check.g(f, points=2)",
+        "check.f(f, points=3)",
+        "check.f(f, points=2, seed=1)",
+        "score = check.f(f, points=2)",
+        "check.f(f, points=2, cases=hidden.f)",
+        "print(f)",
+        "f",
+    ],
+)
 def test_anything_else_stays(before):
     source = f"{HIDDEN}{before}\ncheck.f(f, points=2, cases=hidden.f)"
     assert without_repeats(source) == source

@@ -79,8 +79,12 @@ def test_readable_folders_are_shown_and_hidden_ones_in_them_are_empty(tmp_path):
         (tmp_path / path).write_text("text")
     shown = str(tmp_path / "open")
     walls = replace(FEW, readable=(shown,), hidden=(f"{shown}/secret", f"{shown}/hidden.txt", f"{shown}/absent"))
-    act = lambda: [open(f"{shown}/read.txt").read(), os.listdir(f"{shown}/secret"), open(f"{shown}/hidden.txt").read(),  # noqa: E731
-                   attempt(lambda: open(f"{shown}/read.txt", "w"))]  # fmt: skip
+    act = lambda: [
+        open(f"{shown}/read.txt").read(),
+        os.listdir(f"{shown}/secret"),
+        open(f"{shown}/hidden.txt").read(),  # noqa: E731
+        attempt(lambda: open(f"{shown}/read.txt", "w")),
+    ]
     assert inside(act, walls)[0] == ["text", [], "", "OSError"] or inside(act, walls)[0][:3] == ["text", [], ""]
     assert (tmp_path / "open" / "read.txt").read_text() == "text"
 

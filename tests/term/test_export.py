@@ -99,8 +99,13 @@ def test_the_long_table_says_what_the_gradebook_says(graded):
             _score(graded, student)
         )
     assert {name: row["status"] for name, row in rows.items()} == {
-        "ada": "graded", "bob": "graded", "cyd": "rejected", "dan": "dropped", "eva": "excused", "fay": "missing",
-    }  # fmt: skip
+        "ada": "graded",
+        "bob": "graded",
+        "cyd": "rejected",
+        "dan": "dropped",
+        "eva": "excused",
+        "fay": "missing",
+    }
     assert [rows[name]["score"] for name in ("cyd", "eva", "fay")] == ["", "", ""]
     assert rows["ada"]["max_score"] == "9" and rows["ada"]["section"] == "A"
     assert any("cyd" in line for line in done.notes)
@@ -309,8 +314,13 @@ def test_gradescopes_columns(graded):
     done = export(graded, [UNIT], "gradescope", None, None, False)
     rows = {row["SID"]: row for row in _rows(done.path.read_text(encoding="utf-8"))}
     assert {sid: row["Status"] for sid, row in rows.items()} == {
-        "S1": "Graded", "S2": "Graded", "S3": "Missing", "S4": "Graded", "S5": "Missing", "S6": "Missing",
-    }  # fmt: skip
+        "S1": "Graded",
+        "S2": "Graded",
+        "S3": "Missing",
+        "S4": "Graded",
+        "S5": "Missing",
+        "S6": "Missing",
+    }
     assert float(rows["S1"]["Total Score"]) == _score(graded, "ada") and rows["S4"]["Total Score"] == ""
 
 

@@ -60,8 +60,14 @@ def test_a_right_answer_earns_its_points_with_the_wheel_alone(released, tmp_path
     wanted = {"setup": cells["setup"].source}
     for name in ("softmax", "scaled_dot_product_attention"):
         wanted |= {name: solved[name].source, f"{name}_test": cells[f"{name}_test"].source}
-    done = subprocess.run([sys.executable, "-c", RUN], input=json.dumps(wanted), cwd=tmp_path, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(installed), "MPLBACKEND": "Agg"})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        input=json.dumps(wanted),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(installed), "MPLBACKEND": "Agg"},
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["file"].startswith(str(installed))
@@ -72,8 +78,12 @@ def test_a_right_answer_earns_its_points_with_the_wheel_alone(released, tmp_path
 
 def test_no_file_holds_the_text_of_a_solution(released):
     """Of code that says anything: `return n` stands everywhere."""
-    texts = {path: "".join(path.read_text(encoding="utf-8", errors="ignore").split()) for folder in released
-             for path in folder.rglob("*") if path.is_file() and path.suffix not in (".whl", ".npz", ".pyc")}  # fmt: skip
+    texts = {
+        path: "".join(path.read_text(encoding="utf-8", errors="ignore").split())
+        for folder in released
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".whl", ".npz", ".pyc")
+    }
     bodies = []
     for cell in notebooks.read(Course(ROOT).solved(UNIT)).cells:
         for body in re.findall(

@@ -42,7 +42,7 @@ CLASS = {  # points of softmax, attend, two_word_example, why_same_size; diagnos
     "dan": ((0, 3, 0, 0), None, OWN, EVIL * 3),
     "eve": ((0, 0, 0, 0), None, RENAMED, EVIL * 3),
     EVIL[6:]: ((0, 0, 1, 1), None, f"# {EVIL}\ndef softmax(x, dim): return x", "three"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,13 @@ def _put(course, student, points, diagnosis, source, written):
         name = notebooks.grade_id(cell)
         cell.source = answers.get(name, cell.source)
         if notebooks.is_test(cell):
-            said = {"score": float(named[name]), "points": notebooks.points(cell), "diagnosis": diagnosis if name == "softmax_test" else None,
-                    "message": "your answer is 7", "failed": ["rows sum to 1"]}  # fmt: skip
+            said = {
+                "score": float(named[name]),
+                "points": notebooks.points(cell),
+                "diagnosis": diagnosis if name == "softmax_test" else None,
+                "message": "your answer is 7",
+                "failed": ["rows sum to 1"],
+            }
             cell.outputs = [notebooks.nbformat.v4.new_output("execute_result", data={MIME: said})]
     if diagnosis:
         notebook.metadata[notebooks.STAMP] = {"repairs": ["cell attend_test was missing and has been put back"] * 2}

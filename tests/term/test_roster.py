@@ -109,8 +109,9 @@ def test_names_reach_the_gradebook_and_what_the_roster_does_not_say_stays(course
     roster.save_roster(course, roster.read_roster(_write(tmp_path, WHOLE)))
     roster.save_roster(course, roster.read_roster(_write(tmp_path, "student_id,first_name\nada,Augusta\n")))
     assert _names(course) == {
-        "ada": ("Augusta", "Lovelace", "ada@example.org"), "bob": ("Bob", "Bär", "bob@example.org"),
-    }  # fmt: skip
+        "ada": ("Augusta", "Lovelace", "ada@example.org"),
+        "bob": ("Bob", "Bär", "bob@example.org"),
+    }
 
 
 def test_an_earlier_roster_is_kept_and_who_is_gone_is_said(course, tmp_path):

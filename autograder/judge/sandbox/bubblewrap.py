@@ -44,9 +44,13 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
             *map(str, sockets),
         ]
         process = subprocess.Popen(
-            command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
+            command,
+            pass_fds=sockets,
+            env=environment(PACKAGES),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the grader's to handle
-        )  # fmt: skip
+        )
     kernel = Kernel(ours, leash, process)
     kernel.tell({"walls": asdict(walls), "request": request})
     return kernel
@@ -75,9 +79,11 @@ def wrapped(walls: Walls) -> list[str]:
     closed = [part for path in walls.hidden if Path(path).is_dir() for part in ("--remount-ro", path)]
     hidden = [part for path in walls.hidden for part in _hidden(path)]
     size = ["--size", str(walls.scratch)]
-    own = ["--unshare-user"] if os.geteuid() else [
-        part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")
-    ]  # fmt: skip
+    own = (
+        ["--unshare-user"]
+        if os.geteuid()
+        else [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
+    )
     return [
         shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
