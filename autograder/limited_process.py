@@ -2,8 +2,8 @@
 renders what a student wrote. What exceeds the limits is one exception here and costs nobody else anything.
 
 A server process imports a module once and forks for every call, so that a call costs about ten milliseconds and what
-one call spoils is gone with it. Arguments travel as pickles to the child, which is ours; answers come back as JSON alone,
-for the child has handled what is not.
+one call spoils is gone with it. Arguments travel as pickles to the child, which is ours; answers come back as JSON
+alone, for the child has handled what is not.
 """
 
 import json
@@ -57,8 +57,8 @@ def prepare(*modules: str) -> None:
 
 
 def remember(function: Callable, *arguments: Any) -> None:
-    """Lets the server itself call a function, so that what it keeps in memory is there for every later call. For arguments that
-    are ours alone: here nothing limits it."""
+    """Lets the server itself call a function, so that what it keeps in memory is there for every later call. For
+    arguments that are ours alone: here nothing limits it."""
     with _server.lock:
         _server.prepare((function.__module__,), _HERE + pickle.dumps((function.__name__, arguments)))
 

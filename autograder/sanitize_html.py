@@ -1,4 +1,5 @@
-"""HTML of strangers, made harmless after it has been rendered: pages that show it are read by instructors who are logged in.
+"""HTML of strangers, made harmless after it has been rendered: pages that show it are read by instructors who are
+logged in.
 
 Tags and attributes that only format; links to http, https, mailto and places on the page; pictures only where they are
 part of the page itself. Nothing is loaded from elsewhere, nothing runs."""

@@ -3,7 +3,8 @@
 import unicodedata
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Control characters, invisible ones (they turn the direction of writing, too), halves of characters, line separators."""
+"""Control characters, invisible ones (they turn the direction of writing, too), halves of characters, line
+separators."""
 
 
 def printable(text: object) -> str:

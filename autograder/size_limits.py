@@ -1,5 +1,5 @@
-"""How large what a student hands in, and what student code shows, may be. What is larger is refused or replaced by a line
-that says so. The largest honest notebook of this course has 0.4 MB without pictures; with plots, 3 MB."""
+"""How large what a student hands in, and what student code shows, may be. What is larger is refused or replaced by a
+line that says so. The largest honest notebook of this course has 0.4 MB without pictures; with plots, 3 MB."""
 
 FILE = 10_000_000
 """Bytes of a notebook."""

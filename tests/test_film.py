@@ -1,4 +1,5 @@
-"""The player of films: pictures and sentences in a page that needs nothing else, and a still where scripts don't run."""
+"""The player of films: pictures and sentences in a page that needs nothing else, and a still where scripts don't
+run."""
 
 import base64
 import io

@@ -1,8 +1,8 @@
 """What tiling gains, measured: `python -m autograder.bench.flash [--lengths N …] [--json FILE] [--skip-cpu]`.
 
-On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of the
-course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark. Where there
-is a GPU, bench_flash_gpu measures the kernels there.
+On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of
+the course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark.
+Where there is a GPU, bench_flash_gpu measures the kernels there.
 """
 
 import argparse
@@ -47,7 +47,8 @@ VARIANTS = {"naive": naive, "SDPA": F.scaled_dot_product_attention, "tiled": til
 
 
 def measure(variant: str, n: int) -> dict[str, float]:
-    """Processor seconds (the best of up to three) and the memory above what was there before, output included, in bytes."""
+    """Processor seconds (the best of up to three) and the memory above what was there before, output included, in
+    bytes."""
     torch.set_num_threads(1)
     q, k, v = (torch.randn(1, HEADS, n, WIDTH) for _ in range(3))
     call = VARIANTS[variant]

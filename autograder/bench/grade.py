@@ -1,9 +1,10 @@
-"""A class graded by stock nbgrader and by `attn grade`: `make bench-grade`, or `python -m autograder.bench.grade --help`.
+"""A class graded by stock nbgrader and by `attn grade`: `make bench-grade`, or `python -m autograder.bench.grade
+--help`.
 
-Both get copies of one class, made from sample students, and both write feedback. Stock nbgrader runs the cells itself (its own
-Execute, one process, one thread, no sandbox); ours runs with sandbox and judge, with one worker and with two. They take turns in
-one run, so that what else the machine does meets all of them; medians count. Everything that a command takes is counted, its
-start too."""
+Both get copies of one class, made from sample students, and both write feedback. Stock nbgrader runs the cells itself
+(its own Execute, one process, one thread, no sandbox); ours runs with sandbox and judge, with one worker and with two.
+They take turns in one run, so that what else the machine does meets all of them; medians count. Everything that a
+command takes is counted, its start too."""
 
 import argparse
 import os
@@ -64,7 +65,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _make_class(course: Course, unit: str, students: int) -> None:
-    """Sample students, the first so many, none with a file that stock nbgrader would stumble over; the unit is registered."""
+    """Sample students, the first so many, none with a file that stock nbgrader would stumble over; the unit is
+    registered."""
     build(course, [unit])
     manifest, _ = sample_class.make_class(course, students + MOST_BROKEN, 0, [unit])
     fit = [name for name, made in sorted(manifest.items()) if made["kind"].startswith(FIT_FOR_BOTH)]
@@ -131,8 +133,8 @@ def _timed(course: Course, unit: str, grade: Callable[[Course, str], None]) -> f
 
 
 def _plain_seconds(course: Course, unit: str) -> float:
-    """Seconds that a submission's cells and tests take in a plain kernel that is there already: the class's mean. Cells that
-    only draw or measure, which our judge leaves out, are left out here too."""
+    """Seconds that a submission's cells and tests take in a plain kernel that is there already: the class's mean. Cells
+    that only draw or measure, which our judge leaves out, are left out here too."""
     kernels, seconds = KernelManager(NAMESPACES), []
     hand_ins = sorted(course.submitted.glob(f"*/{unit}/*.ipynb"))
     try:

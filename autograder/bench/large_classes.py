@@ -1,8 +1,8 @@
 """Large classes of the small course: `python -m autograder.bench.large_classes`.
 
-Growth: classes of 25, 100 and 400, all different: seconds a submission and the main process's memory should stay the same. With
-`--hostile` that share of the class hands in hostile or broken notebooks instead, and with `--serial` the same class is graded once
-more by one worker: no score may be lost, doubled, or another than it ought to be."""
+Growth: classes of 25, 100 and 400, all different: seconds a submission and the main process's memory should stay the
+same. With `--hostile` that share of the class hands in hostile or broken notebooks instead, and with `--serial` the
+same class is graded once more by one worker: no score may be lost, doubled, or another than it ought to be."""
 
 import argparse
 import json
@@ -89,7 +89,8 @@ def _honest(course: Course, number: int) -> float:
 
 
 def _graded(course: Course, workers: int) -> dict:
-    """{"seconds", "mb": the most that the main process had in memory, "scores": by student, "reasons": why there are none}."""
+    """{"seconds", "mb": the most that the main process had in memory, "scores": by student, "reasons": why there are
+    none}."""
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     start, most = time.monotonic(), 0.0
     with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:

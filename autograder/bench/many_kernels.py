@@ -1,7 +1,7 @@
 """Many kernels from one warm process, two at a time: `python -m autograder.bench.many_kernels 300`.
 
-Each leaves marks wherever a student's code can leave one, and looks for those of the others. Afterwards there may be no process and
-no open file that was not there before, and the warm processes may not have grown."""
+Each leaves marks wherever a student's code can leave one, and looks for those of the others. Afterwards there may be no
+process and no open file that was not there before, and the warm processes may not have grown."""
 
 import argparse
 import time

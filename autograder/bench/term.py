@@ -1,9 +1,9 @@
-"""A whole term, step by step, on a class that is made up: roster; for each unit release, three downloads, grading, marks by hand,
-feedback, exports and their way back; then a check that was mended and late-comers, report and backup. Every number that leaves
-is compared with the gradebook's.
+"""A whole term, step by step, on a class that is made up: roster; for each unit release, three downloads, grading,
+marks by hand, feedback, exports and their way back; then a check that was mended and late-comers, report and backup.
+Every number that leaves is compared with the gradebook's.
 
-`python -m autograder.bench.term 02 --students 12` prints the seconds of each step, and ends with an error where a number differs.
-With `--folder` the class is kept there, and a run that was ended goes on where it was."""
+`python -m autograder.bench.term 02 --students 12` prints the seconds of each step, and ends with an error where a
+number differs. With `--folder` the class is kept there, and a run that was ended goes on where it was."""
 
 import argparse
 import csv
@@ -46,8 +46,9 @@ Change = tuple[str, str, float | None, float | None]
 
 @dataclass
 class Term:
-    """A class in a course folder of its own, and what was found of it so far. `seconds`: of each step that is done, by unit and
-    name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step; `made`: hand-ins by unit."""
+    """A class in a course folder of its own, and what was found of it so far. `seconds`: of each step that is done, by
+    unit and name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step;
+    `made`: hand-ins by unit."""
 
     course: Course
     folder: Path
@@ -111,7 +112,8 @@ def run(
     seed: int = 0,
     folder: Path | None = None,
 ) -> Term:
-    """All steps, in a copy of the course: in `folder` those that are not done there yet, else in a folder that is thrown away."""
+    """All steps, in a copy of the course: in `folder` those that are not done there yet, else in a folder that is
+    thrown away."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="attn-term-") as thrown_away:
             return run(course, units, people, workers, seed, Path(thrown_away))

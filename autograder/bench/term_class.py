@@ -1,6 +1,8 @@
-"""The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems give it out.
+"""The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems
+give it out.
 
-A unit's hand-ins are a dozen: those of the small sample class (`autograder/proofs/sample_students.py`). Each student draws one of them."""
+A unit's hand-ins are a dozen: those of the small sample class (`autograder/proofs/sample_students.py`). Each student
+draws one of them."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""Do units 05 and 06 learn what their texts say? Language models near the entropy of their grammar, what their parts matter, and reversal.
+"""Do units 05 and 06 learn what their texts say? Language models near the entropy of their grammar, what their parts
+matter, and reversal.
 
 python -m autograder.bench.train_lm                             # three seeds, three ablations, three reversals: about 9 minutes of processor time
 python -m autograder.bench.train_lm --seeds 2 --without --reversals 0     # one whole model alone
@@ -17,8 +18,8 @@ WITHIN, ABOVE = 0.03, 0.05
 
 
 def main() -> int:
-    """Trains and prints. The exit status is 0 if every whole model came within 3 % of the entropy rate, every ablation ended at least 5 %
-    above it, and every reversal was at least 99 % exact."""
+    """Trains and prints. The exit status is 0 if every whole model came within 3 % of the entropy rate, every ablation
+    ended at least 5 % above it, and every reversal was at least 99 % exact."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=ablations.STEPS)
     parser.add_argument("--seeds", type=int, nargs="*", default=range(3), help="of the whole models")

@@ -1,5 +1,6 @@
-"""Does unit 06's model learn? `python -m autograder.bench.train_reversal [SEEDS]`: strings to reverse and sentences to translate, from three
-seeds (or as many as you say), with the share of held-out strings and sentences that come out right from the first token to END."""
+"""Does unit 06's model learn? `python -m autograder.bench.train_reversal [SEEDS]`: strings to reverse and sentences to
+translate, from three seeds (or as many as you say), with the share of held-out strings and sentences that come out
+right from the first token to END."""
 
 import sys
 import time

@@ -95,7 +95,8 @@ def try_(
     unit: Unit,
     exercise: Annotated[str | None, typer.Argument(metavar="[EXERCISE]", help="Only this exercise of it.")] = None,
 ) -> None:
-    """Everything at once for one unit or exercise, while you write it: lint, build, prove, and run the solution notebook.
+    """Everything at once for one unit or exercise, while you write it: lint, build, prove, and run the solution
+    notebook.
 
     The model answers must earn all points and every picture must draw. Exit status: 0 all is well; 1 something is not,
     and each thing has a line.
@@ -118,9 +119,11 @@ def new_exercise(
     name: Annotated[str, typer.Argument(metavar="ID", help="The exercise's id, which is its function's name.")],
     points: Annotated[int, typer.Option(min=1, help="What it is worth.")] = 1,
 ) -> None:
-    """Write the stubs of an exercise: reference, check, hidden cases, alternatives, section, test; and its line in the syllabus.
+    """Write the stubs of an exercise: reference, check, hidden cases, alternatives, section, test; and its line in the
+    syllabus.
 
-    The section goes to the end of the unit. Points in syllabus, intro and README are raised. Nothing that exists is overwritten.
+    The section goes to the end of the unit. Points in syllabus, intro and README are raised. Nothing that exists is
+    overwritten.
     """
     from autograder.course.scaffold import create_exercise
 
@@ -135,7 +138,8 @@ def new_unit(
         str, typer.Argument(metavar="NN_NAME", help="Number and name, as in 11_name; the room is helpers/name.")
     ],
 ) -> None:
-    """Write the stubs of a unit: its notebook's source, its room in helpers, its hidden cases and alternatives, its row in README.
+    """Write the stubs of a unit: its notebook's source, its room in helpers, its hidden cases and alternatives, its row
+    in README.
 
     It has no exercises yet: `attn new exercise` adds them. Nothing that exists is overwritten.
     """

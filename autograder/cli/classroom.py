@@ -23,7 +23,8 @@ def release(
 ) -> None:
     """Write what a class is given: notebooks, a wheel of `helpers`, a page for students, the licence.
 
-    No solution, hidden case or grader is in it; references and checks are packed. The wheel holds what these units need. Other files of DIR stay.
+    No solution, hidden case or grader is in it; references and checks are packed. The wheel holds what these units
+    need. Other files of DIR stay.
     """
     from autograder.course.release import release as run
 
@@ -57,9 +58,12 @@ def collect(
 ) -> None:
     """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
 
-    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes nothing.
+    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's
+    cells. Of several attempts the last before the deadline counts; the others lie in autograder/class/history. A second
+    run changes nothing.
 
-    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download); 2 a download, the roster or the deadline can't be used, and nothing was changed.
+    Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download);
+    2 a download, the roster or the deadline can't be used, and nothing was changed.
     """
     if not downloads and not roster:
         raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
@@ -134,7 +138,8 @@ def report(
         ),
     ] = "",
 ) -> None:
-    """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are alike.
+    """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are
+    alike.
 
     It needs no server and no network, and it can be printed. It holds names and answers: keep it to yourself.
     """
@@ -158,7 +163,8 @@ def return_(
 ) -> None:
     """Pack the feedback pages as Moodle or Canvas takes them back: all of them by one upload.
 
-    Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of the assignment. The students' numbers come from the download that was collected.
+    Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of
+    the assignment. The students' numbers come from the download that was collected.
     """
     from autograder.exports.return_feedback import return_feedback as run
 
@@ -178,7 +184,8 @@ def gradescope_zip(
 ) -> None:
     """Make an autograder for Gradescope: the zip that a programming assignment there takes under Configure Autograder.
 
-    It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored there.
+    It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored
+    there.
     """
     from autograder.exports.gradescope_autograder import make_autograder
 
@@ -210,7 +217,8 @@ def backup(
 def restore(file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What `attn backup` wrote.")]) -> None:
     """Make the class what it was when a backup was made. The class that is there now is moved aside, not deleted.
 
-    Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was changed.
+    Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was
+    changed.
     """
     from autograder.backup import restore as run
 

@@ -59,7 +59,8 @@ def grade(
 ) -> None:
     """Grade all that is submitted, write feedback, and print scores and misconceptions.
 
-    A class of more than 30 students is shown unit by unit; every student's line is then in autograder/class/scores.txt. Only new or changed work is judged; a run that was broken off, by Ctrl-C too, goes on where it stopped.
+    A class of more than 30 students is shown unit by unit; every student's line is then in autograder/class/scores.txt.
+    Only new or changed work is judged; a run that was broken off, by Ctrl-C too, goes on where it stopped.
 
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
     the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
@@ -204,7 +205,8 @@ def override(
 ) -> None:
     """Give a student points by hand, whatever the check says. They stay when the class is graded again.
 
-    The next `attn grade` writes the student's page anew. If the answer changes later, it waits for a marker, with these points until then.
+    The next `attn grade` writes the student's page anew. If the answer changes later, it waits for a marker, with these
+    points until then.
     """
     from autograder.gradebook.override import override as run
 

@@ -1,4 +1,5 @@
-"""The scores of a class: as a table that fits the terminal, unit by unit where the class is large, as a file, and as JSON."""
+"""The scores of a class: as a table that fits the terminal, unit by unit where the class is large, as a file, and as
+JSON."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ Rows = dict[str, dict[str, dict]]
 def scores_table(rows: Rows, outcome: Outcome, kinds: dict[str, str], width: int | None = None) -> Table:
     """One row per student and one column per unit: the points in the gradebook, – where there are none.
 
-    kinds: what each student of a sample class is there to show. width: columns that the table may take; where it needs more, the
-    first units are left out, and the caption says so. Names and points stay whole.
+    kinds: what each student of a sample class is there to show. width: columns that the table may take; where it needs
+    more, the first units are left out, and the caption says so. Names and points stay whole.
     """
     units = list(rows)
     table = _table(rows, units, outcome, kinds)
@@ -82,8 +83,9 @@ def as_text(rows: Rows, outcome: Outcome, kinds: dict[str, str]) -> str:
 
 
 def as_json(rows: Rows, outcome: Outcome) -> dict[str, Any]:
-    """{"units": {unit: {"max", counts, "students": {name: {"status", "score", "to_mark", "why"}}, "misconceptions": […]}}, "judged",
-    "recorded", "feedback"}. status: graded, rejected or failed; then "why" says why, and score is None where none is on record."""
+    """{"units": {unit: {"max", counts, "students": {name: {"status", "score", "to_mark", "why"}}, "misconceptions":
+    […]}}, "judged", "recorded", "feedback"}. status: graded, rejected or failed; then "why" says why, and score is None
+    where none is on record."""
     found = {unit: _unit_as_json(unit, rows[unit], outcome) for unit in rows}
     return {"units": found, "judged": outcome.judged, "recorded": outcome.recorded, "feedback": outcome.feedback}
 

@@ -89,8 +89,8 @@ WHERE = {
 
 
 def profile_table(outcome: Outcome) -> Table:
-    """Where the time went of the submissions that were judged now: seconds each, and its share. Workers work side by side, and
-    beside recording."""
+    """Where the time went of the submissions that were judged now: seconds each, and its share. Workers work side by
+    side, and beside recording."""
     count, total = max(outcome.judged, 1), sum(outcome.seconds.values()) or 1.0
     table = Table(title="Where a submission's time goes", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("part", no_wrap=True)

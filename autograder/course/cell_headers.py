@@ -1,5 +1,5 @@
-"""The cell headers of a percent source, `# %% nbgrader={…}`, looked at before jupytext reads them: what it can't read it takes
-for a title, and the mistake would show far from its place."""
+"""The cell headers of a percent source, `# %% nbgrader={…}`, looked at before jupytext reads them: what it can't read
+it takes for a title, and the mistake would show far from its place."""
 
 import difflib
 import json

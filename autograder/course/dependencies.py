@@ -1,5 +1,5 @@
-"""What a unit leans on in `helpers`, read from the import statements and without running any: its own room, what of earlier
-rooms that needs, and all that belongs to no room. A change of anything else can't change the unit's scores."""
+"""What a unit leans on in `helpers`, read from the import statements and without running any: its own room, what of
+earlier rooms that needs, and all that belongs to no room. A change of anything else can't change the unit's scores."""
 
 import ast
 import re
@@ -31,7 +31,8 @@ def rooms() -> frozenset[str]:
 
 
 def score_dependencies(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
+    """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells
+    import."""
     room = visibility.room(unit)
     own = [path for path in sorted((visibility.HELPERS / room).rglob("*.py")) if not is_picture(path)]
     hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
@@ -44,7 +45,8 @@ def is_picture(path: Path) -> bool:
 
 
 def required_files(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files of `helpers` that notebooks of these units can't do without: their rooms, pictures too, and what those import."""
+    """The files of `helpers` that notebooks of these units can't do without: their rooms, pictures too, and what those
+    import."""
     own = [path for unit in units for path in sorted((visibility.HELPERS / visibility.room(unit)).rglob("*.py"))]
     found = _reached([*_of_no_room(), *own, *imported])
     return tuple(path for path in found if path.is_relative_to(visibility.HELPERS))
@@ -56,8 +58,8 @@ def named_pictures(source: str) -> list[str]:
 
 
 def picture_files(names: Iterable[str]) -> tuple[Path, ...]:
-    """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures share. The
-    references are not among them: their numbers are held by tests, and stay."""
+    """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures
+    share. The references are not among them: their numbers are held by tests, and stay."""
     from helpers import rooms  # here, for `helpers` imports torch
 
     known = rooms.offered(PICTURES)

@@ -1,5 +1,5 @@
-"""nbgrader's step that puts scores and comments into a feedback page, and which answers wait for a marker besides: a page that is
-made before all is marked must not look final (see grading/feedback.py)."""
+"""nbgrader's step that puts scores and comments into a feedback page, and which answers wait for a marker besides: a
+page that is made before all is marked must not look final (see grading/feedback.py)."""
 
 from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor
 from nbformat import NotebookNode
@@ -22,4 +22,5 @@ class FeedbackGrades(GetGrades):
 
 
 PREPROCESSORS = [FeedbackGrades, CSSHTMLHeaderPreprocessor]
-"""nbgrader's, with ours in the place of its GetGrades. Classes, not names: `nbgrader generate_feedback` wants to know their settings."""
+"""nbgrader's, with ours in the place of its GetGrades. Classes, not names: `nbgrader generate_feedback` wants to know
+their settings."""

@@ -1,5 +1,5 @@
-"""The last step of nbgrader's generate_assignment: the pictures that are kept beside a unit's source, in the release. nbgrader's own
-commands and formgrader's button make the same release as `attn build` with it."""
+"""The last step of nbgrader's generate_assignment: the pictures that are kept beside a unit's source, in the release.
+nbgrader's own commands and formgrader's button make the same release as `attn build` with it."""
 
 from pathlib import Path
 

@@ -95,8 +95,8 @@ def generate_feedback(course: Course, student: str, unit: str) -> None:
 
 
 def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
-    """What nbgrader makes a feedback page from: the graded notebook's text, with scores and comments in it, and what stands
-    above it (score, max_score, late_penalty, …)."""
+    """What nbgrader makes a feedback page from: the graded notebook's text, with scores and comments in it, and what
+    stands above it (score, max_score, late_penalty, …)."""
     converter, log = _converter(course, GenerateFeedback, settings(course), unit, student)
     path = course.graded(student, unit)
     with _quiet(), _one_line_errors(log):
@@ -106,7 +106,8 @@ def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
 
 
 def sanitize(course: Course, student: str, unit: str) -> NotebookNode:
-    """The staged submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the gradebook."""
+    """The staged submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the
+    gradebook."""
     converter, log = _converter(course, Autograde, _staged(course), unit, student)
     converter.exporter = converter.exporter_class(parent=converter, config=converter.config)
     converter._sanitizing = True
@@ -176,8 +177,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """A terminal sends Ctrl-C to all processes: it would end `alembic`, which nbgrader starts for a new gradebook, and that would look
-    like an error. A process inherits the mask of the thread that starts it."""
+    """A terminal sends Ctrl-C to all processes: it would end `alembic`, which nbgrader starts for a new gradebook, and
+    that would look like an error. A process inherits the mask of the thread that starts it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

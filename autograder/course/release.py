@@ -1,5 +1,6 @@
-"""`attn release`: the folder that a class is given. Notebooks, a wheel of `helpers`, a page for students and the licence; no
-solution, no hidden case, nothing of the grader. References and checks are in the wheel, but packed (see packed_module.py)."""
+"""`attn release`: the folder that a class is given. Notebooks, a wheel of `helpers`, a page for students and the
+licence; no solution, no hidden case, nothing of the grader. References and checks are in the wheel, but packed (see
+packed_module.py)."""
 
 import ast
 import hashlib
@@ -40,9 +41,9 @@ except ModuleNotFoundError:  # not installed: take the wheel that came with this
 
 
 def release(course: Course, units: list[str], folder: Path, address: str = "") -> tuple[list[Path], Path]:
-    """Writes the release of these units into a folder that is empty, or holds an earlier release. address: where students can
-    fetch the wheel, or the folder that it will lie in. Returns the files, below the folder, and the wheel among them. Raises
-    CourseError, and then nothing was written."""
+    """Writes the release of these units into a folder that is empty, or holds an earlier release. address: where
+    students can fetch the wheel, or the folder that it will lie in. Returns the files, below the folder, and the wheel
+    among them. Raises CourseError, and then nothing was written."""
     _check(course, folder, address)
     with tempfile.TemporaryDirectory(prefix="attn-release-") as made:
         new = Path(made) / "release"
@@ -115,7 +116,8 @@ def wheel_setup_code(address: str) -> str:
 
 
 def _wheel(course: Course, units: list[str], build: Path, new: Path) -> Path:
-    """Builds the wheel. Its version tells one text from another: pip would not replace a wheel by one of the same version."""
+    """Builds the wheel. Its version tells one text from another: pip would not replace a wheel by one of the same
+    version."""
     from hatchling.builders.wheel import WheelBuilder
 
     files = dependencies.required_files(units, _imported(course, units))

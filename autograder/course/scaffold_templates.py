@@ -1,5 +1,5 @@
-"""What `attn new` writes, as Jinja templates. `TO FILL IN <exercise or unit>: <what>` marks what is left to its author; `attn lint`
-and `attn try` name every such line until it is gone."""
+"""What `attn new` writes, as Jinja templates. `TO FILL IN <exercise or unit>: <what>` marks what is left to its author;
+`attn lint` and `attn try` name every such line until it is gone."""
 
 REFERENCE = '''\
 """TO FILL IN {{ id }}: what this file holds, in one line."""

@@ -1,5 +1,6 @@
-"""What stands at the top of a built notebook: its sections with their minutes and points, from the headings and the metadata.
-Nobody writes this table, so it can't be wrong; the hours that the intro says in words are compared with it (`problems`)."""
+"""What stands at the top of a built notebook: its sections with their minutes and points, from the headings and the
+metadata. Nobody writes this table, so it can't be wrong; the hours that the intro says in words are compared with it
+(`problems`)."""
 
 import re
 from collections.abc import Iterator
@@ -53,8 +54,8 @@ def _intro(notebook: NotebookNode) -> NotebookNode | None:
 
 
 def _rows(found: list[Section]) -> list[tuple[str, int, float]]:
-    """Title, minutes and points of every numbered section, and of every written question below the section it belongs to: what
-    a row says is what the heading says."""
+    """Title, minutes and points of every numbered section, and of every written question below the section it belongs
+    to: what a row says is what the heading says."""
     first = next((place for place, section in enumerate(found) if section.number), len(found))
     return [(_title(section), section.minutes, section.points) for section in found[first:]]
 

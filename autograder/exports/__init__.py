@@ -1,1 +1,2 @@
-"""What leaves the gradebook: grades for learning management systems, feedback pages sent back, a Gradescope autograder."""
+"""What leaves the gradebook: grades for learning management systems, feedback pages sent back, a Gradescope
+autograder."""

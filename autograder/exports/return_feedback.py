@@ -1,8 +1,10 @@
-"""`attn return`: the feedback pages of a unit in one archive, named so that Moodle or Canvas gives each student their own.
+"""`attn return`: the feedback pages of a unit in one archive, named so that Moodle or Canvas gives each student their
+own.
 
-Moodle's importer (mod/assign/feedback/file/importziplib.php) goes by the number in `<name>_<number>_assignfeedback_file/`; Canvas's
-(infer_comment_context_from_filename in app/models/assignment.rb) by the first two parts of a file's name that are numbers: the
-student's and the handed-in file's. Both numbers are known from the download that `attn collect` read."""
+Moodle's importer (mod/assign/feedback/file/importziplib.php) goes by the number in
+`<name>_<number>_assignfeedback_file/`; Canvas's (infer_comment_context_from_filename in app/models/assignment.rb) by
+the first two parts of a file's name that are numbers: the student's and the handed-in file's. Both numbers are known
+from the download that `attn collect` read."""
 
 import os
 import re
@@ -24,7 +26,8 @@ MOODLE, CANVAS = "moodle", "canvas"
 def return_feedback(
     course: Course, unit: str, format: str, into: Path | None = None, with_open: bool = False
 ) -> tuple[Path, int, list[str]]:
-    """Writes the archive. Returns its path, how many pages it holds, and a line for what was left out. Raises CourseError."""
+    """Writes the archive. Returns its path, how many pages it holds, and a line for what was left out. Raises
+    CourseError."""
     if format not in NAMES:
         raise CourseError(f"There is no format '{format}': choose {', '.join(NAMES)}.", BAD_INPUT)
     found = [one for one in grades.grades(course, unit) if one.score is not None]

@@ -1,5 +1,5 @@
-"""`attn override`: points by hand for an exercise that code grades. They stand in the gradebook as a marker's, with the reason as a
-comment, and stay when the class is graded again (see grading/kept_marks.py)."""
+"""`attn override`: points by hand for an exercise that code grades. They stand in the gradebook as a marker's, with the
+reason as a comment, and stay when the class is graded again (see grading/kept_marks.py)."""
 
 import math
 from datetime import UTC, datetime
@@ -16,7 +16,8 @@ AUTO = "auto"
 
 
 def override(course: Course, unit: str, student: str, exercise: str, points: str, reason: str) -> Change:
-    """Gives a student these points of an exercise, or (`auto`) the check's again. Returns what changed. Raises CourseError."""
+    """Gives a student these points of an exercise, or (`auto`) the check's again. Returns what changed. Raises
+    CourseError."""
     from nbgrader.api import MissingEntry
 
     reason = printable(" ".join(reason.split()))

@@ -1,5 +1,5 @@
-"""Ctrl-C that is neither lost nor heard at a bad moment. Python drops whatever is raised while a module written in C imports another,
-or while a weak reference is cleared: grading would go on as if nobody had pressed anything."""
+"""Ctrl-C that is neither lost nor heard at a bad moment. Python drops whatever is raised while a module written in C
+imports another, or while a weak reference is cleared: grading would go on as if nobody had pressed anything."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ from typing import Any
 
 
 class Interrupts:
-    """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is pressed again."""
+    """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is
+    pressed again."""
 
     def __init__(self) -> None:
         self.pressed, self.at_once = 0, False
@@ -37,7 +38,8 @@ class Interrupts:
 
 @contextmanager
 def ctrl_c() -> Iterator[Interrupts]:
-    """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing changes."""
+    """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing
+    changes."""
     presses = Interrupts()
     if current_thread() is not main_thread():
         yield presses

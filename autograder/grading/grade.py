@@ -42,8 +42,8 @@ CHANGED = "it was changed while the class was graded: grade it again"
 
 @dataclass
 class Outcome:
-    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them. `seconds`: where
-    the time went, by part (see `profile_table` in tables.py), of all submissions together."""
+    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them.
+    `seconds`: where the time went, by part (see `profile_table` in tables.py), of all submissions together."""
 
     submissions: list[Submission] = field(default_factory=list)
     results: dict[Submission, list[Result]] = field(default_factory=dict)
@@ -82,8 +82,8 @@ class Settings:
 
 
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
-    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
-    disk can't be used; what was graded by then is kept."""
+    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook
+    or the disk can't be used; what was graded by then is kept."""
     with gradebook_writer.gradebook_lock(course), ctrl_c() as presses:
         try:
             return _Run(course, list(units), settings, progress, presses).run()
@@ -138,7 +138,8 @@ class _Run:
         self.units = self.outcome.units()
 
     def _grade_all(self) -> None:
-        """Each submission is recorded as soon as its result is there, while others are still read or judged; then its page is made."""
+        """Each submission is recorded as soon as its result is there, while others are still read or judged; then its
+        page is made."""
         self.waiting = defaultdict(list)
         self.reading, self.task = (
             self.progress.add_task(label, total=len(self.outcome.submissions)) for label in ("Reading", "Grading")
@@ -227,8 +228,8 @@ class _Run:
                 self.progress.advance(self.task)
 
     def _record(self, submission: Submission) -> None:
-        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page, where there is
-        none yet that shows this."""
+        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page,
+        where there is none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
         if not gradebook_writer.is_recorded(self.course, student, unit, name, self.known[unit]):
             if not self.door.text(submission, name) and self.door.anew(submission, self.digests[unit])[0] != name:
@@ -311,7 +312,8 @@ class ResultKeys:
         self.known, self.staged = self._load()
 
     def read(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
-        """The key of the submission's result, the sanitised notebook if it had to be made, and notes. Raises Rejected."""
+        """The key of the submission's result, the sanitised notebook if it had to be made, and notes. Raises
+        Rejected."""
         place = f"{submission.student}/{submission.unit}"
         try:
             hand_in = intake.read(self.course, submission)
@@ -332,8 +334,8 @@ class ResultKeys:
         return result, notebook, hand_in.notes
 
     def text(self, submission: Submission, result: str) -> str:
-        """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "": nbgrader's own command
-        puts hand-ins there too, as they are, and so does a run that was ended in between."""
+        """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "":
+        nbgrader's own command puts hand-ins there too, as they are, and so does a run that was ended in between."""
         with suppress(Exception):  # there is nothing, or nothing that can be read
             text = self.course.taken_in(submission.student, submission.unit).read_text(encoding="utf-8")
             if key(notebooks.parse(text), submission.unit, self.limits) == result:

@@ -1,5 +1,5 @@
-"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see submission_parser.py), and its time go into a
-staging folder that belongs to the grader; everything after sees that copy alone.
+"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see submission_parser.py), and its
+time go into a staging folder that belongs to the grader; everything after sees that copy alone.
 
 No link is followed, nothing but regular files is opened, other files stay where they are and are mentioned."""
 
@@ -53,7 +53,8 @@ class NotebookFile:
 
 @dataclass
 class HandIn:
-    """What one student handed in for one unit, in memory. `files`: the notebooks, the newest last; `time`: "" where unknown."""
+    """What one student handed in for one unit, in memory. `files`: the notebooks, the newest last; `time`: "" where
+    unknown."""
 
     files: list[NotebookFile]
     time: str
@@ -261,7 +262,8 @@ def read_and_stage(course: Course, submission: Submission, units: dict[str, list
 
 
 def read_file(course: Course, path: Path) -> tuple[bytes, str | None]:
-    """Any file, and the unit that it is a notebook of; None for a notebook of something else. Raises Rejected, OSError."""
+    """Any file, and the unit that it is a notebook of; None for a notebook of something else. Raises Rejected,
+    OSError."""
     path = path.resolve(strict=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,5 +1,5 @@
-"""One notebook graded without touching the gradebook: the way of `attn grade` from intake to the judge, and no further. Nothing is
-recorded, so it needs no nbgrader."""
+"""One notebook graded without touching the gradebook: the way of `attn grade` from intake to the judge, and no further.
+Nothing is recorded, so it needs no nbgrader."""
 
 from pathlib import Path
 

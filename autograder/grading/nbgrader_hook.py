@@ -1,5 +1,6 @@
-"""The door through which nbgrader's own `autograde`, on the command line and behind formgrader's button, takes hand-ins: intake
-first (see intake.py), then nbgrader's steps on the staging folder alone. nbgrader_config.py hangs it in.
+"""The door through which nbgrader's own `autograde`, on the command line and behind formgrader's button, takes
+hand-ins: intake first (see intake.py), then nbgrader's steps on the staging folder alone. nbgrader_config.py hangs it
+in.
 
 nbgrader copies and reads a student's folder before the first step that can be configured, so its class is replaced."""
 

@@ -1,8 +1,9 @@
-"""nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every notebook,
-one query for all grades of a notebook, and one check of nbgrader's metadata schema in the place of one for every cell.
+"""nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every
+notebook, one query for all grades of a notebook, and one check of nbgrader's metadata schema in the place of one for
+every cell.
 
-The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of one
-submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
+The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of
+one submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
 
 import importlib
 import json
@@ -37,7 +38,8 @@ OPEN: list["OpenGradebook"] = []
 
 
 class OpenGradebook(Gradebook):
-    """A gradebook that stays open when a step closes it. What a step commits is seen by the next, and kept by `keep`."""
+    """A gradebook that stays open when a step closes it. What a step commits is seen by the next, and kept by
+    `keep`."""
 
     def __init__(self, address: str, course_id: str):
         super().__init__(address, course_id)
@@ -53,7 +55,8 @@ class OpenGradebook(Gradebook):
         self.loaded.clear()
 
     def when_kept(self, write: Callable[[], None]) -> None:
-        """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are not there."""
+        """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are
+        not there."""
         self.waiting.append(write)
 
     def keep(self) -> None:
@@ -85,7 +88,8 @@ class OpenGradebook(Gradebook):
         return self._of_cells(Comment, place).get(cell) or super().find_comment(cell, *place)
 
     def _of_cells(self, kind: type, place: tuple) -> dict[str, Any]:
-        """All grades, or comments, of a student's notebook by the names of their cells. place: notebook, assignment, student."""
+        """All grades, or comments, of a student's notebook by the names of their cells. place: notebook, assignment,
+        student."""
         if (kind, place) not in self.loaded:
             cells = self.db.query(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)
             page = self.find_submission_notebook(*place)

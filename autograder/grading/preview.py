@@ -1,5 +1,5 @@
-"""`attn grade --preview`: the class as it is, copied, and graded there. What changes is what would change; the class itself stays as
-it was, except that the judge's results are kept, so that grading then has nothing left to judge."""
+"""`attn grade --preview`: the class as it is, copied, and graded there. What changes is what would change; the class
+itself stays as it was, except that the judge's results are kept, so that grading then has nothing left to judge."""
 
 import os
 import shutil

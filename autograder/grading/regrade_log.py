@@ -1,4 +1,5 @@
-"""`regrades.csv` in the class folder: every change of a score that a student had before. Lines are added, none is ever changed."""
+"""`regrades.csv` in the class folder: every change of a score that a student had before. Lines are added, none is ever
+changed."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
-"""Puts a handed-in notebook back into the form in which it was released, and says what was mended. Without this a copied
-cell ends nbgrader's whole batch, a deleted test cell is a silent 0, and so are lost marks (nbgrader's metadata).
+"""Puts a handed-in notebook back into the form in which it was released, and says what was mended. Without this a
+copied cell ends nbgrader's whole batch, a deleted test cell is a silent 0, and so are lost marks (nbgrader's metadata).
 
 Only the form is mended: no answer is changed, and none is made up.
 """
@@ -73,8 +73,8 @@ def _is_badge(cell: NotebookNode) -> bool:
 
 def _tell_copies(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     """Of several cells with one mark the original keeps it: the one with the released id, else the last that says
-    anything. The others stay as cells of the student's own, but an untouched stub beside an answer goes: it would take the
-    answer back (somebody worked in two copies, and pasted the cells of one into the other)."""
+    anything. The others stay as cells of the student's own, but an untouched stub beside an answer goes: it would take
+    the answer back (somebody worked in two copies, and pasted the cells of one into the other)."""
     groups: dict[str, list[NotebookNode]] = {}
     for name, cell in _marked(notebook):
         groups.setdefault(name, []).append(cell)
@@ -118,7 +118,8 @@ def _drop_strangers(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> 
 
 
 def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
-    """A cell without marks that must be a missing one gets its marks again: by its id, by its text, by what it defines."""
+    """A cell without marks that must be a missing one gets its marks again: by its id, by its text, by what it
+    defines."""
     lines, here = [], {name for name, _ in _marked(notebook)}
     for name, original in wanted.items():
         if name in here:

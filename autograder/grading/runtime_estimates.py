@@ -1,5 +1,5 @@
-"""How long a submission will take, by what its cells took last time; so that the longest can be begun first, and none is waited
-for alone at the end."""
+"""How long a submission will take, by what its cells took last time; so that the longest can be begun first, and none
+is waited for alone at the end."""
 
 import hashlib
 import json
@@ -41,8 +41,8 @@ class RuntimeEstimates:
 
 
 def _cells(notebook: NotebookNode) -> Iterator[tuple[int, str, str]]:
-    """Of each code cell: its index, what tells these words from others, and its exercise. What a test cell takes depends on what
-    the cells before it define: it goes by the words of the last answer."""
+    """Of each code cell: its index, what tells these words from others, and its exercise. What a test cell takes
+    depends on what the cells before it define: it goes by the words of the last answer."""
     answer = ""
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":

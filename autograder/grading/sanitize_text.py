@@ -1,7 +1,7 @@
 """A student's own text, made harmless: formgrader and feedback show a markdown cell as whatever its rendering holds.
 
-The rendering is what is cleaned. Plain text stays the markdown it is; what holds a link, a picture or HTML is stored as its
-cleaned rendering, on one line, which renders to itself."""
+The rendering is what is cleaned. Plain text stays the markdown it is; what holds a link, a picture or HTML is stored as
+its cleaned rendering, on one line, which renders to itself."""
 
 from html import escape
 
@@ -59,7 +59,8 @@ class _Renderer(IPythonRenderer):
 
 
 def sanitize_text_cells(notebook: NotebookNode, released: set[str]) -> None:
-    """Makes every text cell of a student's harmless. `released`: sources of the course's own cells, which stay as they are."""
+    """Makes every text cell of a student's harmless. `released`: sources of the course's own cells, which stay as they
+    are."""
     for cell in notebook.cells:
         if cell.cell_type == "raw":  # pages show raw text as the HTML it may be
             cell.cell_type, cell.source = "markdown", sanitize_html.text_as_html(cell.source).replace("\n", "&#10;")

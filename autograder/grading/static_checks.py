@@ -1,9 +1,11 @@
-"""A look at the source of an answer, for what it may not use: forbidden PyTorch functions and the unit's own references,
-however they are spelt (attribute, import under another name, subscript, string, a name that stands for one).
+"""A look at the source of an answer, for what it may not use: forbidden PyTorch functions and the unit's own
+references, however they are spelt (attribute, import under another name, subscript, string, a name that stands for
+one).
 
-What is dispatched is counted while an answer runs (helpers/engine/observe.py); a name in the source may never run, so alone it
-only makes a note on the card. It counts where the call could not be watched: it started threads or processes, it switches
-watching off, or its source can't be read. Only what the answer itself reaches is looked at: a comparison beside it is fine.
+What is dispatched is counted while an answer runs (helpers/engine/observe.py); a name in the source may never run, so
+alone it only makes a note on the card. It counts where the call could not be watched: it started threads or processes,
+it switches watching off, or its source can't be read. Only what the answer itself reaches is looked at: a comparison
+beside it is fine.
 """
 
 import ast
@@ -105,8 +107,8 @@ def _wanted(cell: NotebookNode) -> list[str]:
 
 
 def _definitions(notebook: NotebookNode) -> dict[str, tuple[ast.AST | None, list[str]]]:
-    """What every top-level name of the student's stands for (the last one counts), with the lines of its cell. None: its cell
-    can't be read."""
+    """What every top-level name of the student's stands for (the last one counts), with the lines of its cell. None:
+    its cell can't be read."""
     known: dict[str, tuple[ast.AST | None, list[str]]] = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and not notebooks.is_test(cell):
@@ -219,7 +221,8 @@ def _reached(names: Iterable[str], known: dict) -> Iterator[tuple[ast.AST | None
 
 
 def _own_names(statement: ast.AST | None) -> set[str]:
-    """The inputs and the names that a function assigns: a cell beside it that can't be read (`x =`) says nothing about them."""
+    """The inputs and the names that a function assigns: a cell beside it that can't be read (`x =`) says nothing about
+    them."""
     if not isinstance(statement, ast.FunctionDef):
         return set()
     inputs = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}

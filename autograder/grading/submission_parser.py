@@ -1,7 +1,8 @@
 """A handed-in file becomes a notebook that can be graded: parsed, pruned to what grading needs, mended, made harmless.
 
-This is the only place that looks into the bytes of a stranger. It runs in a process with limits (see limited_process.py): whatever
-goes wrong here costs this hand-in and is told in a line. Outputs and foreign metadata are left behind."""
+This is the only place that looks into the bytes of a stranger. It runs in a process with limits (see
+limited_process.py): whatever goes wrong here costs this hand-in and is told in a line. Outputs and foreign metadata are
+left behind."""
 
 import json
 import re
@@ -39,7 +40,8 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
 
 
 def parse_submission(data: bytes, unit: str, original: str, units: dict[str, list[str]]) -> dict:
-    """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's solution notebook."""
+    """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's solution
+    notebook."""
     try:
         notebook = _parsed(data)
         _check_unit(_unit(notebook, units), unit)
@@ -206,8 +208,8 @@ def _is_base64(data: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks; line ends of
-    Windows become ours, as Python itself reads them."""
+    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks; line ends
+    of Windows become ours, as Python itself reads them."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 

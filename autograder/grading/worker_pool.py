@@ -1,10 +1,10 @@
-"""Many notebooks judged, and pages rendered, side by side: by threads of this process, or by workers of a Dask cluster (processes
-on this machine, a scheduler at an address, or SLURM).
+"""Many notebooks judged, and pages rendered, side by side: by threads of this process, or by workers of a Dask cluster
+(processes on this machine, a scheduler at an address, or SLURM).
 
-Who does a task never sees the gradebook or the store: text goes in, text comes back. On one machine threads are enough, for they
-only talk to the kernels, which all come from one warm process. However many tasks wait, and however slowly results are taken, only
-a few texts lie in memory. A task whose Dask worker is ended from outside is tried again; one that takes two workers with it is set
-apart."""
+Who does a task never sees the gradebook or the store: text goes in, text comes back. On one machine threads are enough,
+for they only talk to the kernels, which all come from one warm process. However many tasks wait, and however slowly
+results are taken, only a few texts lie in memory. A task whose Dask worker is ended from outside is tried again; one
+that takes two workers with it is set apart."""
 
 import shutil
 import signal
@@ -80,8 +80,9 @@ class SerialWorkers:
 
 
 class ThreadWorkers(SerialWorkers):
-    """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed; from then on
-    a task is begun as soon as a thread is idle. They are daemons: what is under way when this process has to end ends with it."""
+    """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed;
+    from then on a task is begun as soon as a thread is idle. They are daemons: what is under way when this process has
+    to end ends with it."""
 
     def __init__(self, workers: int, warm_up: tuple) -> None:
         super().__init__()
@@ -138,8 +139,9 @@ class ThreadWorkers(SerialWorkers):
 
 
 class DaskWorkers(SerialWorkers):
-    """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or when it
-    is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who ended whom."""
+    """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or
+    when it is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who
+    ended whom."""
 
     def __init__(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> None:
         super().__init__()
@@ -220,8 +222,8 @@ class DaskWorkers(SerialWorkers):
 def worker_pool(
     workers: int, scheduler: str | None = None, dashboard: bool = False, warm_up: tuple = (str,)
 ) -> Iterator[ThreadWorkers | DaskWorkers]:
-    """Where tasks are done. scheduler: of a Dask cluster: LOCAL, SLURM or an address; without one, and without Dask's dashboard,
-    threads do them. warm_up: a function and its arguments that are called first, where tasks are done."""
+    """Where tasks are done. scheduler: of a Dask cluster: LOCAL, SLURM or an address; without one, and without Dask's
+    dashboard, threads do them. warm_up: a function and its arguments that are called first, where tasks are done."""
     if dashboard and not find_spec("bokeh"):
         raise CourseError("Dask's dashboard needs Bokeh, which is not installed: pip install bokeh.")
     if scheduler == SLURM:
@@ -304,8 +306,9 @@ def _client(workers: int, scheduler: str, dashboard: bool) -> Iterator:
 
 
 def _cluster(workers: int, scheduler: str, dashboard: bool):
-    """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm` settings
-    describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is taken."""
+    """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm`
+    settings describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is
+    taken."""
     if scheduler == SLURM:
         return _slurm_jobs(workers)
     from distributed import LocalCluster
@@ -323,15 +326,15 @@ def _cluster(workers: int, scheduler: str, dashboard: bool):
 
 
 def _leave_ctrl_c_to_others() -> None:
-    """In the thread that starts the workers, which are born with this mask: a terminal sends Ctrl-C to all processes, and the main
-    one is enough to end the others. Kernels lift it again (see new_shell in judge/shell.py)."""
+    """In the thread that starts the workers, which are born with this mask: a terminal sends Ctrl-C to all processes,
+    and the main one is enough to end the others. Kernels lift it again (see new_shell in judge/shell.py)."""
     resource_tracker.ensure_running()  # which would lift it here, if it had to be started later
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _find_slurm() -> None:
-    """CourseError where there is no SLURM. Imports dask_jobqueue, which has to happen in the main thread, for it takes Ctrl-C away;
-    here it gets it back."""
+    """CourseError where there is no SLURM. Imports dask_jobqueue, which has to happen in the main thread, for it takes
+    Ctrl-C away; here it gets it back."""
     if not shutil.which("sbatch"):
         raise CourseError("SLURM's `sbatch` is not found: call `attn grade --scheduler slurm` where you submit jobs.")
     handler = signal.getsignal(signal.SIGINT)

@@ -1,5 +1,5 @@
-"""What a worker does: judge a notebook, render a page, get ready for both. Text and plain values in and out, for they travel
-between machines; nothing here knows a course folder."""
+"""What a worker does: judge a notebook, render a page, get ready for both. Text and plain values in and out, for they
+travel between machines; nothing here knows a course folder."""
 
 import time
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
 
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
-    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged, see
-    `grader_version`}."""
+    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged,
+    see `grader_version`}."""
     from autograder.grading import judge_notebook
     from autograder.judge.clock import Clock
 
@@ -38,8 +38,8 @@ def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def warm_up(units: Mapping[str, int], originals: list[str], limits: Limits) -> None:
-    """Has ready what the first notebook of each unit would have to wait for. units: how many were handed in of each; originals: the text
-    of their solution notebooks."""
+    """Has ready what the first notebook of each unit would have to wait for. units: how many were handed in of each;
+    originals: the text of their solution notebooks."""
     if limits.sandbox != BUBBLEWRAP:
         start_ahead()
     from autograder.course.visibility import judge_config

@@ -1,5 +1,5 @@
-"""What the judge is told beside a notebook: limits, the sandbox, and what the kernels see of the course. Plain values, so that
-whoever only hands them on imports no torch."""
+"""What the judge is told beside a notebook: limits, the sandbox, and what the kernels see of the course. Plain values,
+so that whoever only hands them on imports no torch."""
 
 from dataclasses import dataclass
 
@@ -25,8 +25,8 @@ class Limits:
 class JudgeConfig:
     """What the kernels of one unit see of the course that the notebook belongs to.
 
-    shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may read too.
-    preload: modules that a student's kernel has imported before its first cell; checks: those of the judge's.
+    shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may
+    read too. preload: modules that a student's kernel has imported before its first cell; checks: those of the judge's.
     quiet: modules whose functions do nothing there, because others do it elsewhere (checks) or nobody looks (pictures).
     out_of_reach: packages whose functions refuse to be called there.
     """

@@ -1,9 +1,9 @@
-"""Processes that have imported everything slow once and are forked for every kernel: ready in a few hundredths of a second
-instead of two seconds. They have one thread and no IPython shell, or their children would hang.
+"""Processes that have imported everything slow once and are forked for every kernel: ready in a few hundredths of a
+second instead of two seconds. They have one thread and no IPython shell, or their children would hang.
 
-The *root* imports what any kernel needs sooner or later. For each unit it is forked twice: the students' branch has nothing of
-the course in its memory but what answers questions there; the judge's has the unit's checks too. Whoever judges (a Dask worker,
-formgrader) starts a root once and keeps it.
+The *root* imports what any kernel needs sooner or later. For each unit it is forked twice: the students' branch has
+nothing of the course in its memory but what answers questions there; the judge's has the unit's checks too. Whoever
+judges (a Dask worker, formgrader) starts a root once and keeps it.
 """
 
 import gc
@@ -99,8 +99,8 @@ def _has_threads() -> bool:
 
 
 def _forks(sock: socket.socket, most: int, child: Callable, later: Iterable[None] = ()) -> None:
-    """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up. `later`: what is done, step by
-    step, while nobody asks."""
+    """For every request with its `most` sockets a fork that runs `child`, until the other end hangs up. `later`: what
+    is done, step by step, while nobody asks."""
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every fork
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
@@ -154,8 +154,8 @@ def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
 
 
 def run_cold_kernel(role: str, channel: socket.socket, alive: int, user: int) -> int:
-    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status. alive: a
-    pipe whose other end the keeper has."""
+    """A single kernel, started inside a sandbox that somebody else built (see bubblewrap.py). Returns its exit status.
+    alive: a pipe whose other end the keeper has."""
     message = read(Wire(channel).receive(None))
     main, _ = _main(role, message["request"].get("imports", {}))
     lower(Walls(**message["walls"]), user)
@@ -172,8 +172,8 @@ def _settle(more: dict[str, str], walled: bool) -> None:
 
 
 def _import_what_is_slow() -> None:
-    """What every kernel needs sooner or later, what a shell imports for itself and for its first cells among it. Not matplotlib_inline:
-    imported where there is no shell, it never shows a plot."""
+    """What every kernel needs sooner or later, what a shell imports for itself and for its first cells among it. Not
+    matplotlib_inline: imported where there is no shell, it never shows a plot."""
     import matplotlib
 
     matplotlib.use("Agg")

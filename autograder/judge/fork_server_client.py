@@ -1,5 +1,5 @@
-"""The root of the warm processes (see fork_server.py), seen from outside. It imports for seconds, so who will need one starts it before
-doing anything else: this module imports no torch."""
+"""The root of the warm processes (see fork_server.py), seen from outside. It imports for seconds, so who will need one
+starts it before doing anything else: this module imports no torch."""
 
 import atexit
 import socket
@@ -43,7 +43,8 @@ _ahead: list[ForkServer] = []
 
 @cache
 def start_ahead() -> None:
-    """Starts the root that `take_fork_server` will give to the first who asks; once in a process, for who asks keeps it."""
+    """Starts the root that `take_fork_server` will give to the first who asks; once in a process, for who asks keeps
+    it."""
     _ahead.append(ForkServer())
     atexit.register(_end_what_nobody_took)
 

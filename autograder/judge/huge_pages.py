@@ -9,9 +9,9 @@ MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25
 
 
 def use_huge_pages() -> None:
-    """Puts this process's memory into pages of 2 MB. A fork copies a table of pages, and ends by giving it back: with pages of
-    4 KB, for each call of a student's function, that is most of the time a submission takes. Where the system has no large
-    pages (before Linux 6.1, or switched off) nothing happens."""
+    """Puts this process's memory into pages of 2 MB. A fork copies a table of pages, and ends by giving it back: with
+    pages of 4 KB, for each call of a student's function, that is most of the time a submission takes. Where the system
+    has no large pages (before Linux 6.1, or switched off) nothing happens."""
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     for start, end in _own_memory():

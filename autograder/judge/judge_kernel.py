@@ -24,8 +24,8 @@ TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so
 
 
 def preload(preload: Iterable[str] = (), seed: int | None = None) -> Iterable[None]:
-    """Imports the unit's checks, and what the first call of one would have to. Returns what can be done later, step by step, or not at
-    all: with a seed, that the checks find out what is the same for every submission."""
+    """Imports the unit's checks, and what the first call of one would have to. Returns what can be done later, step by
+    step, or not at all: with a seed, that the checks find out what is the same for every submission."""
     loaded = []
     for name in preload:
         with contextlib.suppress(Exception):  # then the test cell that needs it says why
@@ -72,14 +72,16 @@ def _test(shell: Shell, said: CapturedOutput, message: dict, forks: "Forks") -> 
 
 
 class Forks:
-    """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden ones, which is
-    never asked for anything that is shown. They are kept from test cell to test cell; home makes them."""
+    """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden
+    ones, which is never asked for anything that is shown. They are kept from test cell to test cell; home makes
+    them."""
 
     def __init__(self, home: Wire):
         self.home, self.kept = home, {}
 
     def ask_for(self, which: str, place: int) -> Endpoint:
-        """One of them, at the place of a test cell: a fresh one where there is none yet, or the last conversation with it broke off."""
+        """One of them, at the place of a test cell: a fresh one where there is none yet, or the last conversation with
+        it broke off."""
         for _ in range(TRIES):
             wire = self.kept.pop(which, None) or self._fresh(which)
             endpoint = Endpoint(wire, proxies.remote, proxies.serve_callbacks, named=False)
@@ -118,10 +120,11 @@ def _goes_to(endpoint: Endpoint, place: int) -> bool:
 
 
 class Names:
-    """What a test cell's names of the student's stand for, in the fork that answers: at first the one for cases that are shown.
+    """What a test cell's names of the student's stand for, in the fork that answers: at first the one for cases that
+    are shown.
 
-    place: of the test cell; absent: why a name is not there; written: what its source may not say.
-    found: of each fork that was asked for, its endpoint, and the number that stands there for each name that can be called."""
+    place: of the test cell; absent: why a name is not there; written: what its source may not say. found: of each fork
+    that was asked for, its endpoint, and the number that stands there for each name that can be called."""
 
     def __init__(self, forks: Forks, place: int, names: list[str], absent: dict, written: dict):
         self.forks, self.place, self.absent = forks, place, absent
@@ -133,7 +136,8 @@ class Names:
                 value.__dict__["__written__"] = written.get(name, {})
 
     def turn_to(self, which: str) -> None:
-        """This fork answers from here on. What is lost stays lost in this test cell: a call that hangs is not tried three times."""
+        """This fork answers from here on. What is lost stays lost in this test cell: a call that hangs is not tried
+        three times."""
         if self.endpoint.lost:
             return
         if which in self.found:

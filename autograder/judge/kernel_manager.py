@@ -19,7 +19,8 @@ START_SECONDS = 300.0  # the first kernel waits for the imports of the warm proc
 
 
 class KernelManager:
-    """Kernels of one sandbox. Keeps the root of the warm processes, and a branch for each role and unit; `close` ends them."""
+    """Kernels of one sandbox. Keeps the root of the warm processes, and a branch for each role and unit; `close` ends
+    them."""
 
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
@@ -29,8 +30,8 @@ class KernelManager:
         self.lock = Lock()
 
     def prepare(self, config: Any, seed: int | None = None) -> None:
-        """Lets the warm processes import what they need while the grader does something else. With the seed of a whole class, they also
-        find out what is the same for all of it."""
+        """Lets the warm processes import what they need while the grader does something else. With the seed of a whole
+        class, they also find out what is the same for all of it."""
         if seed is not None:
             self.seeds[config] = seed
         if self.sandbox != BUBBLEWRAP:
@@ -52,8 +53,8 @@ class KernelManager:
         return kernel
 
     def ready(self, kernel: Kernel) -> Kernel:
-        """The kernel, when it can run cells; another one where its warm process was ended from outside before it was there.
-        SandboxError, one line, where it never will."""
+        """The kernel, when it can run cells; another one where its warm process was ended from outside before it was
+        there. SandboxError, one line, where it never will."""
         for _ in range(TRIES):
             try:
                 failed = read(kernel.wire.receive(START_SECONDS)).get("failed")
@@ -113,8 +114,9 @@ MOST_PATIENCE = 4.0
 
 
 def timeout_factor() -> float:
-    """By how much limits of wall time are stretched, 1 to MOST_PATIENCE: on a machine with too much to do, scores must come out
-    the same. Limits of processor time are never stretched, so a load that one submission makes gives no other more to use up."""
+    """By how much limits of wall time are stretched, 1 to MOST_PATIENCE: on a machine with too much to do, scores must
+    come out the same. Limits of processor time are never stretched, so a load that one submission makes gives no other
+    more to use up."""
     return min(MOST_PATIENCE, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
@@ -126,7 +128,8 @@ def walls_of(role: str, config: Any) -> Walls:
 
 
 def imports_of(role: str, config: Any) -> dict:
-    """What a kernel has imported before its first cell, and for a student's what it gets in the place of other modules."""
+    """What a kernel has imported before its first cell, and for a student's what it gets in the place of other
+    modules."""
     if role == JUDGE:
         return {"preload": config.checks}
     return {"preload": config.preload, "quiet": config.quiet, "out_of_reach": config.out_of_reach}

@@ -1,5 +1,5 @@
-"""Nothing is installed while a notebook is graded: a kernel has no network. `!pip install einops` would only wait for one, until
-its cell has no time left; so it is left out, and the answer below it still runs."""
+"""Nothing is installed while a notebook is graded: a kernel has no network. `!pip install einops` would only wait for
+one, until its cell has no time left; so it is left out, and the answer below it still runs."""
 
 import re
 import sys

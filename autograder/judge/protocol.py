@@ -4,7 +4,8 @@ A frame is two lengths, a JSON tree and a safetensors blob; nothing is ever unpi
 scratch as plain Python values and plain `torch.Tensor`s, so a student's subclass with a clever `__eq__` stays at home.
 Functions, classes and other objects stay at home too: a number goes over in their place (see `Endpoint`).
 
-Who hands notebooks to kernels sends and hears plain values alone, and has no need of PyTorch: it is imported with the first tensor.
+Who hands notebooks to kernels sends and hears plain values alone, and has no need of PyTorch: it is imported with the
+first tensor.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ def _too_large(bounds: Bounds) -> str:
 
 
 def _blob(tensors: list[Tensor]) -> bytes:
-    """As safetensors.torch.save does it, without its questions: these tensors are contiguous, on the CPU, and share no memory."""
+    """As safetensors.torch.save does it, without its questions: these tensors are contiguous, on the CPU, and share no
+    memory."""
     from safetensors import TensorSpec, serialize
 
     return bytes(
@@ -250,7 +252,8 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def _too_many(text: bytes, most: int) -> bool:
-    """Whether a JSON text holds more values than that, found out before any of them is made. What stands in a string is none."""
+    """Whether a JSON text holds more values than that, found out before any of them is made. What stands in a string is
+    none."""
     found = _separators(text)
     if found <= most:
         return False
@@ -430,8 +433,8 @@ class Wire:
 
 
 class Endpoint:
-    """One end of a conversation. Each end may ask the other while it is being asked: a student's function that was given
-    one of the judge's functions calls back.
+    """One end of a conversation. Each end may ask the other while it is being asked: a student's function that was
+    given one of the judge's functions calls back.
 
     objects: what stays at home, by the number that went over in its place.
     stand_in: makes what stands for an object of the other side, from (endpoint, number, kind, name).
@@ -454,8 +457,8 @@ class Endpoint:
         return self._answer(deadline)
 
     def ask_ahead(self, timeout: float, names: list[Any], **question: Any) -> None:
-        """Asks several things in one question, which the other side answers one after the other while this one does what it likes.
-        names: of the answers."""
+        """Asks several things in one question, which the other side answers one after the other while this one does
+        what it likes. names: of the answers."""
         self.forget_ahead(timeout)
         self.tell(question, timeout)
         self.ahead.extend(names)

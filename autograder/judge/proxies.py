@@ -1,8 +1,9 @@
-"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote` asks the student's kernel, and
-plain values come back.
+"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote` asks the student's
+kernel, and plain values come back.
 
-Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any other
-object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken for a tensor.
+Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any
+other object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken
+for a tensor.
 """
 
 from collections import Counter
@@ -63,8 +64,8 @@ class Remote(RemoteReference):
         counts: bool | None = None,
         steps=0,
     ) -> Observation:
-        """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
-        part of that one: it counts there, and its output may be live. Else the output is plain."""
+        """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own
+        it is a part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
         counts = active.counts or counts is True if active else counts
@@ -84,8 +85,8 @@ class Remote(RemoteReference):
         return seen
 
     def __ahead__(self, calls: list[tuple[tuple, dict]]) -> None:
-        """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in this order: the
-        student's kernel begins with them."""
+        """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in
+        this order: the student's kernel begins with them."""
         asked = [_call(args, None, **options) for args, options in calls]
         try:
             if not self.__endpoint__.lost:
@@ -152,11 +153,13 @@ def _call(
 
 
 class RemoteObject(RemoteReference):
-    """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or call."""
+    """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or
+    call."""
 
 
 def recorded(value: Any) -> Any:
-    """A part of an output as it is looked at: what could answer differently the second time has nothing left to answer."""
+    """A part of an output as it is looked at: what could answer differently the second time has nothing left to
+    answer."""
     return value.__recorded__() if isinstance(value, Remote) else value
 
 
@@ -258,8 +261,8 @@ class UndefinedName:
 
 
 def serve_callbacks(endpoint: Endpoint, question: dict) -> dict:
-    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else. Of an error it
-    learns the type: its message may name the function, and so tell which case this is."""
+    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else. Of an error
+    it learns the type: its message may name the function, and so tell which case this is."""
     try:
         function: Callable = endpoint.objects[question["number"]]
         if question["ask"] != "call" or not callable(function):

@@ -1,5 +1,5 @@
-"""What a student's kernel sent becomes outputs of a notebook: known kinds, known MIME types, known sizes, and no script in any
-of them, for instructors read autograded notebooks in a browser that is logged in."""
+"""What a student's kernel sent becomes outputs of a notebook: known kinds, known MIME types, known sizes, and no script
+in any of them, for instructors read autograded notebooks in a browser that is logged in."""
 
 import re
 from typing import Any
@@ -77,7 +77,8 @@ def _markup(outputs: list[NotebookNode]) -> int:
 
 
 def sanitize_display(data: dict, before: int = 0) -> dict:
-    """A display of a student's without what a browser would run. `before`: characters of markup that the cell shows already."""
+    """A display of a student's without what a browser would run. `before`: characters of markup that the cell shows
+    already."""
     texts = {str(mime): value for mime, value in data.items() if isinstance(value, str)}
     kept = {mime: value for mime, value in texts.items() if mime in PICTURES and _BASE64.fullmatch(value)}
     if before <= size_limits.HTML:
@@ -90,8 +91,8 @@ def sanitize_display(data: dict, before: int = 0) -> dict:
 
 
 def clean_html(text: str) -> str:
-    """HTML with harmless tags and attributes only; pictures only where they are part of the page itself. What is too large, or
-    takes too long, is replaced by a line that says so."""
+    """HTML with harmless tags and attributes only; pictures only where they are part of the page itself. What is too
+    large, or takes too long, is replaced by a line that says so."""
     if reason := sanitize_html.problem(text):
         return f"<p>(Not shown: {reason}.)</p>"
     if "<" not in text and "&" not in text:

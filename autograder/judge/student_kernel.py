@@ -2,8 +2,8 @@
 values go out, and no more than values ever does; scores are made elsewhere (see submission.py).
 
 The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
-After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for hidden ones.
-What a question does to them, no cell sees.
+After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for
+hidden ones. What a question does to them, no cell sees.
 """
 
 import contextlib
@@ -110,7 +110,8 @@ def _cpu_used() -> int:
 
 
 class Callback(RemoteReference):
-    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too (`Stream`)."""
+    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too
+    (`Stream`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _returned(self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs))
@@ -133,9 +134,9 @@ def _returned(answer: dict) -> Any:
 
 @dataclass
 class State:
-    """Of a fork. names: the namespace of the cells, and of the functions in them; places: what it holds where each test cell stands;
-    spare: seconds of processor time that have to be left for a test cell. `before`: what PyTorch has for the whole process, as the
-    cells left it."""
+    """Of a fork. names: the namespace of the cells, and of the functions in them; places: what it holds where each test
+    cell stands; spare: seconds of processor time that have to be left for a test cell. `before`: what PyTorch has for
+    the whole process, as the cells left it."""
 
     names: dict[str, Any]
     places: dict[int, dict]
@@ -153,7 +154,8 @@ _OF_THE_PROCESS = [
 
 
 def answer_questions(sock: socket.socket, state: State, call_seconds: float) -> None:
-    """Answers the judge until it hangs up, a question with several calls call by call; each may take so much processor time."""
+    """Answers the judge until it hangs up, a question with several calls call by call; each may take so much processor
+    time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, state))
     while True:
         try:
@@ -175,8 +177,8 @@ def _answer(endpoint: Endpoint, question: dict, state: State) -> dict:
 
 
 def _go_to(endpoint: Endpoint, question: dict, state: State) -> int:
-    """Every name means again what it meant where this test cell stands, and of the test cells before it nothing is left in the
-    process that could be taken away. Where they used up its time, another fork is wanted."""
+    """Every name means again what it meant where this test cell stands, and of the test cells before it nothing is left
+    in the process that could be taken away. Where they used up its time, another fork is wanted."""
     if resource.getrlimit(resource.RLIMIT_CPU)[1] - _cpu_used() < state.spare:
         raise Timeout("the calls of test cells before this one took too long.")
     endpoint.objects.clear()

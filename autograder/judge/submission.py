@@ -67,8 +67,8 @@ def judge_in_two_kernels(
     written: Callable[[], Any],
     clock: Clock | None = None,
 ) -> None:
-    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels get ready. Raises
-    SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
+    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels
+    get ready. Raises SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
     for _, cell in _code(notebook):
         cell.outputs, cell.execution_count = [outputs.error_output("NotExecuted", "the cell was not run")], None
     until = time.monotonic() + limits.notebook_seconds * timeout_factor()
@@ -112,8 +112,8 @@ def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def _student_cells(work: Submission) -> None:
-    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is blamed on
-    no cell: somebody else may have ended it. A cell that ends its own does so again."""
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is
+    blamed on no cell: somebody else may have ended it. A cell that ends its own does so again."""
     until = len(work.notebook.cells)
     while work.tries < TRIES:
         culprit = _one_try(work, until)
@@ -194,8 +194,8 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
 def listen(
     kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[dict], None] | None = None
 ) -> str:
-    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge where
-    it wants a fork, which takes none of its time."""
+    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge
+    where it wants a fork, which takes none of its time."""
     deadline, left = time.monotonic() + seconds, CELL_BYTES
     while True:
         frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
@@ -245,15 +245,15 @@ def _add_notes(cell: NotebookNode, named: Any) -> None:
 
 
 def _order(work: Submission) -> str:
-    """What the order of the cases is drawn from: the same for the same notebook, and not known while it is written, for the
-    hidden tests are a part of it."""
+    """What the order of the cases is drawn from: the same for the same notebook, and not known while it is written, for
+    the hidden tests are a part of it."""
     sources = [cell.source for _, cell in _code(work.notebook)]
     return hashlib.sha256(repr((work.limits.seed, sources)).encode(errors="replace")).hexdigest()
 
 
 def _tested(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
-    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody else may have
-    ended that. An answer that ends its own process does so again."""
+    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody
+    else may have ended that. An answer that ends its own process does so again."""
     start = time.monotonic()
     _test(work, index, cell, known)
     if _lost_a_process(cell) and time.monotonic() - start < SOON * timeout_factor():
@@ -284,8 +284,8 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
 
 
 def _witness(work: Submission, cases: str) -> socket.socket:
-    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost, its cells are run
-    once more."""
+    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost,
+    its cells are run once more."""
     with work.clock.part("border"):
         while True:
             with suppress(BorderError):
@@ -296,7 +296,8 @@ def _witness(work: Submission, cases: str) -> socket.socket:
 
 
 def _run_again(work: Submission) -> None:
-    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first run."""
+    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first
+    run."""
     last = max(index for index, cell in _code(work.notebook) if notebooks.is_test(cell))
     before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
     _one_try(work, last + 1)
@@ -316,7 +317,8 @@ def _fork(kernel: Kernel, cases: str) -> socket.socket:
 
 
 def _reasons(work: Submission) -> dict[str, str]:
-    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says so."""
+    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says
+    so."""
     found = {}
     for index, cell in _code(work.notebook):
         status = work.statuses.get(index, "" if notebooks.is_test(cell) or SPARE in cell.metadata else "not run")

@@ -1,5 +1,5 @@
-"""Calls that a warm process makes once, so that no kernel has to: PyTorch looks every operation up when it is first watched in a
-process, and imports half of itself for the first way back."""
+"""Calls that a warm process makes once, so that no kernel has to: PyTorch looks every operation up when it is first
+watched in a process, and imports half of itself for the first way back."""
 
 import importlib.metadata
 from collections.abc import Callable
@@ -57,8 +57,8 @@ CALLS: tuple[Callable[[Tensor], list[Tensor]], ...] = elementwise, reductions, p
 
 
 def warm_up_torch() -> None:
-    """Each in float32 and float64, watched there and back. And packages' versions, which setup cells ask for: while notebooks are graded
-    they stay what they are."""
+    """Each in float32 and float64, watched there and back. And packages' versions, which setup cells ask for: while
+    notebooks are graded they stay what they are."""
     for name in ("version", "requires"):
         setattr(importlib.metadata, name, cache(getattr(importlib.metadata, name)))
     too_old(), triton_mode()

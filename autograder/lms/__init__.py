@@ -1,1 +1,2 @@
-"""From the downloads of a learning management system (LMS) to `submitted/`: whose a hand-in is, and which attempt counts."""
+"""From the downloads of a learning management system (LMS) to `submitted/`: whose a hand-in is, and which attempt
+counts."""

@@ -49,7 +49,8 @@ class StudentIdentifier:
         return bool(self.roster) and bool(self._by_name(name))
 
     def find(self, claims: list[Claim]) -> str:
-        """The student's id. claims: one, or several readings of one name, the likeliest first. Raises UnknownStudent."""
+        """The student's id. claims: one, or several readings of one name, the likeliest first. Raises
+        UnknownStudent."""
         first = claims[0]
         if not self.roster or first.blind:
             return _own_id(first)

@@ -1,5 +1,5 @@
-"""`attn prove --hostile --stock`: the same notebooks once more, handed to `nbgrader autograde` itself. What it writes into its
-folder and into the gradebook must be what `attn grade` gives."""
+"""`attn prove --hostile --stock`: the same notebooks once more, handed to `nbgrader autograde` itself. What it writes
+into its folder and into the gradebook must be what `attn grade` gives."""
 
 import os
 import re

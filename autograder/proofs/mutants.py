@@ -1,11 +1,13 @@
-"""A machine that invents wrong answers: every small change of a right one, in the order in which they stand in its source.
+"""A machine that invents wrong answers: every small change of a right one, in the order in which they stand in its
+source.
 
-Why not a library: mutmut rewrites the files of a package and runs its test suite, cosmic-ray does the same with one process for
-each mutant. An answer here is a cell of a notebook, its test is a check that wants one process with warm references, and what
-students change is an axis, a mask, one of q, k, v or a dtype, which neither knows.
+Why not a library: mutmut rewrites the files of a package and runs its test suite, cosmic-ray does the same with one
+process for each mutant. An answer here is a cell of a notebook, its test is a check that wants one process with warm
+references, and what students change is an axis, a mask, one of q, k, v or a dtype, which neither knows.
 
-What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and `raise`, `device=`
-on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults, which an exercise's stub gives.
+What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and
+`raise`, `device=` on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults,
+which an exercise's stub gives.
 """
 
 import ast
@@ -33,7 +35,8 @@ KIN = (
     ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"), ("start", "stop", "end"),
     ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"), ("query", "key", "value"),
 )  # fmt: skip
-"""Names of the same kind, which are easily taken for one another; so are a function's inputs of one type, and what is unpacked together."""
+"""Names of the same kind, which are easily taken for one another; so are a function's inputs of one type, and what is
+unpacked together."""
 
 ONLY_ELSEWHERE = ("device", "strict")
 ONLY_LAYOUT = ("contiguous",)
@@ -91,12 +94,14 @@ PLAIN = (
     "min",
     "set",
 )
-AGAIN = "first_output_again"  # a function that whoever runs a mutant provides: it calls another once for inputs of one shape
+# a function that whoever runs a mutant provides: it calls another once for inputs of one shape
+AGAIN = "first_output_again"
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole as it is."""
+    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole
+    as it is."""
 
     kind: str
     before: str
@@ -193,7 +198,8 @@ class _Scope:
         return _next(name, self.groups)
 
     def of_other_size(self, name: str, axis: ast.expr) -> list[str]:
-        """The next names of the same kind, without those whose type says that they have the same size along that axis."""
+        """The next names of the same kind, without those whose type says that they have the same size along that
+        axis."""
         size = self._size(name, axis)
         return [other for other in self.kin(name) if size is None or self._size(other, axis) != size]
 

@@ -1,6 +1,8 @@
-"""Right answers as programs: the statements that an answer needs, in order, so that one of them can be changed and all be run anew.
+"""Right answers as programs: the statements that an answer needs, in order, so that one of them can be changed and all
+be run anew.
 
-A model solution comes from its notebook's cells, a right alternative from its unit's module. Both are taken apart in the same way.
+A model solution comes from its notebook's cells, a right alternative from its unit's module. Both are taken apart in
+the same way.
 """
 
 import ast
@@ -23,7 +25,8 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 @dataclass(frozen=True)
 class MutationTarget:
-    """One right answer. `wanted`: an expression for each function of the exercise; `changeable`: statements that are its own."""
+    """One right answer. `wanted`: an expression for each function of the exercise; `changeable`: statements that are
+    its own."""
 
     style: str
     statements: tuple[str, ...]

@@ -1,9 +1,10 @@
-"""`attn prove --mutants`: which of the wrong answers that a machine invents (see mutants.py) a check lets pass, and which it accuses of
-something that they don't do.
+"""`attn prove --mutants`: which of the wrong answers that a machine invents (see mutants.py) a check lets pass, and
+which it accuses of something that they don't do.
 
-Every mutant gets a seed's cases, those that students see and, if it passes them, the hidden ones too. One that earns all points has survived: either the
-check has a hole, or the mutant is right after all and stands in `autograder/equivalent_mutants/<unit>.py` with the reason. One that a card
-names is asked again on fresh inputs, by other code than the engine's: it must do what the card says.
+Every mutant gets a seed's cases, those that students see and, if it passes them, the hidden ones too. One that earns
+all points has survived: either the check has a hole, or the mutant is right after all and stands in
+`autograder/equivalent_mutants/<unit>.py` with the reason. One that a card names is asked again on fresh inputs, by
+other code than the engine's: it must do what the card says.
 
 Mutants of one exercise share a forked process, which has limits of time and memory: one that never ends is caught.
 """
@@ -42,8 +43,8 @@ MEMORY = 4 << 30
 
 @dataclass
 class MutationResult:
-    """What came of one exercise's mutants. `survivors`, `accused` and `excused` (equivalents, with the reason) are lines for a reader,
-    `stale` equivalents that were caught."""
+    """What came of one exercise's mutants. `survivors`, `accused` and `excused` (equivalents, with the reason) are
+    lines for a reader, `stale` equivalents that were caught."""
 
     mutants: int = 0
     killed: int = 0
@@ -110,7 +111,8 @@ def mutation_test_exercise(
 def outcomes(
     course: Course, exercise: Exercise, slowest: float = SECONDS, most: dict[bool, int] = MOST, seed: int = SEED
 ) -> Iterator[tuple[Task, dict[str, Any]]]:
-    """Every mutant of an exercise and what the check says of it. slowest: seconds that the slowest right answer takes."""
+    """Every mutant of an exercise and what the check says of it. slowest: seconds that the slowest right answer
+    takes."""
     tasks = list(_tasks(course, exercise, most, seed))
     return zip(tasks, _outcomes(exercise, tasks, seed, min(SECONDS, LEAST + 4 * slowest)), strict=True)
 
@@ -141,8 +143,8 @@ def complaints(tried: MutationResult) -> list[str]:
 
 
 def _reason(reasons: dict, mutant: Mutant) -> str:
-    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"), the line
-    as it stands then, both as they are printed, or a pattern of both."""
+    """Why a mutant is as right as what it was made of; "" where nobody says so. A key is the change ("before → after"),
+    the line as it stands then, both as they are printed, or a pattern of both."""
     found = (
         reason
         for key, reason in reasons.items()
@@ -157,7 +159,8 @@ def _reason(reasons: dict, mutant: Mutant) -> str:
 
 
 def _unchanged(course: Course, exercise: Exercise, seed: int) -> tuple[list[str], float]:
-    """Answers that lose points as they are (then their mutants would show nothing), and the seconds that the slowest answer takes."""
+    """Answers that lose points as they are (then their mutants would show nothing), and the seconds that the slowest
+    answer takes."""
     wrong, slowest = [], 0.0
     for program in mutation_targets(course, exercise):
         begun = _processor_time()
@@ -205,7 +208,8 @@ class MutantTimeout(BaseException):
 
 
 def _outcomes(exercise: Exercise, tasks: list[Task], seed: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """What came of every task, from a fork. Where it ends before it has said so, the task was caught and a new fork goes on."""
+    """What came of every task, from a fork. Where it ends before it has said so, the task was caught and a new fork
+    goes on."""
     done = 0
     while done < len(tasks):
         reading, writing = os.pipe()
@@ -316,7 +320,8 @@ def _size() -> int:
 
 
 def _refuted(check: Any, name: str, answer: Callable, cases: Any, seed: int) -> str:
-    """The case on fresh inputs of which an answer does something else than the misconception it is called; "" if there is none."""
+    """The case on fresh inputs of which an answer does something else than the misconception it is called; "" if there
+    is none."""
     wrong = next((wrong for wrong in check.misconceptions if wrong.name == name), None)
     if wrong is None:  # a forbidden function: seen, not inferred
         return ""
@@ -336,8 +341,8 @@ def _agree(check: Any, mine: Any, other: Any) -> bool:
 
 
 def _marked(check: Any, wrong: Any, mine: Any, args: tuple, case: Any) -> bool:
-    """Whether the call shows the misconception's mark and the right answer's doesn't, or is right all the way: a mark is looked for
-    in calls that went wrong. A price is told only of right values."""
+    """Whether the call shows the misconception's mark and the right answer's doesn't, or is right all the way: a mark
+    is looked for in calls that went wrong. A price is told only of right values."""
     if mine.error:  # says nothing of a mark, which is in the outputs
         return bool(wrong.recognise) or (mine.error.kind in CERTAIN and wrong.may_raise(mine.error.kind))
     right = not check.compare or not check.difference(mine, check.expected(args))

@@ -1,4 +1,5 @@
-"""A solution notebook run from top to bottom in this process: its model answers must earn all points, its pictures must draw.
+"""A solution notebook run from top to bottom in this process: its model answers must earn all points, its pictures must
+draw.
 
 The cells share one namespace, as in a kernel. It is our own code that runs here; what students write never does."""
 
@@ -22,8 +23,8 @@ from autograder.course.sections import HEADING
 
 @dataclass
 class SolutionRun:
-    """What came of a notebook. `earned`: exercise id → points of its model answer. `misses`: exercise id ("" for a cell that
-    belongs to none) and a line that says what went wrong."""
+    """What came of a notebook. `earned`: exercise id → points of its model answer. `misses`: exercise id ("" for a cell
+    that belongs to none) and a line that says what went wrong."""
 
     earned: dict[str, float] = field(default_factory=dict)
     misses: list[tuple[str, str]] = field(default_factory=list)
@@ -32,7 +33,8 @@ class SolutionRun:
 
 
 def run_solution(notebook: NotebookNode, only: str | None = None) -> SolutionRun:
-    """Run a solution notebook; or of it what one exercise needs: its section, and the cells that define what is used there."""
+    """Run a solution notebook; or of it what one exercise needs: its section, and the cells that define what is used
+    there."""
     played, module = SolutionRun(), types.ModuleType("__main__")
     with _on_paper() as drawn:
         for number, cell in _chosen(notebook, only):
@@ -80,8 +82,8 @@ def _mark(cell: NotebookNode, name: str, scores: list[Any], complaints: str, pla
 
 
 def _execute(source: str, filename: str, namespace: dict) -> list[Any]:
-    """Run a cell; the values of the calls of checks that stand alone in a line. Triton asks for a function's source, so it is
-    kept where Python looks for it."""
+    """Run a cell; the values of the calls of checks that stand alone in a line. Triton asks for a function's source, so
+    it is kept where Python looks for it."""
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     values = []
     for statement in ast.parse(source, filename).body:
@@ -94,7 +96,8 @@ def _execute(source: str, filename: str, namespace: dict) -> list[Any]:
 
 @contextlib.contextmanager
 def _on_paper() -> Iterator[list[int]]:
-    """Pictures are drawn to the last line and shown nowhere; the list holds the numbers of those drawn since it was cleared."""
+    """Pictures are drawn to the last line and shown nowhere; the list holds the numbers of those drawn since it was
+    cleared."""
     import matplotlib.pyplot as plt
 
     drawn, backend, shown = [], plt.get_backend(), plt.show

@@ -23,14 +23,15 @@ SHOWN = ("00", "02")
 
 
 def small_class(course: Course, seed: int) -> tuple[dict, list[str]]:
-    """Writes a dozen students of two short units, each there for a reason, into the submitted folder. Returns as `make_class`."""
+    """Writes a dozen students of two short units, each there for a reason, into the submitted folder. Returns as
+    `make_class`."""
     units = [unit for unit in course.units() if unit[:2] in SHOWN] or course.units()
     return _write(course, a_dozen(), *materials_of(course, units), seed)
 
 
 def make_class(course: Course, size: int | None, seed: int, units: Iterable[str] = ()) -> tuple[dict, list[str]]:
-    """Writes a class that shows everything into the submitted folder, or as much of it as `size` students can. Returns the
-    manifest, and a line for each wrong answer or style that could not be spliced into a notebook."""
+    """Writes a class that shows everything into the submitted folder, or as much of it as `size` students can. Returns
+    the manifest, and a line for each wrong answer or style that could not be spliced into a notebook."""
     materials, problems = materials_of(course, list(units) or course.units())
     makers = everybody(materials)
     size = size or max(USUAL_SIZE, len(makers))

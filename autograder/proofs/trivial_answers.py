@@ -1,7 +1,9 @@
-"""`attn prove --constants`: answers that look at nothing, or hand back what they were given, tried on every exercise. None may earn
-a point, unless it is the right answer all the way (an RNN of n tokens takes n steps: its number of inputs).
+"""`attn prove --constants`: answers that look at nothing, or hand back what they were given, tried on every exercise.
+None may earn a point, unless it is the right answer all the way (an RNN of n tokens takes n steps: its number of
+inputs).
 
-The functions of one exercise are scored apart from one another, so one call shows what each earns, whatever the others are.
+The functions of one exercise are scored apart from one another, so one call shows what each earns, whatever the others
+are.
 """
 
 from collections.abc import Callable
@@ -53,7 +55,8 @@ def try_on_exercise(exercise: Exercise) -> TrivialResult:
 
 
 def trivial_answers(reference: Callable) -> dict[str, Callable]:
-    """Functions that ignore what they are given, or all but its form. (A copy goes to the reference: it may train what it gets.)"""
+    """Functions that ignore what they are given, or all but its form. (A copy goes to the reference: it may train what
+    it gets.)"""
     fixed = {words: (lambda *_, value=value, **__: value) for words, value in VALUES.items()}
     return fixed | {
         "zeros of the right form": lambda *args: _filled(reference(*deepcopy(args)), 0),

@@ -1,5 +1,5 @@
-"""`attn try`: one unit, or one exercise of it, through everything that must hold of it, in one process: lint, build, prove, and
-the solution notebook run from top to bottom."""
+"""`attn try`: one unit, or one exercise of it, through everything that must hold of it, in one process: lint, build,
+prove, and the solution notebook run from top to bottom."""
 
 from dataclasses import dataclass, field
 
@@ -25,8 +25,8 @@ class TryResult:
 
 
 def try_exercise(course: Course, unit: str, only: str | None = None) -> TryResult:
-    """Try a unit, or one exercise. Where something is still to be filled in, or lint finds a mistake, that is all it says: what
-    would fail after it fails because of it."""
+    """Try a unit, or one exercise. Where something is still to be filled in, or lint finds a mistake, that is all it
+    says: what would fail after it fails because of it."""
     tried = TryResult(unit)
     tried.misses += lint(course, [unit])
     unwritten = {exercise for _, _, exercise, _ in to_fill_in(course, unit)}

@@ -1,5 +1,6 @@
-"""What a class shows: how hard each exercise was and whom it tells apart, who holds which misconception, which wrong answers behave
-alike, and which are alike. All of it is read from the gradebook and the graded notebooks; nothing is judged again."""
+"""What a class shows: how hard each exercise was and whom it tells apart, who holds which misconception, which wrong
+answers behave alike, and which are alike. All of it is read from the gradebook and the graded notebooks; nothing is
+judged again."""
 
 import json
 import statistics
@@ -23,9 +24,9 @@ from autograder.reports.similarity import Pair
 
 @dataclass(frozen=True)
 class ExerciseStatistics:
-    """An exercise. `difficulty`: the mean share of its points, of those who were graded (1: everybody has all). `discrimination`: the
-    correlation of its points with the sum of all others (with 0 and 1 alone it is called point-biserial); None where one of the
-    two is the same for everybody."""
+    """An exercise. `difficulty`: the mean share of its points, of those who were graded (1: everybody has all).
+    `discrimination`: the correlation of its points with the sum of all others (with 0 and 1 alone it is called
+    point-biserial); None where one of the two is the same for everybody."""
 
     id: str
     points: float
@@ -105,7 +106,8 @@ def class_statistics(course: Course, unit: str) -> UnitStatistics:
 def _points(
     course: Course, unit: str, solved: NotebookNode
 ) -> tuple[dict[str, dict[str, float]], dict[str, float], dict[str, int]]:
-    """Student → exercise → points; exercise → its maximum, in the notebook's order; exercise → answers that wait for a mark."""
+    """Student → exercise → points; exercise → its maximum, in the notebook's order; exercise → answers that wait for a
+    mark."""
     from nbgrader.api import Assignment, SubmittedAssignment, SubmittedNotebook
     from nbgrader.api import Grade as Cell
 
@@ -203,8 +205,8 @@ def _misconceptions(answers: dict[str, _Answers]) -> list[tuple[str, str, list[s
 
 
 def _unnamed(answers: dict[str, _Answers]) -> list[SimilarFailures]:
-    """Wrong answers without a name. The judge gives every submission the same inputs, so the same failed cases and the same numbers
-    on the card are the same behaviour, as far as it was looked at."""
+    """Wrong answers without a name. The judge gives every submission the same inputs, so the same failed cases and the
+    same numbers on the card are the same behaviour, as far as it was looked at."""
     found = defaultdict(list)
     for student, one in sorted(answers.items()):
         for exercise, said in one.said.items():

@@ -1,8 +1,8 @@
 """Whom to teach together: students who share several misconceptions.
 
-Each student is a set of misconceptions. Candidates for a group are what two students have in common; the one that covers most
-(students × misconceptions shared) is taken first, its students leave, and so on. No distance and no number of groups need be chosen,
-and each group says in plain words why it is one."""
+Each student is a set of misconceptions. Candidates for a group are what two students have in common; the one that
+covers most (students × misconceptions shared) is taken first, its students leave, and so on. No distance and no number
+of groups need be chosen, and each group says in plain words why it is one."""
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ class Group:
 
 
 def remediation_groups(held: dict[str, frozenset[Hashable]]) -> list[Group]:
-    """The groups, in the order in which they were taken. held: student → misconceptions, which can be sorted. Each student is in
-    one group at most."""
+    """The groups, in the order in which they were taken. held: student → misconceptions, which can be sorted. Each
+    student is in one group at most."""
     names = sorted(held)
     candidates = _candidates(held, names)
     left, made = (1 << len(names)) - 1, []

@@ -1,4 +1,5 @@
-"""`attn report`: how a class did, as one HTML page that needs no server, no network and no script. What students wrote is escaped."""
+"""`attn report`: how a class did, as one HTML page that needs no server, no network and no script. What students wrote
+is escaped."""
 
 import json
 import re
@@ -29,7 +30,8 @@ MOST_UNNAMED = 60
 def report(
     course: Course, units: Iterable[str], into: Path | None = None, site: str = ""
 ) -> tuple[Path, list[UnitStatistics]]:
-    """Writes the page. site: where the pages of `attn site` stand, an address or a folder; links go there. Raises CourseError."""
+    """Writes the page. site: where the pages of `attn site` stand, an address or a folder; links go there. Raises
+    CourseError."""
     found = [class_statistics(course, unit) for unit in units]
     path = into or course.classroom / "report.html"
     try:

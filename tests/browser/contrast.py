@@ -1,5 +1,5 @@
-"""How well the text of a page can be read, as WCAG 2 measures it: for every piece of text the contrast between its colour and
-what is really behind it, (L₁ + 0.05) / (L₂ + 0.05) of the relative luminances; 4.5 is asked for."""
+"""How well the text of a page can be read, as WCAG 2 measures it: for every piece of text the contrast between its
+colour and what is really behind it, (L₁ + 0.05) / (L₂ + 0.05) of the relative luminances; 4.5 is asked for."""
 
 from typing import Any
 

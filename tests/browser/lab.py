@@ -70,7 +70,8 @@ class Lab:
     def open(self, notebook: NotebookNode, theme: str = "light", *, trusted: bool = True, **settings: Any) -> Any:
         """The notebook in a page of its own, with all its outputs in sight. settings: of Playwright's `new_context`.
 
-        trusted: as in the session that ran it; otherwise as when somebody else's is opened: JupyterLab cleans its outputs.
+        trusted: as in the session that ran it; otherwise as when somebody else's is opened: JupyterLab cleans its
+        outputs.
         """
         path = self.work / f"notebook{next(self.numbers)}.ipynb"
         notebook.metadata.setdefault("kernelspec", PYTHON)  # otherwise JupyterLab asks which

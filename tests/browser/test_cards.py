@@ -1,5 +1,5 @@
-"""Cards can be read wherever they are shown: every piece of their text has a contrast of 4.5 or more, measured on the page as
-Chromium renders it."""
+"""Cards can be read wherever they are shown: every piece of their text has a contrast of 4.5 or more, measured on the
+page as Chromium renders it."""
 
 import re
 
@@ -37,7 +37,8 @@ def _not_yet(*_):
 
 @pytest.fixture(scope="module")
 def scores():
-    """Cards of all kinds: numbers, masks, moved numbers, a wrong shape, an error, nothing yet, partly right, a table, several parts, all right."""
+    """Cards of all kinds: numbers, masks, moved numbers, a wrong shape, an error, nothing yet, partly right, a table,
+    several parts, all right."""
     parts = check.mask_zoo.parts.values()
     table = check.layer_types.reference
     return {

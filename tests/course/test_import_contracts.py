@@ -1,4 +1,5 @@
-"""Who may import whom (the contracts in pyproject.toml): kept as it stands, and broken by an import planted across each wall."""
+"""Who may import whom (the contracts in pyproject.toml): kept as it stands, and broken by an import planted across each
+wall."""
 
 import os
 

@@ -1,4 +1,5 @@
-"""What a released notebook shows before it is run: kept beside the source, in the release however it is made, never out of date."""
+"""What a released notebook shows before it is run: kept beside the source, in the release however it is made, never out
+of date."""
 
 import base64
 import io

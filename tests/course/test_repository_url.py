@@ -1,4 +1,5 @@
-"""Where the course is published: badges and setup cells follow one setting, and a setup cell finds `helpers` wherever it is."""
+"""Where the course is published: badges and setup cells follow one setting, and a setup cell finds `helpers` wherever
+it is."""
 
 import shutil
 import subprocess

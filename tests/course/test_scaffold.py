@@ -1,4 +1,5 @@
-"""`attn new` in a copy of the repository: what it writes is whole, and `attn try` then names the stubs and nothing else."""
+"""`attn new` in a copy of the repository: what it writes is whole, and `attn try` then names the stubs and nothing
+else."""
 
 import os
 import shutil

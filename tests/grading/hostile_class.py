@@ -1,5 +1,5 @@
-"""A class with every hostile hand-in of which we know, beside honest ones; as a script it grades two classes of forty, a clean and
-a hostile one, and prints what that cost: `python tests/grading/hostile_class.py`."""
+"""A class with every hostile hand-in of which we know, beside honest ones; as a script it grades two classes of forty,
+a clean and a hostile one, and prints what that cost: `python tests/grading/hostile_class.py`."""
 
 import json
 import os
@@ -134,7 +134,8 @@ def fill(course, size: int, hostile: dict) -> None:
 
 
 def run(folder: Path, size: int, hostile: dict) -> dict:
-    """Grades such a class in this process. Returns what came of it: seconds, largest memory in MB, who was graded or not."""
+    """Grades such a class in this process. Returns what came of it: seconds, largest memory in MB, who was graded or
+    not."""
     from rich.progress import Progress
 
     from autograder.course.build import build

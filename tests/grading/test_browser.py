@@ -1,5 +1,5 @@
-"""What students wrote, in a real browser: feedback pages and formgrader's page of a submission. No script of theirs runs, and no
-request leaves for where they point to. Needs Chromium on the PATH; skipped where there is none."""
+"""What students wrote, in a real browser: feedback pages and formgrader's page of a submission. No script of theirs
+runs, and no request leaves for where they point to. Needs Chromium on the PATH; skipped where there is none."""
 
 import re
 import shutil

@@ -1,5 +1,5 @@
-"""A scheduler and workers started by hand, as on other machines: with the two wheels, folders of their own and no file of the
-course; and SLURM, with an `sbatch` that runs the job here."""
+"""A scheduler and workers started by hand, as on other machines: with the two wheels, folders of their own and no file
+of the course; and SLURM, with an `sbatch` that runs the job here."""
 
 import json
 import os

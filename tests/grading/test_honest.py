@@ -1,4 +1,5 @@
-"""Right answers in notebooks as Colab, VS Code and JupyterLab leave them have full marks, and nothing is said of their form."""
+"""Right answers in notebooks as Colab, VS Code and JupyterLab leave them have full marks, and nothing is said of their
+form."""
 
 import copy
 import json

@@ -101,7 +101,8 @@ def _grade(course):
 
 @pytest.mark.parametrize(("lost", "recorded", "judged"), [("autograded", 1, 0), ("results/??", 0, 1)])
 def test_what_nbgraders_own_command_staged_is_sanitised_before_it_is_recorded_or_judged(course, lost, recorded, judged):
-    """That command leaves a hand-in in the staging folder with the student's own test cells: nothing may come of them."""
+    """That command leaves a hand-in in the staging folder with the student's own test cells: nothing may come of
+    them."""
     hand_in(course, "eve", right_answers(course) | EVE)
     _grade(course)
     before, key = (

@@ -25,7 +25,8 @@ def _grade(course, **settings):
 
 @pytest.fixture(scope="module")
 def class_of_three(built, tmp_path_factory):
-    """Three students, judged once, so that every test below only records; bea's text tells her work from the others'."""
+    """Three students, judged once, so that every test below only records; bea's text tells her work from the
+    others'."""
     folder = tmp_path_factory.mktemp("robust") / "course"
     shutil.copytree(built.root, folder, ignore=shutil.ignore_patterns("class"))
     course = Course(folder.resolve())

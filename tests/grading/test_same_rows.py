@@ -1,4 +1,5 @@
-"""Recorded at the pace of a class, and by nbgrader's own commands one by one: the same rows, the same notebooks, the same pages."""
+"""Recorded at the pace of a class, and by nbgrader's own commands one by one: the same rows, the same notebooks, the
+same pages."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""Notebooks of every unit as other programs save them, and as students rearrange them: the judge gets the same cells, so the scores
-are the same. One unit is judged too, by `attn mark`."""
+"""Notebooks of every unit as other programs save them, and as students rearrange them: the judge gets the same cells,
+so the scores are the same. One unit is judged too, by `attn mark`."""
 
 import copy
 import json
@@ -130,7 +130,8 @@ def merged_with_the_test(data):
 
 
 def answered_in_two_copies(data):
-    """Every second answer was written in another copy of the notebook and pasted above the stub, which is still there."""
+    """Every second answer was written in another copy of the notebook and pasted above the stub, which is still
+    there."""
     released = notebooks.by_id(notebooks.read(COURSE.released(_unit(data))))
     cells = []
     for number, cell in enumerate(data["cells"]):

@@ -1,5 +1,5 @@
-"""Threads and Dask's workers: what is done at a time and in which order, workers that are ended from outside, work that ends its
-worker, and who can reach the ports."""
+"""Threads and Dask's workers: what is done at a time and in which order, workers that are ended from outside, work that
+ends its worker, and who can reach the ports."""
 
 import math
 import os

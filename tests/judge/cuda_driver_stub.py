@@ -1,4 +1,5 @@
-"""Imported into a warm process by test_fork_server.py: starts a thread that waits for ever, as CUDA does where there is a GPU."""
+"""Imported into a warm process by test_fork_server.py: starts a thread that waits for ever, as CUDA does where there is
+a GPU."""
 
 import ctypes
 import threading

@@ -1,4 +1,5 @@
-"""The border: what crosses it comes out as it went in and as plain values; whatever else comes in is one clear error."""
+"""The border: what crosses it comes out as it went in and as plain values; whatever else comes in is one clear
+error."""
 
 import json
 import math

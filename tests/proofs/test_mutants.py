@@ -1,5 +1,5 @@
-"""`attn prove --mutants`: the machine that invents wrong answers makes the slips that students make, and finds a check that lets
-one pass, or a card that accuses one falsely."""
+"""`attn prove --mutants`: the machine that invents wrong answers makes the slips that students make, and finds a check
+that lets one pass, or a card that accuses one falsely."""
 
 import json
 import re
@@ -159,7 +159,8 @@ def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
 
 
 def test_every_right_answer_can_be_taken_apart(real_course):
-    """A program lists what an answer needs: what it leaves out would be a NameError, and every mutant would seem caught."""
+    """A program lists what an answer needs: what it leaves out would be a NameError, and every mutant would seem
+    caught."""
     for exercise in exercises(real_course, "02_qkv_attention"):
         found = list(mutation_targets(real_course, exercise))
         assert found[0].style == MODEL and len(found) > 2, exercise.id

@@ -1,4 +1,5 @@
-"""What leaves the gradebook: every number is the gradebook's, files of a learning management system keep what is theirs."""
+"""What leaves the gradebook: every number is the gradebook's, files of a learning management system keep what is
+theirs."""
 
 import csv
 import io

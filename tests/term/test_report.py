@@ -1,4 +1,5 @@
-"""The report: its numbers are the gradebook's, it says who and what, and nothing that a student wrote does anything in it."""
+"""The report: its numbers are the gradebook's, it says who and what, and nothing that a student wrote does anything in
+it."""
 
 import html
 import re
@@ -35,7 +36,8 @@ OWN = """def softmax(x, dim):
 RENAMED = (
     OWN.replace("table", "data").replace("place", "i").replace("first", "a").replace("second", "b").replace("key", "k")
 )
-CLASS = {  # points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
+# points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
+CLASS = {
     "ada": ((2, 3, 1, 3), None, None, "The score is a dot product. " * 5),
     "bea": ((0.5, 3, 1, 2), "no maximum", "def softmax(x, dim):\n    return x.exp()", "one"),
     "cem": ((0.5, 0, 1, 1), "no maximum", "def softmax(x, dim):\n    return inspect.getsource(x)", "two"),

@@ -1,4 +1,5 @@
-"""Pages and scores on their way back: each importer finds in a file's name whose it is; Gradescope's container finds all it needs."""
+"""Pages and scores on their way back: each importer finds in a file's name whose it is; Gradescope's container finds
+all it needs."""
 
 import json
 import os

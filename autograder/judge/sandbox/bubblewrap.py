@@ -57,8 +57,8 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
 
 
 def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) -> None:
-    """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as root,
-    bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
+    """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as
+    root, bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
     user = own_user()
     alive, _ = os.pipe()  # nobody but the keeper has the other end
     numbers = [channel.fileno(), alive]
