@@ -51,9 +51,11 @@ def test_where_scripts_are_taken_out_a_picture_and_its_sentence_stay(html):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 def test_in_a_browser_keys_and_buttons_move_it_and_the_last_frame_is_the_last(html, tmp_path):
     press = """<script>
-        const film = document.querySelector('[data-film]'), key = name => film.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
+        const film = document.querySelector('[data-film]');
+        const key = name => film.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
         const said = () => film.querySelector('span').textContent, seen = [said()];
-        for (const name of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Home']) { key(name); seen.push(said()); }
+        for (const name of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Home']) {
+          key(name); seen.push(said()); }
         film.querySelectorAll('button')[2].click(); seen.push(said());
         Object.assign(film.querySelector('input'), {value: 2}).dispatchEvent(new Event('input')); seen.push(said());
         document.title = seen.join(', ');

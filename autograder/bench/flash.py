@@ -43,7 +43,7 @@ def tiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 VARIANTS = {"naive": naive, "SDPA": F.scaled_dot_product_attention, "tiled": tiled}
 
-# ------------------------------------------------------------------------------------------- one variant, in its own process
+# -------------------------------------------------------------------------------------- one variant, in its own process
 
 
 def measure(variant: str, n: int) -> dict[str, float]:
@@ -101,7 +101,7 @@ def _free_memory() -> float:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------------------------ the table
 
 
 def on_cpu(lengths: tuple[int, ...]) -> list[dict]:
@@ -119,7 +119,8 @@ def cpu_table(rows: list[dict]) -> Table:
         title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}",
         box=SIMPLE_HEAD,
         pad_edge=False,
-        caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the better",
+        caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the "
+        "better",
     )
     for heading in (
         "n",

@@ -50,7 +50,7 @@ class Shape:
         return 4.0 * b * h * n * n * d * (2.5 if way == "backward" else 1) / (2 if self.causal else 1)
 
 
-# --------------------------------------------------------------------------------------------------------------- who competes
+# --------------------------------------------------------------------------------------------------------- who competes
 
 Call = Callable[[], object]
 
@@ -84,7 +84,7 @@ CONTENDERS = {
 }
 OURS, THEIRS = ("teaching", "tuned"), ("SDPA flash", "SDPA cuDNN")
 
-# ------------------------------------------------------------------------------------------------------------------ measuring
+# ------------------------------------------------------------------------------------------------------------ measuring
 
 
 def seconds(call: Call) -> float:
@@ -161,13 +161,14 @@ def _extra_bytes(call: Call) -> int | None:
         return None
 
 
-# -------------------------------------------------------------------------------------------------------------------- showing
+# -------------------------------------------------------------------------------------------------------------- showing
 
 
 def show(found: dict, console: Console) -> None:
     """The tables, and one line each on what they come to."""
     console.print(
-        f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at {found['ceiling']:.0f} TFLOP/s"
+        f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at "
+        f"{found['ceiling']:.0f} TFLOP/s"
     )
     for way in PASSES:
         console.print(_speed_table(way, [row for row in found["rows"] if row["pass"] == way], found["ceiling"]))
@@ -227,7 +228,10 @@ def _in_short(rows: list[dict]) -> Iterator[str]:
             ratios = sorted(filter(None, (_ratio(row, name) for row in rows if row["pass"] == way)))
             if ratios:
                 middle = ratios[len(ratios) // 2]
-                yield f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, {middle:.2f} in the middle"
+                yield (
+                    f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, "
+                    f"{middle:.2f} in the middle"
+                )
         errors = {
             name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
             for name in CONTENDERS

@@ -174,7 +174,8 @@ def _needed(notebook: NotebookNode, solved: NotebookNode) -> Iterable[NotebookNo
 def _tell(seconds: dict[str, dict[str, list[float]]], plain: dict[str, float], arguments: argparse.Namespace) -> None:
     count, ways = arguments.students, list(WAYS)
     print(
-        f"\n{count} students a unit, medians of {arguments.times}, seconds a submission (start of the commands included)"
+        f"\n{count} students a unit, medians of {arguments.times}, seconds a submission (start of the commands "
+        f"included)"
     )
     medians = {unit: {way: statistics.median(took) for way, took in found.items()} for unit, found in seconds.items()}
     for unit, median in medians.items():

@@ -56,7 +56,8 @@ def main() -> int:
                     if serial.get(name) != found["scores"].get(name)
                 ]
             print(
-                f"{size} students: {found['seconds']:.0f} s, {found['seconds'] / size:.3f} s each, main process at most "
+                f"{size} students: {found['seconds']:.0f} s, {found['seconds'] / size:.3f} s each, main process at "
+                f"most "
                 f"{found['mb']:.0f} MB; {len(found['scores'])} scores, {len(wrong)} wrong",
                 *wrong,
                 sep="\n  ",

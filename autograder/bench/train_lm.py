@@ -1,7 +1,7 @@
 """Do units 05 and 06 learn what their texts say? Language models near the entropy of their grammar, what their parts
 matter, and reversal.
 
-python -m autograder.bench.train_lm                             # three seeds, three ablations, three reversals: about 9 minutes of processor time
+python -m autograder.bench.train_lm               # three seeds, ablations and reversals: about 9 minutes of a processor
 python -m autograder.bench.train_lm --seeds 2 --without --reversals 0     # one whole model alone
 python -m autograder.bench.train_lm --steps 100                 # a quick look
 """
@@ -33,7 +33,8 @@ def main() -> int:
     parser.add_argument("--reversals", type=int, default=3, help="how many seeds of unit 06's tasks")
     settings = parser.parse_args()
     print(
-        f"entropy rate {grammar.entropy_per_token():.4f} nats per token; {settings.steps} steps of {ablations.SIZE} stories",
+        f"entropy rate {grammar.entropy_per_token():.4f} nats per token; {settings.steps} steps of {ablations.SIZE} "
+        f"stories",
         flush=True,
     )
     measured = {f"seed {seed}": _train(seed, "", settings.steps) for seed in settings.seeds}

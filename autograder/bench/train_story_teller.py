@@ -1,7 +1,7 @@
 """Train the model that the course ships, and write its weights to helpers/transformer_lm/story_teller.npz.
 
 python -m autograder.bench.train_story_teller                 # two to three minutes of processor time
-python -m autograder.bench.train_story_teller --check         # the loss of the weights that are there, against the grammar's entropy rate
+python -m autograder.bench.train_story_teller --check         # the loss of the weights that are there
 
 To run again when the grammar changes. The file has its own vocabulary: an old one goes on telling old stories.
 """
@@ -29,7 +29,8 @@ def main() -> int:
     loss, floor = training.held_out_loss(model), grammar.entropy_per_token()
     size = story_teller.WEIGHTS.stat().st_size
     print(
-        f"{size / 1000:.0f} kB; loss {loss:.4f} nats per token on new stories, {loss / floor - 1:+.1%} against the entropy rate {floor:.4f}"
+        f"{size / 1000:.0f} kB; loss {loss:.4f} nats per token on new stories, {loss / floor - 1:+.1%} against the "
+        f"entropy rate {floor:.4f}"
     )
     return 0
 

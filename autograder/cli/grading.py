@@ -36,7 +36,8 @@ def grade(
         str | None,
         typer.Option(
             metavar="ADDR",
-            help="A Dask scheduler (tcp://host:8786), 'slurm', or 'local': Dask on this machine. Default: threads, no Dask.",
+            help="A Dask scheduler (tcp://host:8786), 'slurm', or 'local': Dask on this machine. Default: threads, no "
+            "Dask.",
         ),
     ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
@@ -119,7 +120,8 @@ def _preview(course, chosen: list[str], settings, as_json: bool) -> None:
     for one in changes:
         say(one.line())
     out.print(
-        f"{len(changes)} earlier scores would change; {outcome.recorded} hand-ins would be recorded. Nothing was written: "
+        f"{len(changes)} earlier scores would change; {outcome.recorded} hand-ins would be recorded. Nothing was "
+        f"written: "
         "`attn grade` does it, and judges nothing again.",
         soft_wrap=True,
     )

@@ -23,7 +23,10 @@ def a_card(outcome: Outcome) -> Panel | None:
     for submission, results in outcome.results.items():
         for result in results:
             if result.score < result.points and result.diagnosis and result.diagnosis in result.message:
-                title = f"{submission.student}, unit {submission.unit[:2]}: {result.exercise} · {result.score:g} of {result.points:g}"
+                title = (
+                    f"{submission.student}, unit {submission.unit[:2]}: {result.exercise} · {result.score:g} of "
+                    f"{result.points:g}"
+                )
                 return Panel(escape(result.message), title=escape(title), title_align="left", width=80)
     return None
 

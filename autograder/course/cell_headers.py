@@ -33,7 +33,7 @@ def problems(text: str) -> Iterator[str]:
 def _header(rest: str) -> Iterator[str]:
     for match in ENTRY.finditer(re.sub(r'"[^"]*"', lambda text: "_" * len(text[0]), rest)):
         if match[1] not in ("nbgrader", "tags"):
-            yield f"the header sets '{match[1]}'{_near(match[1], ('nbgrader', 'tags'))}: only nbgrader and tags are used"
+            yield f"the header sets '{match[1]}'{_near(match[1], ('nbgrader', 'tags'))}: only nbgrader and tags count"
         elif match[1] == "nbgrader":
             yield from _metadata(rest[match.end() :])
 

@@ -259,7 +259,10 @@ def _says_nothing(node: ast.AST, public: list[str]) -> Iterator[str]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("plt.show", "pyplot.show"):
         yield "plt.show() shows a figure without saying what it shows: call show() of helpers.style"
     if isinstance(node, ast.FunctionDef) and node.name in public and not ast.get_docstring(node):
-        yield f"{node.name} has no docstring, and that is what a reader who can't see the picture is told: say what it shows"
+        yield (
+            f"{node.name} has no docstring, and that is what a reader who can't see the picture is told: say what it "
+            f"shows"
+        )
 
 
 def _waits_for(node: ast.AST) -> Iterator[str]:

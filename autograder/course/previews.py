@@ -52,7 +52,8 @@ def problems(notebook: NotebookNode, folder: Path, number: str) -> Iterator[str]
         sources = {cell.id: cell.source.split("\n")[0] for cell in notebook.cells}
         yield (
             f"its pictures are not what its cells draw now ({len(changed)} of them, the first: "
-            f"`{sources.get(changed[0], 'a cell that is gone')}`): run `attn build --pictures {number}` and look at them"
+            f"`{sources.get(changed[0], 'a cell that is gone')}`): run `attn build --pictures {number}` and look at "
+            f"them"
         )
 
 

@@ -33,7 +33,8 @@ try:
 except ModuleNotFoundError:  # not installed: take the wheel that came with this notebook{or_fetch}
     import glob
 
-    wheel = next((name for place in (".", "..", "../..") for name in glob.glob(f"{{place}}/attention_course-*.whl")), {address!r})
+    places = [f"{{place}}/attention_course-*.whl" for place in (".", "..", "../..")]
+    wheel = next((name for place in places for name in glob.glob(place)), {address!r})
     if not wheel:
         raise ModuleNotFoundError("Put the file attention_course-….whl beside this notebook.") from None
     get_ipython().run_line_magic("pip", f"install -q --no-deps jaxtyping wadler-lindig {{wheel}}")
@@ -225,11 +226,11 @@ pip install jupyterlab {wheel}
 jupyter lab notebooks
 ```
 
-Open a notebook. Its first code cell says what it found. Fill in a function, run the check below it, read the card. The `.ipynb`
-file is your submission: don't delete, copy or rename cells; everything else is yours.
+Open a notebook. Its first code cell says what it found. Fill in a function, run the check below it, read the card.
+The `.ipynb` file is your submission: don't delete, copy or rename cells; everything else is yours.
 
-When you are given a newer copy of this folder, save your notebooks, and run `pip install` with the newer wheel. On Colab upload the
-notebook, and put the wheel beside it (*Files*, at the left) if the first code cell asks for it.
+When you are given a newer copy of this folder, save your notebooks, and run `pip install` with the newer wheel.
+On Colab upload the notebook, and put the wheel beside it (*Files*, at the left) if the first code cell asks for it.
 
 Code: MIT. Text and pictures of the notebooks: CC BY 4.0. See LICENSE.
 """

@@ -23,7 +23,10 @@ from autograder.errors import CourseError
 
 SHARP = 1.5
 """Pixels of a picture to one of the page: as in films (helpers/film.py)."""
-FINENESS = f"import matplotlib.pyplot\n\nmatplotlib.pyplot.rcParams['figure.dpi'] = {100 * SHARP / 2:g}  # notebooks draw twice as fine"
+FINENESS = (
+    f"import matplotlib.pyplot\n\nmatplotlib.pyplot.rcParams['figure.dpi'] = {100 * SHARP / 2:g}  # notebooks draw "
+    f"twice as fine"
+)
 COLOURS = 256
 STILL = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
 SECONDS = 300
@@ -104,7 +107,8 @@ def _written(folder: Path, files: dict[str, bytes], wanted: set[str]) -> list[Pa
     after = {name: content for name, content in {**before, **files}.items() if name in wanted}
     if (size := sum(len(content) for name, content in after.items() if name != LIST) * 4 // 3) > LIMIT:
         raise CourseError(
-            f"the pictures of {folder.parent.name} would add {size:,} characters to its notebook, more than {LIMIT:,}: draw less"
+            f"the pictures of {folder.parent.name} would add {size:,} characters to its notebook, more than {LIMIT:,}: "
+            f"draw less"
         )
     if after:
         folder.mkdir(exist_ok=True)

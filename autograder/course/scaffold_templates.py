@@ -141,7 +141,10 @@ ALTERNATIVES_MODULE = '''\
 """Right answers of unit {{ unit[:2] }} in other styles."""
 '''
 
-ROW = "| [{{ unit[:2] }}](notebooks/{{ unit }}/{{ unit }}.ipynb) | TO FILL IN {{ room }}: the unit in a line, what it needs, its hours | | | {{ points }} |"
+ROW = (
+    "| [{{ unit[:2] }}](notebooks/{{ unit }}/{{ unit }}.ipynb) | TO FILL IN {{ room }}: the unit in a line, what it "
+    "needs, its hours | | | {{ points }} |"
+)
 
 TABLE = """
 [{{ unit }}]

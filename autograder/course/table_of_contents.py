@@ -30,7 +30,10 @@ def table(notebook: NotebookNode) -> str:
         return ""
     minutes, points = sum(row[1] for row in rows), sum(row[2] for row in rows)
     lines = [f"| {title} | {'' if not some else some} | {worth:g} |" for title, some, worth in rows]
-    summary = f"Sections, minutes and points, questions in words included (together about {_time(minutes)} and {points:g} points)"
+    summary = (
+        f"Sections, minutes and points, questions in words included (together about {_time(minutes)} and {points:g} "
+        f"points)"
+    )
     head = "| section | minutes | points |\n|---|---:|---:|"
     return "\n".join([f"<details><summary>{summary}</summary>\n", head, *lines, "</details>"])
 

@@ -29,7 +29,9 @@ RUN = """\
 # Run for every submission. AUTOGRADER and PYTHON are other than here only where this file is tried.
 base="${AUTOGRADER:-/autograder}"
 export ATTN_COURSE="$base/source/course" OMP_NUM_THREADS=1
-cd "$base/source/course" && exec "${PYTHON:-/autograder/venv/bin/python}" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
+python="${PYTHON:-/autograder/venv/bin/python}"
+cd "$base/source/course" &&
+exec "$python" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
 """
 
 

@@ -87,7 +87,8 @@ def _other_maximum(text: str, found: list[Grade], where: str) -> list[str]:
         return []
     ours = found[0].max_score if found else most
     return [
-        f"{where} gives {format_number(most)} points for this, the unit {format_number(ours)}: the points are written as they are"
+        f"{where} gives {format_number(most)} points for this, the unit {format_number(ours)}: the points are written "
+        f"as they are"
     ] * (most != ours)
 
 

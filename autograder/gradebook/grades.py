@@ -68,7 +68,8 @@ def require_all_marked(found: Iterable[Grade]) -> None:
         who, count = [one.student.student_id for one in waiting], sum(one.written_unmarked for one in waiting)
         answers = f"{count} written answer{'s' * (count > 1)} of {len(who)} student{'s' * (len(who) > 1)}"
         raise CourseError(
-            f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({shorten_list(who)}): mark them in "
+            f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({shorten_list(who)}): mark "
+            f"them in "
             "formgrader, or export what there is with --open."
         )
 

@@ -70,7 +70,8 @@ def _refusal(unit: str, reason: str) -> str:
         return f"{unit} can't be registered in the gradebook: {reason}"
     return (
         f"{unit} has graded submissions, and cells were added to it or taken away since: undo that, or start its "
-        f"grades anew with `nbgrader db assignment remove {unit} --force` (marks and comments go too: run `attn backup` before)."
+        f"grades anew with `nbgrader db assignment remove {unit} --force` (marks and comments go too: run `attn "
+        f"backup` before)."
     )
 
 
@@ -132,7 +133,8 @@ def _plain_page(course: Course, student: str, unit: str) -> str:
             f"<tr><td>{escape(grade.name)}</td><td>{grade.score:g} / {grade.max_score:g}</td></tr>" for grade in grades
         )
     return f"""<!DOCTYPE html><meta charset="utf-8"><title>{unit}</title>
-<p>The page with your notebook could not be made: something in it is too large to be shown. Your points:</p><table>{rows}</table>"""
+<p>The page with your notebook could not be made: something in it is too large to be shown. Your points:</p>
+<table>{rows}</table>"""
 
 
 def _grades_and_comments(course: Course, student: str, unit: str) -> str:

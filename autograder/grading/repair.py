@@ -33,7 +33,8 @@ def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     lines = _tidy(notebook, wanted)
     if not any(name in wanted for name, _ in _marked(notebook)):
         raise NoCourseCells(
-            "no cell carries the course's marks (nbgrader metadata): copy the answers into a fresh copy of the notebook, and hand in that"
+            "no cell carries the course's marks (nbgrader metadata): copy the answers into a fresh copy of the "
+            "notebook, and hand in that"
         )
     lines += _tell_copies(notebook, wanted)
     lines += _drop_strangers(notebook, wanted)

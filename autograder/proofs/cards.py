@@ -17,7 +17,8 @@ PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body {{ margin: 0 auto; max-width: 60rem; padding: 1rem 2rem; font: 15px/1.5 system-ui, sans-serif; background: #fff; color: #202124 }}
+body {{ margin: 0 auto; max-width: 60rem; padding: 1rem 2rem; font: 15px/1.5 system-ui, sans-serif }}
+body {{ background: #fff; color: #202124 }}
 body.dark {{ background: #111; color: #e3e3e3 }}
 body.dark a {{ color: #8ab4f8 }}
 nav {{ columns: 3; font-size: 13px }}

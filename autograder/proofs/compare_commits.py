@@ -77,7 +77,7 @@ def _of_tree(tree: Path, units: list[str], only: str | None, mutants: bool) -> R
     return json.loads(done.stdout)
 
 
-# ---------------------------------------------------------------------------------------------------------- what is compared
+# ----------------------------------------------------------------------------------------------------- what is compared
 
 
 def record(course: Course, units: list[str], only: str | None, mutants: bool) -> Record:
@@ -121,7 +121,7 @@ def _mutants(course: Course, exercise: Exercise) -> Iterator[tuple[str, str]]:
         yield f"mutant: {tried.program.style}, {tried.mutant.kind}: {tried.mutant}", json.dumps(told)
 
 
-# ------------------------------------------------------------------------------------------------------------------ comparing
+# ------------------------------------------------------------------------------------------------------------ comparing
 
 
 def _compared(before: Record, after: Record, only: str | None) -> Iterator[str]:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 OPERATORS: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
     ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -27,12 +28,14 @@ OPERATORS: dict[type, type] = {
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 WORDS = (
     ("max", "min"), ("amax", "amin"), ("argmax", "argmin"), ("maximum", "minimum"), ("tril", "triu"), ("sum", "mean"),
-    ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"), ("any", "all"),
-    ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
+    ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"),
+    ("any", "all"), ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
 )  # fmt: skip
 KIN = (
-    ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"), ("h", "h_kv"),
-    ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"), ("start", "stop", "end"),
+    ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"),
+    ("h", "h_kv"),
+    ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"),
+    ("start", "stop", "end"),
     ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"), ("query", "key", "value"),
 )  # fmt: skip
 """Names of the same kind, which are easily taken for one another; so are a function's inputs of one type, and what is
@@ -284,7 +287,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-# ------------------------------------------------------------------------------------------------------------ other nodes
+# ---------------------------------------------------------------------------------------------------------- other nodes
 
 
 def _other_nodes(place: _Place) -> Iterator[tuple[str, ast.AST]]:
@@ -446,7 +449,7 @@ _MAKERS: dict[type, Callable] = {
     ast.Subscript: _subscript, ast.IfExp: _either, ast.Return: _returned, ast.If: _test, ast.While: _test,
 }  # fmt: skip
 
-# ----------------------------------------------------------------------------------------------------------- other bodies
+# --------------------------------------------------------------------------------------------------------- other bodies
 
 
 def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt], bool]]]:

@@ -155,7 +155,7 @@ def _reason(reasons: dict, mutant: Mutant) -> str:
     return next(found, "")
 
 
-# ------------------------------------------------------------------------------------------------------------ which mutants
+# -------------------------------------------------------------------------------------------------------- which mutants
 
 
 def _unchanged(course: Course, exercise: Exercise, seed: int) -> tuple[list[str], float]:
@@ -200,7 +200,7 @@ def _drawn(tasks: list[Task], most: int, dice: random.Random) -> list[Task]:
     return [tasks[place] for place in sorted(chosen[:most])]
 
 
-# ------------------------------------------------------------------------------------------------------------- one process
+# ---------------------------------------------------------------------------------------------------------- one process
 
 
 class MutantTimeout(BaseException):
@@ -316,7 +316,7 @@ def _size() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
-# ----------------------------------------------------------------------------------------------------- is the card right?
+# --------------------------------------------------------------------------------------------------- is the card right?
 
 
 def _refuted(check: Any, name: str, answer: Callable, cases: Any, seed: int) -> str:

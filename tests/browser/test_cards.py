@@ -81,7 +81,8 @@ def test_in_jupyterlab(lab, notebook, scores, theme, trusted):
     page = lab.open(notebook, theme, trusted=trusted)
     if not trusted:  # cleaning takes attributes such as `role`
         page.add_script_tag(
-            content="document.querySelectorAll('.jp-OutputArea-output > div').forEach(e => {e.role = 'group'; e.ariaLabel = 'x'})"
+            content="document.querySelectorAll('.jp-OutputArea-output > div').forEach(e => {e.role = 'group'; "
+            "e.ariaLabel = 'x'})"
         )
     _can_be_read(page, len(scores))
 
@@ -108,7 +109,8 @@ def test_on_a_dark_page_with_a_sheet_of_its_own(page, scores, ground):
 def test_the_measure_finds_what_cannot_be_read(page):
     """Translucent cells over dark rows, as cards once had them."""
     page.set_content(
-        "<body style='background:#111'><table id=t><tr style='background:#222'><td style='color:#202124;background:rgba(33,102,172,.2)'>1.00"
+        "<body style='background:#111'><table id=t><tr style='background:#222'><td style='color:#202124;"
+        "background:rgba(33,102,172,.2)'>1.00"
     )
     ((worst, *_),) = contrasts(page.locator("#t"))
     assert worst < 2

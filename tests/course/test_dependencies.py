@@ -57,7 +57,10 @@ def test_the_version_of_a_unit_changes_with_its_files(monkeypatch):
 
 
 def test_imports_of_every_kind_are_followed():
-    code = "import helpers.masking.masks\nfrom helpers.masking import copying as c\nfrom helpers import check\nimport torch"
+    code = (
+        "import helpers.masking.masks\nfrom helpers.masking import copying as c\nfrom helpers import check\n"
+        "import torch"
+    )
     found = {path.relative_to(PACKAGES).as_posix() for path in dependencies.imported(ast.parse(code))}
     assert {
         "helpers/masking/masks.py",

@@ -99,7 +99,8 @@ def test_a_header_that_cannot_be_read_is_one_line_with_its_number(fresh_course, 
 def test_another_ending_of_a_test_cell_is_one_mistake(fresh_course, ending):
     problems = _lint(fresh_course, '"softmax_test"', f'"softmax_{ending}"')
     assert problems == [
-        f"solutions/{UNIT}/{UNIT}.py: cell softmax_{ending}: a test cell's grade_id is the exercise's id with _test: softmax_test"
+        f"solutions/{UNIT}/{UNIT}.py: cell softmax_{ending}: a test cell's grade_id is the exercise's id with _test: "
+        f"softmax_test"
     ]
 
 

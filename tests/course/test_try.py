@@ -57,7 +57,10 @@ def test_what_goes_wrong_is_a_line(fresh_course, old, new, name, says):
     assert says in misses[name], misses
 
 
-PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n# ## 2.2 Attend"
+PICTURE = (
+    "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n"
+    "# ## 2.2 Attend"
+)
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ def _opened(page: Path | str, proxy) -> tuple[str, list[str]]:
     address, asked = proxy
     target = page if isinstance(page, str) else page.as_uri()
     done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--proxy-server={address}", "--disable-background-networking",
-         "--virtual-time-budget=5000", "--dump-dom", target],
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--proxy-server={address}",
+         "--disable-background-networking", "--virtual-time-budget=5000", "--dump-dom", target],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.stdout, [one for one in asked if not re.search(r"cdnjs\.cloudflare\.com|google|gstatic|gvt1", one)]
@@ -152,7 +152,8 @@ def formgrader(graded):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=tell",
+        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
+         "--IdentityProvider.token=tell",
          "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"],
         cwd=graded.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -104,7 +104,8 @@ def test_slurm_jobs_are_written_as_the_settings_say_and_grade(handed_in, tmp_pat
     (tmp_path / "bin").mkdir()
     sbatch = tmp_path / "bin" / "sbatch"
     sbatch.write_text(
-        f"#!/bin/sh\ncp $1 {tmp_path}/job.sh; setsid sh {tmp_path}/job.sh > {tmp_path}/log 2>&1 & echo Submitted batch job 7\n"
+        f"#!/bin/sh\ncp $1 {tmp_path}/job.sh; setsid sh {tmp_path}/job.sh > {tmp_path}/log 2>&1 & echo Submitted batch "
+        f"job 7\n"
     )
     (tmp_path / "bin" / "scancel").write_text("#!/bin/sh\nexit 0\n")
     for program in (tmp_path / "bin").iterdir():
@@ -172,7 +173,8 @@ def test_the_manifest_for_kubernetes_is_whole():
 def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
     where = {"ours": str(ROOT), "a worker's": str(wheels)}[program]
     code = (
-        "from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import autograder;"
+        "from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import "
+        "autograder;"
         "print(grader_version(), *(visibility.room(f'{n:02}_x') for n in range(11)), autograder.__file__)"
     )
     found = subprocess.run(

@@ -153,8 +153,14 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, options, moment,
 
 
 def test_ctrl_c_that_an_import_drops_is_heard_after_it(course):
-    drops = "import os, signal, time\ndef press(*_):\n try:\n  os.kill(os.getpid(), signal.SIGINT); time.sleep(1)\n except KeyboardInterrupt: pass\n"
-    attn = f"{drops}from autograder.grading import preload\npreload.start_if_wanted = press\nfrom autograder.cli import app; app(['grade'])"
+    drops = (
+        "import os, signal, time\ndef press(*_):\n try:\n  os.kill(os.getpid(), signal.SIGINT); time.sleep(1)\n"
+        " except KeyboardInterrupt: pass\n"
+    )
+    attn = (
+        f"{drops}from autograder.grading import preload\npreload.start_if_wanted = press\n"
+        f"from autograder.cli import app; app(['grade'])"
+    )
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     run = subprocess.run([sys.executable, "-c", attn], cwd="/", env=environment, capture_output=True, text=True)
     assert run.returncode == 130 and "goes on with the rest" in run.stderr, run.stderr

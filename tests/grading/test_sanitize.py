@@ -146,7 +146,10 @@ def test_plain_text_stays_as_it_is():
 
 
 def test_links_pictures_tables_details_and_formulas_look_as_they_did():
-    text = "**B** [x](https://x.org) <details><summary>Why</summary>so</details> $a<b$ `q[0]`\n\n```python\nx = [1]\n\ny = 2\n```"
+    text = (
+        "**B** [x](https://x.org) <details><summary>Why</summary>so</details> $a<b$ `q[0]`\n\n```python\nx = [1]\n\n"
+        "y = 2\n```"
+    )
     shown = page(new_markdown_cell(safe_markdown(text)))
     for piece in (
         "<strong>B</strong>",

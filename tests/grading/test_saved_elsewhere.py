@@ -20,7 +20,7 @@ COURSE = Course(ROOT)
 UNITS = COURSE.units()
 
 
-# ---------------------------------------------------------------- what programs do: a notebook's JSON is changed in place
+# -------------------------------------------------------------- what programs do: a notebook's JSON is changed in place
 
 
 def kaggle(data):

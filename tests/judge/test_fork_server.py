@@ -100,7 +100,10 @@ def test_a_kernel_starts_like_a_fresh_process(run):
 
 
 def test_the_same_notebook_draws_the_same_numbers_every_time(run):
-    draw = "import random, numpy, torch\nprint(random.random(), numpy.random.rand(), torch.rand(1), {'some', 'words', 'in', 'a', 'set'})"
+    draw = (
+        "import random, numpy, torch\nprint(random.random(), numpy.random.rand(), torch.rand(1), {'some', 'words', "
+        "'in', 'a', 'set'})"
+    )
     assert text(run(draw)[0]) == text(run(draw)[0])
 
 
@@ -132,7 +135,8 @@ def test_kernels_do_not_see_each_other(run):
     assert (
         text(
             run(
-                "import os, torch\nprint(hasattr(torch, 'mark'), 'mark' in dir(__builtins__), os.path.exists('/tmp/mark'))"
+                "import os, torch\nprint(hasattr(torch, 'mark'), 'mark' in dir(__builtins__), "
+                "os.path.exists('/tmp/mark'))"
             )[0]
         )
         == "False False False\n"

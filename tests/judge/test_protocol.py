@@ -52,11 +52,12 @@ def same(a, b) -> bool:
 
 
 @pytest.mark.parametrize("value", [
-    None, True, 0, -1, 1 << 200, 1.5, math.inf, -math.inf, math.nan, 2 + 3j, "ü\n", [], (1, [2, (3,)]), {1: 2, "a": (1,), None: {}},
+    None, True, 0, -1, 1 << 200, 1.5, math.inf, -math.inf, math.nan, 2 + 3j, "ü\n", [], (1, [2, (3,)]),
+    {1: 2, "a": (1,), None: {}},
     {1, 2}, range(3, 9, 2), slice(1, None, -1), ..., torch.float16, torch.Size([2, 3]), torch.device("cpu"),
     np.float64(1.5), np.int8(3), np.bool_(True), np.arange(6).reshape(2, 3), np.zeros(0),
-    torch.tensor(3), torch.zeros(0, 4), torch.ones(2, 3).T, torch.ones(2, dtype=torch.complex128), torch.tensor([True, False]),
-    torch.arange(3).to(torch.bfloat16), torch.ones(3).expand(2, 3),
+    torch.tensor(3), torch.zeros(0, 4), torch.ones(2, 3).T, torch.ones(2, dtype=torch.complex128),
+    torch.tensor([True, False]), torch.arange(3).to(torch.bfloat16), torch.ones(3).expand(2, 3),
 ], ids=str)  # fmt: skip
 def test_a_value_comes_out_as_it_went_in(value):
     assert same(across(value), value)
@@ -121,9 +122,10 @@ def test_a_byte_that_is_no_truth_value_is_made_one():
 
 @pytest.mark.parametrize("text", [
     b"", b"{", b"[1]", b'["nothing", 1]', b'{"a": 1}', b"NaN", b'["tensor", 0, false, false]', b'["tensor", -1, 0, 0]',
-    b'["dict", [["list", []]], [1]]', b'["dict", [1], []]', b'["dtype", "load"]', b'["range", 0, "x", 1]', b'["range", 0, 5, 0]',
-    b'["int", "zz"]', b'["float", 5]', b'["complex", ["list", []], 1]', b'["size", ["a"]]', b'["device", "moon:1"]', b'["ref", 1]',
-    b"[" * 100_000, b"9" * 10_000, b'["generator", 5]', b'["scalar", 1]', b'["set", [["list", []]]]',
+    b'["dict", [["list", []]], [1]]', b'["dict", [1], []]', b'["dtype", "load"]', b'["range", 0, "x", 1]',
+    b'["range", 0, 5, 0]',
+    b'["int", "zz"]', b'["float", 5]', b'["complex", ["list", []], 1]', b'["size", ["a"]]', b'["device", "moon:1"]',
+    b'["ref", 1]', b"[" * 100_000, b"9" * 10_000, b'["generator", 5]', b'["scalar", 1]', b'["set", [["list", []]]]',
 ], ids=lambda text: text[:30].decode())  # fmt: skip
 def test_a_malformed_frame_is_one_clear_error(text):
     with pytest.raises(BorderError) as caught:
@@ -149,7 +151,8 @@ def test_commas_and_brackets_in_a_text_are_no_parts():
 def test_a_lie_about_tensors_is_an_error():
     for header in ({"0": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4]}},
                    {"0": {"dtype": "F32", "shape": [1 << 62, 1 << 62, 0], "data_offsets": [0, 0]}},
-                   {"1": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, {"0": {"dtype": "PICKLE", "shape": [], "data_offsets": [0, 4]}}):  # fmt: skip
+                   {"1": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
+                   {"0": {"dtype": "PICKLE", "shape": [], "data_offsets": [0, 4]}}):  # fmt: skip
         said = json.dumps(header).encode()
         with pytest.raises(BorderError):
             read((b'["tensor", 0, false, false]', struct.pack("<Q", len(said)) + said + b"1234"))
@@ -157,14 +160,18 @@ def test_a_lie_about_tensors_is_an_error():
 
 # ---------------------------------------------------------------- fuzzing
 
-tags = st.sampled_from(["float", "int", "complex", "tensor", "array", "scalar", "size", "list", "tuple", "set", "dict", "range",
-                        "slice", "dtype", "device", "generator", "ellipsis", "ref", "home", "?"])  # fmt: skip
+tags = st.sampled_from(["float", "int", "complex", "tensor", "array", "scalar", "size", "list", "tuple", "set", "dict",
+                        "range", "slice", "dtype", "device", "generator", "ellipsis", "ref", "home", "?"])  # fmt: skip
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("0x" + "f" * 50)
-nodes = st.recursive(leaves, lambda inner: st.tuples(tags, st.lists(inner, max_size=4)).map(lambda two: [two[0], *two[1]])
-                     | st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3), max_leaves=25)  # fmt: skip
+nodes = st.recursive(leaves, lambda inner: st.tuples(tags, st.lists(inner, max_size=4)).map(lambda two: [two[0],
+                                                                                                         *two[1]])
+                     | st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+                     max_leaves=25)  # fmt: skip
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text(alphabet=st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.lists(inner,
+                                                         max_size=4).map(tuple) | st.dictionaries(st.text(max_size=3),
+                                                                                                  inner, max_size=4),
     max_leaves=20,
 )  # fmt: skip
 

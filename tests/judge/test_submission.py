@@ -78,9 +78,10 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
 def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies, points):
     """Once: as if somebody else had ended it. An answer that always ends its own process has none."""
     end = f"if {dies}:\n        open('died', 'w').close()\n        os._exit(1)"
-    cell(
-        notebook, "softmax"
-    ).source = f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
+    cell(notebook, "softmax").source = (
+        f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n"
+        f"    return powers / powers.sum(dim, keepdim=True)"
+    )
     judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [points, 3, 1]
 
@@ -155,29 +156,41 @@ class Layer(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("answer", "question", "shown"), [
-    ("softmax = {'a': [1, (2.5, None)], 'b': torch.tensor([True])}", "softmax", "{'a': [1, (2.5, None)], 'b': tensor([True])}"),
+    ("softmax = {'a': [1, (2.5, None)], 'b': torch.tensor([True])}", "softmax",
+     "{'a': [1, (2.5, None)], 'b': tensor([True])}"),
     ("def softmax(*a, **k): return a, k", "softmax(1, x=[2])", "((1,), {'x': [2]})"),
-    ("def softmax(x): return x.sum()", "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()", "('Tensor', 3.0)"),
+    ("def softmax(x): return x.sum()",
+     "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()",
+     "('Tensor', 3.0)"),
     ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
     ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
-    ("def softmax(f): return next(f) + sum(f)", "from helpers.engine.driving import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken", "(6, 5, 3)"),
+    ("def softmax(f): return next(f) + sum(f)",
+     "from helpers.engine.driving import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken",
+     "(6, 5, 3)"),
     ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
-    (CLASS + "softmax = Layer", "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
+    (CLASS + "softmax = Layer",
+     "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
      "(3, ['linear.bias', 'linear.weight'], 2)"),
-    (CLASS + "softmax = Layer", "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
-     "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()", "([3.0, 3.0], [9.0, 9.0])"),
+    (CLASS + "softmax = Layer",
+     "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
+     "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()",
+     "([3.0, 3.0], [9.0, 9.0])"),
     (CLASS + "softmax = Layer", "layer, wants = softmax(3), []\n"
-     "softmax.register_forward_hook(layer.get_submodule('linear'), lambda _, x, y: wants.append(y.requires_grad) or y.detach())\n"
-     "layer.register_forward_hook(lambda _, x, y: wants.append(y.requires_grad))\nlen(layer(torch.ones(3))), wants", "(2, [True, False])"),
+     "softmax.register_forward_hook(layer.get_submodule('linear'), lambda _, x, y: wants.append(y.requires_grad) or "
+     "y.detach())\n"
+     "layer.register_forward_hook(lambda _, x, y: wants.append(y.requires_grad))\nlen(layer(torch.ones(3))), wants",
+     "(2, [True, False])"),
     (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
     ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
-], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class", "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
+], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class",
+        "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
 def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 
 
 @pytest.mark.parametrize(("answer", "said"), [
-    ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1, in `softmax`: def softmax(x): raise KeyError('mine')"),
+    ("def softmax(x): raise KeyError('mine')",
+     "KeyError('mine') at line 1, in `softmax`: def softmax(x): raise KeyError('mine')"),
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 living 4 gradients [(2, 2)]"),
@@ -185,7 +198,8 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
-], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class", "no function"])  # fmt: skip
+], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class",
+        "no function"])  # fmt: skip
 def test_calls_are_watched_where_they_run(kernels, notebook, answer, said):
     question = """
 from helpers.engine.observe import observe
@@ -196,17 +210,21 @@ words += f" changed {list(seen.modified)}" if seen.modified else ""
 words += f" forbidden {list(seen.forbidden)}" if seen.forbidden else ""
 words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest} living {seen.living}"
 words += f" gradients {[tuple(g.shape) for g in seen.gradients if g is not None]}" if seen.gradients else ""
-words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops} {seen.backward_largest}"
+words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops}"
+words += f" {seen.backward_largest}"
 words"""
     assert said in asked(kernels, notebook, answer, question).replace("\\'", "'")
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("keeps", "all"), ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
-    ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)), ("gradients", 5),
+    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("keeps", "all"),
+    ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
+    ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)),
+    ("gradients", 5),
 ])  # fmt: skip
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
-    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0, "modified": (), "gradients": (torch.ones(2),),
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0,
+            "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip
     assert observation((torch.ones(2),), {}, said).error is None
@@ -241,7 +259,10 @@ every += [observe(lambda f, n: [f(n) for _ in range(9)][0], (softmax, n), steps=
     assert asked(kernels, notebook, answer, question) == "[0, 'TooManySteps', 0, 'TooManySteps']"
 
 
-SOFTMAX = "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n    return e / e.sum(dim=dim, keepdim=True)"
+SOFTMAX = (
+    "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n"
+    "    return e / e.sum(dim=dim, keepdim=True)"
+)
 IN_A_THREAD = """
 def softmax(x, dim):
     found = []
@@ -267,7 +288,8 @@ def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothi
     "    start(lambda: found.append(torch.softmax(x, dim)), ())\n    while not found: pass\n    return found[0]",
     "import os\ndef softmax(x, dim):\n    if os.fork() == 0: os._exit(0)\n"
     "    with torch._C.DisableTorchFunction(): return torch.exp(torch.ops.aten.log_softmax(x, dim))",
-    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in lines])\n",
+    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in "
+    "lines])\n",
 ], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip
 def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(kernels, notebook, source):
     if "§" in source:
@@ -288,7 +310,8 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
 
 @pytest.mark.parametrize(("source", "found"), [
     ("def softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
-    ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)", ["torch.nn.functional.softmax"]),
+    ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)",
+     ["torch.nn.functional.softmax"]),
     ("import torch as t\ndef softmax(x, dim): return t.softmax(x, dim)", ["softmax"]),
     ("helper = torch.log_softmax\ndef softmax(x, dim): return helper(x, dim).exp()", ["log_softmax"]),
     ("def helper(x): return getattr(x, f'soft{\"max\"}')(0)\ndef softmax(x, dim): return helper(x)", ["softmax"]),
@@ -298,8 +321,10 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     ("from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)", ["softmax"]),
     ("%matplotlib inline\nx = !ls\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("%%time\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
-    ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)", ["helpers.qkv_attention.softmax.softmax"]),
-    ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)", []),
+    ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)",
+     ["helpers.qkv_attention.softmax.softmax"]),
+    ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)",
+     []),
     ("def softmax(x, dim): return x.exp()\nprint(torch.allclose(softmax(x, 0), torch.softmax(x, 0)))", []),
     ("def softmax(x, dim): return softmax(x, dim)  # not torch.softmax", []),
     ("m = torch.nn.Linear(1, 1)\ndef softmax(x, dim): return m.last_softmax + ns.softmax_max", []),
@@ -308,8 +333,10 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     ("def softmax(x, dim): return x / getattr(cfg, 'softmax_scale')", []),
     ("def softmax(x, dim): raise ValueError('softmax wants a dim')", []),
     ("def softmax(x, dim)", ["source that can't be read"]),
-], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic", "cell magic", "reference",
-        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
+], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic",
+        "cell magic", "reference",
+        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message",
+        "syntax"])  # fmt: skip
 def test_the_look_at_the_source(notebook, kernels, source, found):
     cell(notebook, "softmax").source = source
     assert [one.name for one in find_forbidden(notebook, UNIT, static_rules(UNIT, LIMITS, kernels))] == found
@@ -321,8 +348,10 @@ def test_names_that_a_test_cell_needs():
 
 
 @pytest.mark.parametrize("script", [
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<a href='javascript:alert(1)'>x</a>", "<iframe src=x></iframe>",
-    "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>", "<form action=x><input name=y></form>",
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<a href='javascript:alert(1)'>x</a>",
+    "<iframe src=x></iframe>",
+    "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>",
+    "<form action=x><input name=y></form>",
 ])  # fmt: skip
 def test_no_script_is_left_in_what_a_student_shows(script):
     kept = clean_html(script).lower()
@@ -356,7 +385,8 @@ def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(ker
     assert scores(notebook) == [2, 3, 1]
 
 
-INSTALLING = ["!pip install einops", "!python -m pip install -q einops", "said = !pip3 install einops\nassert said == []",
+INSTALLING = ["!pip install einops", "!python -m pip install -q einops",
+              "said = !pip3 install einops\nassert said == []",
               "!apt-get update && apt-get -qq install graphviz", "%pip install einops", "%conda install -y einops",
               "!uv pip install einops", "%%capture\n!pip install einops"]  # fmt: skip
 
@@ -400,12 +430,15 @@ class Liar:
 
 
 @pytest.mark.parametrize(("answer", "question", "shown"), [
-    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')", "False"),
+    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')",
+     "False"),
     (LIAR + "def softmax(x): return Liar(x)", "hasattr(softmax(torch.ones(3)), 'shape')", "False"),
-    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n    def step(self): self.n += 1",
+    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n"
+        "    def step(self): self.n += 1",
      "made = softmax()\nmade.step(), made.step()\nmade.n, hasattr(made.keys, 'numel')", "(2, False)"),
     (LIAR + "def softmax(x): return [Liar(x)]",
-     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\ncallable(seen), hasattr(seen, 'shape')", "(False, False)"),
+     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\n"
+     "callable(seen), hasattr(seen, 'shape')", "(False, False)"),
 ], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip
 def test_an_object_in_an_output_has_nothing_to_read(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
@@ -429,7 +462,10 @@ def softmax(model, x):
     "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
 ])  # fmt: skip
 def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
-    question = "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, cases=hidden.leaks_future))"
+    question = (
+        "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, "
+        "cases=hidden.leaks_future))"
+    )
     assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
 
 

@@ -76,7 +76,10 @@ def test_each_kind_of_change(source, line):
 
 
 def test_what_no_test_could_tell_is_left_out():
-    source = "def f(x: Tensor):\n    'doc 1'\n    assert len(x) > 1, 'two'\n    return x.contiguous().to(torch.zeros(1, device=x.device))"
+    source = (
+        "def f(x: Tensor):\n    'doc 1'\n    assert len(x) > 1, 'two'\n"
+        "    return x.contiguous().to(torch.zeros(1, device=x.device))"
+    )
     changed = "\n".join(lines(source))
     assert (
         "doc" not in changed and "assert" not in changed and "return x.to" not in changed and "zeros(1))" not in changed

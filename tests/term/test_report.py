@@ -151,7 +151,10 @@ def test_who_shares_misconceptions_is_taught_together():
 
 
 def test_code_that_reaches_for_more_is_listed_and_what_everybody_was_given_is_not():
-    code = "import inspect, torch\nimport helpers\ny = check.softmax(f, points=2)  # inspect\ncheck.softmax = print\n'eval'\n"
+    code = (
+        "import inspect, torch\nimport helpers\ny = check.softmax(f, points=2)  # inspect\ncheck.softmax = print\n"
+        "'eval'\n"
+    )
     code += (
         "setattr(\n    helpers.check, 'softmax', print)\nsetattr(self, 'weight', 1)\nmodel.eval()\neval('1')\nwhile ((("
     )

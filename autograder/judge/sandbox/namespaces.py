@@ -476,12 +476,14 @@ def _limits(walls: Walls) -> dict[int, int]:
 # New namespaces, mounts and kernel interfaces widen what can be attacked; memory that no process has mapped (memfd,
 # System V) would not be seen by the keeper.
 _DENIED = {
-    "x86_64": {"unshare": 272, "setns": 308, "clone3": 435, "mount": 165, "umount2": 166, "pivot_root": 155, "move_mount": 429,
+    "x86_64": {"unshare": 272, "setns": 308, "clone3": 435, "mount": 165, "umount2": 166, "pivot_root": 155,
+               "move_mount": 429,
                "fsopen": 430, "open_tree": 428, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
                "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "mq_open": 240, "add_key": 248,
                "request_key": 249, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
                "io_uring_setup": 425, "open_by_handle_at": 304, "pidfd_getfd": 438, "chroot": 161, "capset": 126},
-    "aarch64": {"unshare": 97, "setns": 268, "clone3": 435, "mount": 40, "umount2": 39, "pivot_root": 41, "move_mount": 429,
+    "aarch64": {"unshare": 97, "setns": 268, "clone3": 435, "mount": 40, "umount2": 39, "pivot_root": 41,
+                "move_mount": 429,
                 "fsopen": 430, "open_tree": 428, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
                 "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "mq_open": 180, "add_key": 217,
                 "request_key": 218, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
