@@ -1,6 +1,5 @@
 """`attn backup` and `attn restore`: the class folder as one archive, and back. The gradebook is copied by SQLite
-itself, so that a backup is whole even while a class is graded. Nothing is overwritten: what a restore replaces is
-moved aside."""
+itself, so that a backup is whole even while a class is graded. What a restore replaces is moved aside."""
 
 import hashlib
 import json

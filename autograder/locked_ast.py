@@ -1,6 +1,5 @@
-"""Python's parser, for one thread at a time. Before 3.11.8 Python counts how deep it is for all threads together: where
-one of them makes room for another in the middle, both can end in "AST constructor recursion depth mismatch", whatever
-they read."""
+"""Python's parser, for one thread at a time. Before 3.11.8 Python counts how deep it is for all threads together: two
+at once can end in "AST constructor recursion depth mismatch"."""
 
 import ast
 from threading import RLock
@@ -16,6 +15,6 @@ def parse(source: Any, *arguments: Any, **named: Any) -> ast.AST:
 
 
 def lock_libraries() -> None:
-    """Make libraries wait for each other too, in all of this process: torch, for one, parses some of itself while it is
+    """Make libraries wait for each other too, in all of this process: torch parses some of itself while it is
     imported."""
     ast.parse = parse

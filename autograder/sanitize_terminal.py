@@ -3,8 +3,7 @@
 import unicodedata
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-"""Control characters, invisible ones (they turn the direction of writing, too), halves of characters, line
-separators."""
+"""Control characters, invisible ones (that turn the direction of writing, too), half characters, line separators."""
 
 
 def printable(text: object) -> str:

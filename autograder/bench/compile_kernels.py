@@ -61,8 +61,8 @@ class Compiled:
 
 
 def jobs(architectures: list[int]) -> Iterator[Job]:
-    """All that is chosen in `helpers/tiles.py`, in all FORMS. (float32 is the same everywhere: the first architecture
-    will do.)"""
+    """All that is chosen in `helpers/tiles.py`, in all FORMS. (float32 is the same everywhere: one architecture will
+    do.)"""
     for arch in architectures:
         for table in ("teaching", "tuned", *["float32"] * (arch == architectures[0])):
             for kernel in KERNELS:
@@ -93,8 +93,7 @@ def compiled(job: Job) -> Compiled:
 
 
 def _arguments(names: list[str], constants: dict, dtype: str, even: bool) -> tuple[dict, dict, dict]:
-    """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors would find
-    them."""
+    """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors has them."""
     types, values, attributes = {}, {}, {}
     aligned = [["tt.divisibility", 16]]
     for place, name in enumerate(names):

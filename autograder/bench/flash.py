@@ -47,8 +47,8 @@ VARIANTS = {"naive": naive, "SDPA": F.scaled_dot_product_attention, "tiled": til
 
 
 def measure(variant: str, n: int) -> dict[str, float]:
-    """Processor seconds (the best of up to three) and the memory above what was there before, output included, in
-    bytes."""
+    """Processor seconds (the best of up to three) and the bytes of memory above what was there before, output
+    included."""
     torch.set_num_threads(1)
     q, k, v = (torch.randn(1, HEADS, n, WIDTH) for _ in range(3))
     call = VARIANTS[variant]

@@ -114,8 +114,7 @@ def _ceiling() -> float:
 
 
 def _rows(shape: Shape) -> list[dict]:
-    """Speed and largest error of every contender, forward and backward, at one shape; and why there is none, where
-    there is none."""
+    """Speed and largest error of every contender, forward and backward, at one shape; or why there is none."""
     tensors = shape.inputs()
     exact = _exact(shape.causal, *tensors)
     rows = {
@@ -145,8 +144,8 @@ def _exact(causal: bool, *tensors: Tensor) -> dict[str, tuple[Tensor, ...]]:
 
 
 def _memory(n: int) -> dict:
-    """Extra bytes at the peak for one sequence, output included: of the tuned kernel, forward and backward, and of
-    naive attention."""
+    """Extra bytes at the peak for a sequence, with the output: of the tuned kernel, forward and backward, and of naive
+    attention."""
     q, k, v, grad = (torch.randn(1, 16, n, 64, dtype=DTYPE, device=device()) for _ in range(4))
     forward, backward = CONTENDERS["tuned"](False, q, k, v, grad)
     calls = {"forward": forward, "backward": backward, "naive forward": lambda: torch.softmax(q @ k.mT / 8, dim=-1) @ v}

@@ -65,8 +65,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _make_class(course: Course, unit: str, students: int) -> None:
-    """Sample students, the first so many, none with a file that stock nbgrader would stumble over; the unit is
-    registered."""
+    """Sample students, the first so many, without files that stock nbgrader stumbles over; the unit is registered."""
     build(course, [unit])
     manifest, _ = sample_class.make_class(course, students + MOST_BROKEN, 0, [unit])
     fit = [name for name, made in sorted(manifest.items()) if made["kind"].startswith(FIT_FOR_BOTH)]

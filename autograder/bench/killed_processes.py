@@ -1,8 +1,8 @@
 """Grading while somebody kills its processes: `python -m autograder.bench.killed_processes`.
 
 Each time a fresh class is graded, and a worker, the warm process or the main process gets SIGKILL at a random moment.
-Then `attn grade` runs once more. Every score must be that of a run which nobody disturbed, every page must be there,
-and no process may be left."""
+Then `attn grade` runs once more. Every score must be that of an undisturbed run, every page be there, and no process
+left."""
 
 import argparse
 import json
@@ -107,8 +107,8 @@ def _scores(told: str) -> dict[str, float]:
 
 
 def _disturbed(course: Course, words: str, options: list[str], seconds: float) -> tuple[bool, list[int]]:
-    """Whether a victim was there, after so many seconds or soon after, and which processes are left in the end. Without
-    words it is the main process."""
+    """Whether a victim was there after so many seconds, and which processes are left. Without words: the main
+    process."""
     run = _start(course, options)
     time.sleep(seconds)
     hit, members = False, {}

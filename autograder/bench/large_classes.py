@@ -90,8 +90,7 @@ def _honest(course: Course, number: int) -> float:
 
 
 def _graded(course: Course, workers: int) -> dict:
-    """{"seconds", "mb": the most that the main process had in memory, "scores": by student, "reasons": why there are
-    none}."""
+    """{"seconds", "mb": the main process's most memory, "scores": by student, "reasons": why there are none}."""
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     start, most = time.monotonic(), 0.0
     with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:

@@ -46,9 +46,9 @@ Change = tuple[str, str, float | None, float | None]
 
 @dataclass
 class Term:
-    """A class in a course folder of its own, and what was found of it so far. `seconds`: of each step that is done, by
-    unit and name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step;
-    `made`: hand-ins by unit."""
+    """A class in its own course folder, and what was found of it. `seconds`: of each step that is done, by unit and
+    name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step; `made`:
+    hand-ins by unit."""
 
     course: Course
     folder: Path
@@ -112,8 +112,7 @@ def run(
     seed: int = 0,
     folder: Path | None = None,
 ) -> Term:
-    """All steps, in a copy of the course: in `folder` those that are not done there yet, else in a folder that is
-    thrown away."""
+    """All steps, in a copy of the course: in `folder` those not done there yet, else in a temporary one."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="attn-term-") as thrown_away:
             return run(course, units, people, workers, seed, Path(thrown_away))

@@ -1,8 +1,7 @@
 """The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems
 give it out.
 
-A unit's hand-ins are a dozen: those of the small sample class (`autograder/proofs/sample_students.py`). Each student
-draws one of them."""
+A unit's hand-ins are a dozen: those of the small sample class (`proofs/sample_students.py`). Each student draws one."""
 
 import csv
 import io

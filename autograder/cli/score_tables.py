@@ -1,5 +1,4 @@
-"""The scores of a class: as a table that fits the terminal, unit by unit where the class is large, as a file, and as
-JSON."""
+"""The scores of a class: a table that fits the terminal, unit by unit for a large class, a file, and JSON."""
 
 from __future__ import annotations
 

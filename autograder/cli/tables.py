@@ -32,8 +32,8 @@ def a_card(outcome: Outcome) -> Panel | None:
 
 
 def remarks(rows: dict[str, dict], outcome: Outcome, only_problems: bool = False) -> list[str]:
-    """One line for each submission that was rejected or could not be graded, and for each repair and note. rows: unit →
-    `record.scores` of it."""
+    """One line for each submission that was rejected or could not be graded, repair and note. rows: unit → its
+    scores."""
     lines = []
     for submission in outcome.submissions:
         who = f"{submission.student} {submission.unit[:2]}"
@@ -92,8 +92,7 @@ WHERE = {
 
 
 def profile_table(outcome: Outcome) -> Table:
-    """Where the time went of the submissions that were judged now: seconds each, and its share. Workers work side by
-    side, and beside recording."""
+    """Where the time went of the submissions that were judged now: seconds and share. Workers work side by side."""
     count, total = max(outcome.judged, 1), sum(outcome.seconds.values()) or 1.0
     table = Table(title="Where a submission's time goes", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("part", no_wrap=True)

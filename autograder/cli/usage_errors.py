@@ -1,5 +1,4 @@
-"""Slips of typing told in one line, as everything else that goes wrong is: an unknown command or option, a missing file
-name."""
+"""Slips of typing told in one line: an unknown command or option, a missing file name."""
 
 import sys
 from typing import Any

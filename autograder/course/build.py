@@ -49,8 +49,7 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
 
 
 def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
-    """Where every exercise stands and what it is worth, for `helpers`: what students install knows that from nowhere
-    else."""
+    """Where every exercise stands and what it is worth, for `helpers`, which know it from nowhere else."""
     if not (course.root / sections.INDEX).parent.is_dir():
         return {}
     texts = {sections.INDEX: sections.index_text, sections.UNITS: sections.units_text}

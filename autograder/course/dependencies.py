@@ -31,8 +31,7 @@ def rooms() -> frozenset[str]:
 
 
 def score_dependencies(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells
-    import."""
+    """The files of `helpers` and the hidden cases that decide the unit's scores. imported: what its cells import."""
     room = visibility.room(unit)
     own = [path for path in sorted((visibility.HELPERS / room).rglob("*.py")) if not is_picture(path)]
     hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
@@ -45,8 +44,7 @@ def is_picture(path: Path) -> bool:
 
 
 def required_files(units: Iterable[str], imported: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files of `helpers` that notebooks of these units can't do without: their rooms, pictures too, and what those
-    import."""
+    """The files of `helpers` that these units' notebooks need: their rooms with pictures, and what those import."""
     own = [path for unit in units for path in sorted((visibility.HELPERS / visibility.room(unit)).rglob("*.py"))]
     found = _reached([*_of_no_room(), *own, *imported])
     return tuple(path for path in found if path.is_relative_to(visibility.HELPERS))

@@ -60,8 +60,7 @@ class Exercise:
 
 
 def exercises(course: Course, unit: str, only: str | None = None) -> list[Exercise]:
-    """The exercises of a unit that code grades, in the order of the notebook; or the one whose id is `only`, if it is
-    there."""
+    """The exercises of a unit that code grades, in the order of the notebook; or the one with the id `only`."""
     cells = notebooks.tests(solved(course, unit))
     return [_exercise(unit, cell) for cell in cells if only in (None, notebooks.exercise_id(cell))]
 

@@ -22,5 +22,4 @@ class FeedbackGrades(GetGrades):
 
 
 PREPROCESSORS = [FeedbackGrades, CSSHTMLHeaderPreprocessor]
-"""nbgrader's, with ours in the place of its GetGrades. Classes, not names: `nbgrader generate_feedback` wants to know
-their settings."""
+"""nbgrader's, with ours in the place of its GetGrades. Classes, not names: nbgrader wants to know their settings."""

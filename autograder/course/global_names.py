@@ -1,5 +1,4 @@
-"""The global names that a cell reads and gives a value, found without running it. SyntaxError where it is not plain
-Python."""
+"""The global names that a cell reads and binds, found without running it. SyntaxError where it is not plain Python."""
 
 import symtable
 from collections.abc import Iterator

@@ -85,8 +85,7 @@ def _ids(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
-    """Problems that every kind of cell can have: metadata that nbgrader refuses, markers that don't match, pictures
-    that nobody draws."""
+    """Problems of every kind of cell: metadata that nbgrader refuses, unmatched markers, pictures that nobody draws."""
     metadata = notebooks.nbgrader_metadata(cell)
     if metadata and metadata["schema_version"] != 3:
         yield f"schema_version is {metadata['schema_version']}; write 3"
@@ -145,8 +144,7 @@ def _test_cell(cell: NotebookNode, unit: str, notebook: NotebookNode) -> Iterato
 
 
 def _exercise_of(cell: NotebookNode) -> str:
-    """The exercise that a test cell means, its grade_id well formed or not: a wrong ending is one mistake, not
-    seven."""
+    """The exercise that a test cell means, even where its grade_id ends wrongly: that is one mistake, not seven."""
     return re.sub(r"_(tests?|checks?)$", "", notebooks.grade_id(cell))
 
 

@@ -106,8 +106,7 @@ def page_material(course: Course, student: str, unit: str) -> tuple[str, dict]:
 
 
 def sanitize(course: Course, student: str, unit: str) -> NotebookNode:
-    """The staged submission as nbgrader would execute it: outputs gone, locked cells and metadata as in the
-    gradebook."""
+    """The staged submission as nbgrader would execute it: no outputs, locked cells and metadata as in the gradebook."""
     converter, log = _converter(course, Autograde, _staged(course), unit, student)
     converter.exporter = converter.exporter_class(parent=converter, config=converter.config)
     converter._sanitizing = True

@@ -1,6 +1,6 @@
 """Runs a module whose text is packed: nobody meets an answer by accident, in a listing, a traceback or
-`inspect.getsource`. `attn release` puts this file into the wheel for a class as `helpers/packed.py`. It hides nothing
-from who wants to look."""
+`inspect.getsource`. `attn release` puts this file into the wheel for a class as `helpers/packed.py`. Who wants to look
+can."""
 
 import contextlib
 import linecache

@@ -38,8 +38,7 @@ def add_previews(notebook: NotebookNode, folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """What is kept for a unit: the id of a cell → drawn_from (a digest) and pictures (file, alt, width and height on
-    the page)."""
+    """What is kept for a unit: a cell's id → drawn_from (a digest) and pictures (file, alt, width and height)."""
     path = folder / FOLDER / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
@@ -58,16 +57,14 @@ def problems(notebook: NotebookNode, folder: Path, number: str) -> Iterator[str]
 
 
 def drawn_from(notebook: NotebookNode) -> dict[str, str]:
-    """The cells that draw without an answer, by id, and a digest of what they draw from: their text and what draws
-    it."""
+    """The cells that draw without an answer, by id, and a digest of their text and of what draws it."""
     return {cell.id: _digest(cell.source) for cell in drawing(notebook)}
 
 
 def drawing(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells that call pictures and need nothing but the setup cell for it. Cells that import, loop or define
     something do more than draw: they train a model, say, or measure a time, and no two machines show the same. A
-    picture directly below a prediction would tell what is to be guessed before anybody has guessed: it is not among
-    them."""
+    picture directly below a prediction would tell what is to be guessed."""
     setup = notebooks.by_id(notebook).get("setup")
     if setup is None:
         return []

@@ -1,6 +1,5 @@
 """`attn release`: the folder that a class is given. Notebooks, a wheel of `helpers`, a page for students and the
-licence; no solution, no hidden case, nothing of the grader. References and checks are in the wheel, but packed (see
-packed_module.py)."""
+licence; no solution, no hidden case, nothing of the grader. References and checks are packed (see packed_module.py)."""
 
 import ast
 import hashlib
@@ -117,8 +116,7 @@ def wheel_setup_code(address: str) -> str:
 
 
 def _wheel(course: Course, units: list[str], build: Path, new: Path) -> Path:
-    """Builds the wheel. Its version tells one text from another: pip would not replace a wheel by one of the same
-    version."""
+    """Builds the wheel. Its version tells texts apart: pip replaces no wheel by one of the same version."""
     from hatchling.builders.wheel import WheelBuilder
 
     files = dependencies.required_files(units, _imported(course, units))

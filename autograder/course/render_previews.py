@@ -34,8 +34,8 @@ SECONDS = 300
 
 def draw(course: Course, unit: str, notebook: NotebookNode) -> list[Path]:
     """Draws the pictures of a unit that are missing or older than what draws them, and forgets those of cells that are
-    gone. notebook: made from its source. Returns the files that changed. CourseError where a cell fails, or draws
-    something else each time."""
+    gone. notebook: made from its source. Returns the files that changed. CourseError where a cell fails, or never draws
+    the same."""
     folder = course.solutions / unit / FOLDER
     kept, wanted = previews.read(folder.parent), previews.drawn_from(notebook)
     old = [cell for cell in previews.drawing(notebook) if kept.get(cell.id, {}).get("drawn_from") != wanted[cell.id]]

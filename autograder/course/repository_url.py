@@ -1,6 +1,5 @@
 """Where the course is published: one setting, `[project.urls] Repository` in pyproject.toml. `attn build` carries it
-into the notebooks: a badge that opens them in Colab, and a setup cell that fetches `helpers` where nobody has installed
-it."""
+into the notebooks: a badge that opens them in Colab, and a setup cell that fetches `helpers` where it is missing."""
 
 import re
 import tomllib
@@ -68,15 +67,13 @@ def with_badge_and_setup(notebook: NotebookNode, url: str, unit: str) -> Noteboo
 
 
 def setup_code(url: str) -> str:
-    """Python that imports `helpers` wherever it is; fetched from the repository it leaves torch and numpy as they
-    are."""
+    """Python that imports `helpers` wherever it is; a fetched one leaves torch and numpy as they are."""
     otherwise = FETCH.format(url=url) if url else NOT_HERE
     return FIND.format(or_fetch=", or fetch it (Colab)" if url else "", otherwise=otherwise)
 
 
 def with_badges(readme: str, url: str, units: list[str]) -> str:
-    """The text of README.md with a badge in the row of every unit; without any where the address is not one of
-    GitHub's."""
+    """The text of README.md with a badge in the row of every unit; without any where the address is not GitHub's."""
     by_number = {unit[:2]: unit for unit in units}
 
     def row(match: re.Match) -> str:

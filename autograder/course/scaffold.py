@@ -1,5 +1,4 @@
-"""`attn new`: all the files of a new exercise or unit, written once, with what is left to fill in marked line by
-line."""
+"""`attn new`: all the files of a new exercise or unit, with what is left to fill in marked line by line."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,7 @@
 """A unit's sections: their numbers, titles and points as the headings state them, and the graded cells below each.
 
 The heading is where a section's number stands; everything else that tells it is made from there (`index`). Points are
-given in the metadata of the graded cell; headings, intro, README and syllabus repeat them, and `attn lint` compares
-(`problems`)."""
+given in the metadata of the graded cell; headings, intro, README and syllabus repeat them; `attn lint` compares."""
 
 import json
 import re
@@ -28,8 +27,8 @@ TITLE = re.compile(r"# \d\d · (?P<title>.+)")
 
 @dataclass
 class Section:
-    """A numbered heading (H2), or a written question inside a section (H3; then `number` is empty), and what is graded
-    below it."""
+    """A numbered heading (H2), or a written question inside a section (H3; `number` is empty), and what is graded
+    below."""
 
     number: str
     title: str

@@ -1,6 +1,5 @@
 """What stands at the top of a built notebook: its sections with their minutes and points, from the headings and the
-metadata. Nobody writes this table, so it can't be wrong; the hours that the intro says in words are compared with it
-(`problems`)."""
+metadata. Nobody writes this table, so it can't be wrong; the hours in the intro are compared with it."""
 
 import re
 from collections.abc import Iterator

@@ -38,8 +38,7 @@ def _compiler(unit: str) -> tuple[str, ...]:
 
 
 def checks_of(unit: str) -> list[str]:
-    """The modules with the unit's checks: those that offer something (see helpers/rooms.py, which would bring PyTorch
-    along)."""
+    """The modules with the unit's checks: those that offer something (helpers/rooms.py would bring PyTorch along)."""
     files = sorted((HELPERS / room(unit) / "checks").glob("*.py"))
     return [
         f"helpers.{room(unit)}.checks.{file.stem}" for file in files if OFFERS.search(file.read_text(encoding="utf-8"))
@@ -47,8 +46,7 @@ def checks_of(unit: str) -> list[str]:
 
 
 def room(unit: str) -> str:
-    """The name that a unit's folder in `helpers`, its hidden cases, its alternatives and its tests share:
-    `qkv_attention`."""
+    """The name that a unit's folder in `helpers`, hidden cases, alternatives and tests share: `qkv_attention`."""
     return _rooms().get(unit[:2], unit[3:])
 
 

@@ -1,2 +1,1 @@
-"""What leaves the gradebook: grades for learning management systems, feedback pages sent back, a Gradescope
-autograder."""
+"""What leaves the gradebook: grades for learning management systems, feedback pages, a Gradescope autograder."""

@@ -1,6 +1,6 @@
 """`attn gradescope-zip`: an autograder for Gradescope. Its `setup.sh` installs the course's two wheels, its
-`run_autograder` marks the one notebook that was handed in and writes `results.json`. Written answers are left for
-Gradescope's own rubrics."""
+`run_autograder` marks the one notebook that was handed in and writes `results.json`. Written answers are left to its
+rubrics."""
 
 import json
 import os

@@ -162,8 +162,8 @@ def _is_meant(title: str, unit: str) -> bool:
 
 
 class _Matching:
-    """Finds the student of a line: by the number under which the hand-in was collected, by the roster, by name where
-    only one has it."""
+    """Finds the student of a line: by the number of the collected hand-in, by the roster, by a name that only one
+    has."""
 
     def __init__(self, course: Course, found: list[Grade], lms: str) -> None:
         self.by: dict[tuple[str, str], Grade] = {}

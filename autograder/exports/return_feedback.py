@@ -26,7 +26,7 @@ MOODLE, CANVAS = "moodle", "canvas"
 def return_feedback(
     course: Course, unit: str, format: str, into: Path | None = None, with_open: bool = False
 ) -> tuple[Path, int, list[str]]:
-    """Writes the archive. Returns its path, how many pages it holds, and a line for what was left out. Raises
+    """Writes the archive. Returns its path, the number of pages, and lines for what was left out. Raises
     CourseError."""
     if format not in NAMES:
         raise CourseError(f"There is no format '{format}': choose {', '.join(NAMES)}.", BAD_INPUT)

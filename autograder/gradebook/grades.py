@@ -1,5 +1,4 @@
-"""What the gradebook says of every student and unit, as rows that all exports are made from. Every number is the
-gradebook's own."""
+"""What the gradebook says of every student and unit, as rows for all exports. Every number is the gradebook's."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

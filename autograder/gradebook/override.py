@@ -16,8 +16,7 @@ AUTO = "auto"
 
 
 def override(course: Course, unit: str, student: str, exercise: str, points: str, reason: str) -> Change:
-    """Gives a student these points of an exercise, or (`auto`) the check's again. Returns what changed. Raises
-    CourseError."""
+    """Gives these points of an exercise, or (`auto`) the check's again. Returns what changed. Raises CourseError."""
     from nbgrader.api import MissingEntry
 
     reason = printable(" ".join(reason.split()))

@@ -20,8 +20,8 @@ ONE_STUDENT_EACH = ("student_id", "email", "canvas_id", "sis_user_id", "sis_logi
 
 @dataclass(frozen=True)
 class Student:
-    """A line of the roster. `student_id` is the name in the gradebook and of the folder in `submitted/`; nothing else
-    is needed."""
+    """A line of the roster. `student_id` is the name in the gradebook and of the folder in `submitted/`; the rest is
+    optional."""
 
     student_id: str
     last_name: str = ""

@@ -9,8 +9,7 @@ from typing import Any
 
 
 class Interrupts:
-    """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is
-    pressed again."""
+    """Ctrl-C as pressed so far: heard at the next `check`, at once within `heard_at_once` and when pressed again."""
 
     def __init__(self) -> None:
         self.pressed, self.at_once = 0, False
@@ -38,8 +37,7 @@ class Interrupts:
 
 @contextmanager
 def ctrl_c() -> Iterator[Interrupts]:
-    """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing
-    changes."""
+    """Within it Ctrl-C is what it gives. In other threads than the main one nothing changes."""
     presses = Interrupts()
     if current_thread() is not main_thread():
         yield presses

@@ -1,6 +1,5 @@
 """The step that stands in the place of nbgrader's Execute (see nbgrader_config.py): outputs come from the store of
-results, and from the judge where there is none yet. So `nbgrader autograde`, formgrader's button and `attn grade` give
-the same scores."""
+results, and from the judge where there is none yet. So nbgrader, formgrader and `attn grade` give the same scores."""
 
 from pathlib import Path
 

@@ -34,8 +34,7 @@ _PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 
 
 class FeedbackExporter(HTMLExporter):
-    """nbconvert's HTML exporter; every page says what it may do. Markdown and code that were rendered before are not
-    again."""
+    """nbconvert's HTML exporter; every page says what it may do. What was rendered before is not again."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **more) -> tuple[str, dict]:
         nb = NotebookNode(
@@ -49,8 +48,7 @@ class FeedbackExporter(HTMLExporter):
 
     @cached_property
     def policy(self) -> str:
-        """Scripts of the template, by their hashes, and MathJax, which reads its settings with `eval`; pictures within
-        the page."""
+        """Scripts of the template, by their hashes, and MathJax, which needs `eval`; pictures within the page."""
         scripts = " ".join(f"'sha256-{_hash(text)}'" for text in _SCRIPT.findall(self._template_text()))
         return (
             f"default-src 'none'; script-src {MATHJAX} 'unsafe-eval' {scripts}; style-src 'unsafe-inline' {MATHJAX}; "

@@ -138,8 +138,8 @@ class _Run:
         self.units = self.outcome.units()
 
     def _grade_all(self) -> None:
-        """Each submission is recorded as soon as its result is there, while others are still read or judged; then its
-        page is made."""
+        """Each submission is recorded as soon as its result is there, while others are judged; then its page is
+        made."""
         self.waiting = defaultdict(list)
         self.reading, self.task = (
             self.progress.add_task(label, total=len(self.outcome.submissions)) for label in ("Reading", "Grading")
@@ -312,8 +312,7 @@ class ResultKeys:
         self.known, self.staged = self._load()
 
     def read(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
-        """The key of the submission's result, the sanitised notebook if it had to be made, and notes. Raises
-        Rejected."""
+        """The key of the submission's result, the sanitized notebook if it was made, and notes. Raises Rejected."""
         place = f"{submission.student}/{submission.unit}"
         try:
             hand_in = intake.read(self.course, submission)

@@ -81,8 +81,7 @@ def _in_gradebook(course: Course, unit: str) -> bool:
 
 
 def stamp(course: Course, student: str, unit: str) -> dict:
-    """What a graded notebook says of itself: "result", the key of what it shows, and "repairs"; nothing where there is
-    none."""
+    """What a graded notebook says of itself: "result", the key of what it shows, and "repairs"; or nothing."""
     try:
         return json.loads(course.graded(student, unit).read_text(encoding="utf-8"))["metadata"].get(STAMP, {})
     except (OSError, ValueError, KeyError):
@@ -108,8 +107,7 @@ def graded_students(course: Course, unit: str) -> set[str]:
 
 
 def outdated_page(course: Course, student: str, unit: str, notes: Notes) -> str:
-    """The state that a student's feedback page should show, if a grade or a comment has changed since the last; else
-    ""."""
+    """What a student's feedback page should show, if a grade or comment has changed since the last; else ""."""
     state = _grades_and_comments(course, student, unit)
     there = (course.feedback / student / unit / f"{unit}.html").is_file()
     return "" if there and notes.get(f"{student}/{unit}") == state else state

@@ -53,7 +53,7 @@ class NotebookFile:
 
 @dataclass
 class HandIn:
-    """What one student handed in for one unit, in memory. `files`: the notebooks, the newest last; `time`: "" where
+    """What one student handed in for one unit, in memory. `files`: the notebooks, newest last; `time`: "" if
     unknown."""
 
     files: list[NotebookFile]
@@ -262,8 +262,7 @@ def read_and_stage(course: Course, submission: Submission, units: dict[str, list
 
 
 def read_file(course: Course, path: Path) -> tuple[bytes, str | None]:
-    """Any file, and the unit that it is a notebook of; None for a notebook of something else. Raises Rejected,
-    OSError."""
+    """Any file, and the unit that it is a notebook of; None if it is of none. Raises Rejected, OSError."""
     path = path.resolve(strict=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

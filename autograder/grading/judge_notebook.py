@@ -51,8 +51,7 @@ def prepare() -> None:
 
 @cache
 def static_rules(unit: str, limits: Limits, within: KernelManager) -> static_checks.Rules:
-    """What the source of an answer is looked at for. A judge's kernel says it: it has the unit's checks, and PyTorch,
-    imported."""
+    """What the source of an answer is looked at for. A judge's kernel says it: it has imported the unit's checks."""
     kernel, cell = within.ready(within.start(JUDGE, judge_config(unit), limits)), NotebookNode(outputs=[])
     try:
         kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})

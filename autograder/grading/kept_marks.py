@@ -1,7 +1,6 @@
 """The step that stands in the place of nbgrader's SaveAutoGrades (see nbgrader_config.py). nbgrader opens every mark
 again whenever a notebook is graded anew; here a mark on an unchanged answer stays done. Where the answer has changed,
-the marker sees the old text and its mark beside the new one. Every change of an earlier score goes to
-`regrades.csv`."""
+the marker sees the old text and its mark beside the new one. Changed scores go to `regrades.csv`."""
 
 import hashlib
 import json
@@ -27,8 +26,7 @@ from autograder.grading.result_cache import write_whole
 @dataclass
 class Answers:
     """What one student answered in one unit when it was last graded. texts: of every answer cell; rest: a hash of the
-    cells that belong to nobody's exercise; marked: of the answers that were changed after a person had marked them,
-    {"text", "score"}."""
+    cells that belong to nobody's exercise; marked: of answers changed after being marked, {"text", "score"}."""
 
     texts: dict[str, str] = field(default_factory=dict)
     rest: str = ""
@@ -104,8 +102,7 @@ class KeptMarks(SaveAutoGrades):
 
 
 def _write(log: Path, changes: list[regrade_log.Change], path: Path, now: Answers) -> None:
-    """The log first: where this is broken off, an answer may wait for its marker once more, and no change goes
-    unsaid."""
+    """The log first: where this is broken off, an answer may wait for its marker again, but no change goes unsaid."""
     regrade_log.add(log, changes)
     write_whole(path, json.dumps(vars(now), ensure_ascii=False))
 

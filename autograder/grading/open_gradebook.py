@@ -38,8 +38,7 @@ OPEN: list["OpenGradebook"] = []
 
 
 class OpenGradebook(Gradebook):
-    """A gradebook that stays open when a step closes it. What a step commits is seen by the next, and kept by
-    `keep`."""
+    """A gradebook that stays open when a step closes it. What a step commits the next sees, and `keep` keeps."""
 
     def __init__(self, address: str, course_id: str):
         super().__init__(address, course_id)
@@ -55,8 +54,8 @@ class OpenGradebook(Gradebook):
         self.loaded.clear()
 
     def when_kept(self, write: Callable[[], None]) -> None:
-        """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are
-        not there."""
+        """Calls a function once what came since `keep` is in the file: so it never speaks of rows that are not
+        there."""
         self.waiting.append(write)
 
     def keep(self) -> None:
@@ -88,8 +87,7 @@ class OpenGradebook(Gradebook):
         return self._of_cells(Comment, place).get(cell) or super().find_comment(cell, *place)
 
     def _of_cells(self, kind: type, place: tuple) -> dict[str, Any]:
-        """All grades, or comments, of a student's notebook by the names of their cells. place: notebook, assignment,
-        student."""
+        """All grades, or comments, of a student's notebook by cell. place: notebook, assignment, student."""
         if (kind, place) not in self.loaded:
             cells = self.db.query(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)
             page = self.find_submission_notebook(*place)

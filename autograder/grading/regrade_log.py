@@ -1,5 +1,4 @@
-"""`regrades.csv` in the class folder: every change of a score that a student had before. Lines are added, none is ever
-changed."""
+"""`regrades.csv` in the class folder: every change of an earlier score. Lines are only added."""
 
 import csv
 import io

@@ -119,8 +119,7 @@ def _drop_strangers(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> 
 
 
 def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
-    """A cell without marks that must be a missing one gets its marks again: by its id, by its text, by what it
-    defines."""
+    """A cell without marks that must be a missing one gets them again: by its id, text, or what it defines."""
     lines, here = [], {name for name, _ in _marked(notebook)}
     for name, original in wanted.items():
         if name in here:

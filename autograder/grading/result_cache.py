@@ -44,8 +44,7 @@ def grader_version() -> str:
 
 @cache
 def unit_version(unit: str, imported: frozenset[Path] = frozenset()) -> str:
-    """The same for one unit: a fix in another one asks for no grading anew. imported: what a notebook imports
-    beside."""
+    """The same for one unit: a fix in another one regrades nothing. imported: what a notebook imports beside."""
     return _hash([*_sources(GRADER), *dependencies.score_dependencies(unit, imported)])
 
 

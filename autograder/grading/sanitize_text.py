@@ -59,8 +59,7 @@ class _Renderer(IPythonRenderer):
 
 
 def sanitize_text_cells(notebook: NotebookNode, released: set[str]) -> None:
-    """Makes every text cell of a student's harmless. `released`: sources of the course's own cells, which stay as they
-    are."""
+    """Makes every text cell of a student's harmless. `released`: the course's own cells, which stay as they are."""
     for cell in notebook.cells:
         if cell.cell_type == "raw":  # pages show raw text as the HTML it may be
             cell.cell_type, cell.source = "markdown", sanitize_html.text_as_html(cell.source).replace("\n", "&#10;")

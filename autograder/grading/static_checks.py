@@ -107,8 +107,8 @@ def _wanted(cell: NotebookNode) -> list[str]:
 
 
 def _definitions(notebook: NotebookNode) -> dict[str, tuple[ast.AST | None, list[str]]]:
-    """What every top-level name of the student's stands for (the last one counts), with the lines of its cell. None:
-    its cell can't be read."""
+    """What every top-level name of the student's stands for (the last counts), with its cell's lines. None: it can't be
+    read."""
     known: dict[str, tuple[ast.AST | None, list[str]]] = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and not notebooks.is_test(cell):
@@ -221,8 +221,7 @@ def _reached(names: Iterable[str], known: dict) -> Iterator[tuple[ast.AST | None
 
 
 def _own_names(statement: ast.AST | None) -> set[str]:
-    """The inputs and the names that a function assigns: a cell beside it that can't be read (`x =`) says nothing about
-    them."""
+    """The inputs and the names that a function assigns: a cell that can't be read (`x =`) says nothing about them."""
     if not isinstance(statement, ast.FunctionDef):
         return set()
     inputs = {node.arg for node in ast.walk(statement) if isinstance(node, ast.arg)}

@@ -18,8 +18,7 @@ class Submission:
 
 
 def submissions(course: Course, unit: str, students: list[str]) -> list[Submission]:
-    """All students' submissions of a unit, or those of the named students, in order. A link counts: intake says what it
-    is."""
+    """All students' submissions of a unit, or the named students', in order. A link counts: intake says what it is."""
     return [
         Submission(name, unit, course.submission(name, unit))
         for name in _student_folders(course, students)

@@ -1,8 +1,8 @@
 """A handed-in file becomes a notebook that can be graded: parsed, pruned to what grading needs, mended, made harmless.
 
 This is the only place that looks into the bytes of a stranger. It runs in a process with limits (see
-limited_process.py): whatever goes wrong here costs this hand-in and is told in a line. Outputs and foreign metadata are
-left behind."""
+limited_process.py): what goes wrong costs this hand-in and is told in a line. Outputs and foreign metadata are
+dropped."""
 
 import json
 import re
@@ -40,8 +40,8 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
 
 
 def parse_submission(data: bytes, unit: str, original: str, units: dict[str, list[str]]) -> dict:
-    """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's solution
-    notebook."""
+    """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's
+    solution."""
     try:
         notebook = _parsed(data)
         _check_unit(_unit(notebook, units), unit)

@@ -81,8 +81,7 @@ class SerialWorkers:
 
 class ThreadWorkers(SerialWorkers):
     """Tasks done by threads of this process, which begin at `begin`, with `warm_up` first, or when they are needed;
-    from then on a task is begun as soon as a thread is idle. They are daemons: what is under way when this process has
-    to end ends with it."""
+    from then on a task is begun as soon as a thread is idle. They are daemons, which end with this process."""
 
     def __init__(self, workers: int, warm_up: tuple) -> None:
         super().__init__()
@@ -140,8 +139,7 @@ class ThreadWorkers(SerialWorkers):
 
 class DaskWorkers(SerialWorkers):
     """Tasks done by the workers of a Dask cluster, which starts at `begin`, while this process does something else, or
-    when it is needed. What was lost with a worker is tried again when all else is done, alone: then it is known who
-    ended whom."""
+    when it is needed. What was lost with a worker is tried again at the end, alone: so it is known who ended whom."""
 
     def __init__(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> None:
         super().__init__()
@@ -307,8 +305,7 @@ def _client(workers: int, scheduler: str, dashboard: bool) -> Iterator:
 
 def _cluster(workers: int, scheduler: str, dashboard: bool):
     """Processes on this machine, which nobody beyond it can reach, or SLURM jobs as dask's own `jobqueue.slurm`
-    settings describe them. Without an address, Dask's web servers listen to everybody, and complain where their port is
-    taken."""
+    settings describe them. Without an address, Dask's web servers would listen to everybody."""
     if scheduler == SLURM:
         return _slurm_jobs(workers)
     from distributed import LocalCluster

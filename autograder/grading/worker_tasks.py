@@ -16,8 +16,7 @@ PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
 
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
-    """{"notebook": its text, with outputs; "parts" and "cells": where the time went, see Clock; "grader": who judged,
-    see `grader_version`}."""
+    """{"notebook": its text, with outputs; "parts" and "cells": see Clock; "grader": see `grader_version`}."""
     from autograder.grading import judge_notebook
     from autograder.judge.clock import Clock
 

@@ -12,8 +12,7 @@ SPARE = "attention_course_picture"
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may use, where it runs, and the seed of the inputs that the checks draw; the same for the whole
-    class."""
+    """What a submission may use, where it runs, and the seed of the checks' inputs; the same for the whole class."""
 
     cell_seconds: int = 60
     notebook_seconds: int = 600

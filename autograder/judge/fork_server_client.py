@@ -43,8 +43,7 @@ _ahead: list[ForkServer] = []
 
 @cache
 def start_ahead() -> None:
-    """Starts the root that `take_fork_server` will give to the first who asks; once in a process, for who asks keeps
-    it."""
+    """Starts the root that `take_fork_server` will give to the first who asks; once in a process: who asks keeps it."""
     _ahead.append(ForkServer())
     atexit.register(_end_what_nobody_took)
 

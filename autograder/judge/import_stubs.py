@@ -1,6 +1,5 @@
 """Modules that a student has and the grader lacks. An import in a cell gives a stand-in that complains when it is used,
-so that the rest of the cell, an answer perhaps, still runs. An import in a `try` fails as ever, and so does one in a
-library."""
+so that the rest of the cell, an answer perhaps, still runs. An import in a `try` or a library fails as ever."""
 
 import dis
 import sys

@@ -73,15 +73,14 @@ def _test(shell: Shell, said: CapturedOutput, message: dict, forks: "Forks") -> 
 
 class Forks:
     """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden
-    ones, which is never asked for anything that is shown. They are kept from test cell to test cell; home makes
-    them."""
+    ones, which is never asked for anything that is shown. Home makes them, for all test cells."""
 
     def __init__(self, home: Wire):
         self.home, self.kept = home, {}
 
     def ask_for(self, which: str, place: int) -> Endpoint:
-        """One of them, at the place of a test cell: a fresh one where there is none yet, or the last conversation with
-        it broke off."""
+        """One of them, at the place of a test cell: a fresh one where there is none, or the last conversation broke
+        off."""
         for _ in range(TRIES):
             wire = self.kept.pop(which, None) or self._fresh(which)
             endpoint = Endpoint(wire, proxies.remote, proxies.serve_callbacks, named=False)
@@ -136,8 +135,7 @@ class Names:
                 value.__dict__["__written__"] = written.get(name, {})
 
     def turn_to(self, which: str) -> None:
-        """This fork answers from here on. What is lost stays lost in this test cell: a call that hangs is not tried
-        three times."""
+        """This fork answers from here on. What is lost stays lost in this test cell: no call hangs three times."""
         if self.endpoint.lost:
             return
         if which in self.found:

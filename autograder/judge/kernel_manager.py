@@ -19,8 +19,7 @@ START_SECONDS = 300.0  # the first kernel waits for the imports of the warm proc
 
 
 class KernelManager:
-    """Kernels of one sandbox. Keeps the root of the warm processes, and a branch for each role and unit; `close` ends
-    them."""
+    """Kernels of one sandbox. Keeps the fork server, and a branch for each role and unit; `close` ends them."""
 
     def __init__(self, sandbox: str = NAMESPACES, memory: int = Walls.memory):
         self.sandbox, self.memory = sandbox, memory
@@ -115,8 +114,7 @@ MOST_PATIENCE = 4.0
 
 def timeout_factor() -> float:
     """By how much limits of wall time are stretched, 1 to MOST_PATIENCE: on a machine with too much to do, scores must
-    come out the same. Limits of processor time are never stretched, so a load that one submission makes gives no other
-    more to use up."""
+    come out the same. Limits of processor time are never stretched: load gives nobody more to use up."""
     return min(MOST_PATIENCE, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
@@ -128,8 +126,7 @@ def walls_of(role: str, config: Any) -> Walls:
 
 
 def imports_of(role: str, config: Any) -> dict:
-    """What a kernel has imported before its first cell, and for a student's what it gets in the place of other
-    modules."""
+    """What a kernel has imported before its first cell, and what a student's gets in the place of other modules."""
     if role == JUDGE:
         return {"preload": config.checks}
     return {"preload": config.preload, "quiet": config.quiet, "out_of_reach": config.out_of_reach}

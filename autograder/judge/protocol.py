@@ -127,7 +127,7 @@ def _too_large(bounds: Bounds) -> str:
 
 
 def _blob(tensors: list[Tensor]) -> bytes:
-    """As safetensors.torch.save does it, without its questions: these tensors are contiguous, on the CPU, and share no
+    """As safetensors.torch.save, without its questions: these tensors are contiguous, on the CPU, and share no
     memory."""
     from safetensors import TensorSpec, serialize
 
@@ -252,8 +252,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def _too_many(text: bytes, most: int) -> bool:
-    """Whether a JSON text holds more values than that, found out before any of them is made. What stands in a string is
-    none."""
+    """Whether a JSON text holds more values than that, found out before any is made. Strings' insides don't count."""
     found = _separators(text)
     if found <= most:
         return False

@@ -153,13 +153,11 @@ def _call(
 
 
 class RemoteObject(RemoteReference):
-    """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or
-    call."""
+    """An object of the student's in an output that is compared: it has a name and a home, no more."""
 
 
 def recorded(value: Any) -> Any:
-    """A part of an output as it is looked at: what could answer differently the second time has nothing left to
-    answer."""
+    """A part of an output as it is looked at: nothing in it can answer differently the second time."""
     return value.__recorded__() if isinstance(value, Remote) else value
 
 

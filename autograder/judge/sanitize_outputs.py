@@ -77,7 +77,7 @@ def _markup(outputs: list[NotebookNode]) -> int:
 
 
 def sanitize_display(data: dict, before: int = 0) -> dict:
-    """A display of a student's without what a browser would run. `before`: characters of markup that the cell shows
+    """A student's display without what a browser would run. `before`: characters of markup that the cell shows
     already."""
     texts = {str(mime): value for mime, value in data.items() if isinstance(value, str)}
     kept = {mime: value for mime, value in texts.items() if mime in PICTURES and _BASE64.fullmatch(value)}

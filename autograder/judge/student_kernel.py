@@ -110,8 +110,7 @@ def _cpu_used() -> int:
 
 
 class Callback(RemoteReference):
-    """Stands for a function of the judge's that was passed in as an argument, or for an iterator, which is one too
-    (`Stream`)."""
+    """Stands for a function of the judge's that was passed in as an argument, or for an iterator (`Stream`)."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _returned(self.__endpoint__.ask(ask="call", number=self.__number__, args=args, kwargs=kwargs))
@@ -154,7 +153,7 @@ _OF_THE_PROCESS = [
 
 
 def answer_questions(sock: socket.socket, state: State, call_seconds: float) -> None:
-    """Answers the judge until it hangs up, a question with several calls call by call; each may take so much processor
+    """Answers the judge until it hangs up, a question with several calls call by call, each within this processor
     time."""
     endpoint = Endpoint(Wire(sock), Callback, lambda endpoint, question: _answer(endpoint, question, state))
     while True:

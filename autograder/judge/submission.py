@@ -285,7 +285,7 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
 
 def _witness(work: Submission, cases: str) -> socket.socket:
     """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost,
-    its cells are run once more."""
+    its cells run again."""
     with work.clock.part("border"):
         while True:
             with suppress(BorderError):
@@ -296,8 +296,7 @@ def _witness(work: Submission, cases: str) -> socket.socket:
 
 
 def _run_again(work: Submission) -> None:
-    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first
-    run."""
+    """The student's cells before the last test, as they were, in a new kernel; their outputs stay the first ones."""
     last = max(index for index, cell in _code(work.notebook) if notebooks.is_test(cell))
     before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
     _one_try(work, last + 1)
@@ -317,8 +316,7 @@ def _fork(kernel: Kernel, cases: str) -> socket.socket:
 
 
 def _reasons(work: Submission) -> dict[str, str]:
-    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says
-    so."""
+    """For every name that a student's failed cell would have defined: the end of the sentence that says so."""
     found = {}
     for index, cell in _code(work.notebook):
         status = work.statuses.get(index, "" if notebooks.is_test(cell) or SPARE in cell.metadata else "not run")

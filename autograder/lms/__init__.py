@@ -1,2 +1,1 @@
-"""From the downloads of a learning management system (LMS) to `submitted/`: whose a hand-in is, and which attempt
-counts."""
+"""From a learning management system's (LMS) downloads to `submitted/`: whose a hand-in is, which attempt counts."""

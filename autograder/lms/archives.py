@@ -37,8 +37,7 @@ class UnreadableDownload(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a download. `parts`: its path; `saved`: when, as the download says, in UTC; `place`: where its owner
-    finds it."""
+    """A file of a download. `parts`: its path; `saved`: when, in UTC; `place`: where its owner finds it."""
 
     parts: tuple[str, ...]
     size: int

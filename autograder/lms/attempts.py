@@ -40,8 +40,7 @@ class Attempt:
 
     @property
     def age(self) -> tuple:
-        """Sorts by time; of two at the same time the one with the greater number of upload, or `name (2)`, is the
-        later."""
+        """Sorts by time; at the same time the greater number of upload, or `name (2)`, is the later."""
         number = _NUMBER.search(self.name)
         return (
             self.submitted or self.seen,

@@ -28,8 +28,8 @@ from autograder.lms.stage_downloads import stage_downloads
 def collect(
     course: Course, downloads: list[Path], roster: Path | None = None, due: str | None = None, dry_run: bool = False
 ) -> Plan:
-    """Collects downloads; with `dry_run` it writes nothing and returns what it would do. Raises CourseError, and then
-    nothing is changed."""
+    """Collects downloads; with `dry_run` it only returns what it would do. Raises CourseError; then nothing is
+    changed."""
     given = rosters.read_roster(roster) if roster else None
     deadline = timestamps.parse_deadline(due) if due else None
     try:

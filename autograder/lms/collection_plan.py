@@ -121,8 +121,8 @@ def _attempt(one: HandIn) -> Attempt:
 
 
 def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list[Attempt], str, list[Path]]:
-    """What lies in `submitted/`: its notebooks as attempts, the hash of the one that counts, and those with other
-    names. Raises Rejected."""
+    """What lies in `submitted/`: its notebooks as attempts, the counting one's hash, those with other names. Raises
+    Rejected."""
     folder = course.submission(student, unit).parent
     if folder.parent.is_symlink() or folder.is_symlink():
         raise Rejected(f"{folder} is a link")

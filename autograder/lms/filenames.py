@@ -84,8 +84,7 @@ DEPTHS = range(4)
 
 
 def claimed(members: Sequence[Member], known: Callable[[str], bool], units: set[str]) -> dict[Member, list[Claim]]:
-    """What each file's path says of whose it is; an empty list where it says nothing. known: whether a name is a
-    student's."""
+    """What each file's path says of whose it is; empty where it says nothing. known: whether a name is a student's."""
     shape, depth = _lms(members)
     if not shape:
         depth = _depth(members, known, units)
@@ -123,8 +122,7 @@ def _blind(found: dict[Member, list[Claim]]) -> dict[Member, list[Claim]]:
 
 
 def _plain(member: Member, depth: int) -> list[Claim]:
-    """A folder for each student; or files alone that carry a name, as Google Classroom's `Ada Lovelace -
-    Title.ipynb`."""
+    """A folder for each student; or files that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
     time = {"time": member.saved, "time_from": "file" if member.saved else ""}
     if len(member.parts) > depth + 1:
         return [Claim("folder", (member.parts[depth],), **time)]

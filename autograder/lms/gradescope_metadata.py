@@ -1,5 +1,5 @@
-"""Gradescope's export of submissions: folders with numbers, and submission_metadata.yml, which says whose they are,
-and when they came."""
+"""Gradescope's export of submissions: numbered folders, and submission_metadata.yml, which says whose they are and when
+they came."""
 
 import re
 from dataclasses import replace
@@ -14,8 +14,7 @@ FOLDER = re.compile(r"submission_([0-9]{1,20})")
 
 
 def claims(member: Member, people: dict[str, list[dict]]) -> list[Claim]:
-    """`…/submission_123/02.ipynb`, and what submission_metadata.yml says of submission_123: a claim for each of a
-    group."""
+    """`…/submission_123/02.ipynb`, and what submission_metadata.yml says of it: a claim for each of a group."""
     folder = next((part for part in member.parts[:-1] if FOLDER.fullmatch(part)), "")
     return [_claim(folder.removeprefix("submission_"), one) for one in people.get(folder, [])]
 

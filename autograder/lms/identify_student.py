@@ -1,5 +1,4 @@
-"""From what a learning management system says of a hand-in to a student of the roster. Where that is not certain
-nobody is taken."""
+"""From what an LMS says of a hand-in to a student of the roster. Where that is not certain nobody is taken."""
 
 import unicodedata
 from collections import defaultdict
@@ -15,8 +14,7 @@ BY_SID = ("sis_user_id", "student_id", "moodle_idnumber", "sis_login_id")
 BY_NAME = ("student_id", "sis_login_id", "email", "canvas_id", "sis_user_id", "moodle_idnumber")
 """Where a name of a folder or a file may stand in the roster, beside the student's own names."""
 BY_OWN_NAMES = ("canvas", "moodle", "brightspace", "gradescope")
-"""Where people have a name, and may choose what to be called: nobody becomes another by taking that one's id for a
-name."""
+"""Where people choose what to be called: nobody becomes another by taking that one's id for a name."""
 
 
 class UnknownStudent(Exception):
@@ -24,8 +22,7 @@ class UnknownStudent(Exception):
 
 
 def name_key(name: str) -> str:
-    """A name as systems agree on it: letters and digits alone, small, without accents; `Lovelace, Ada` is
-    lovelaceada."""
+    """A name as systems agree on it: small letters and digits, without accents; `Lovelace, Ada` is lovelaceada."""
     bare = "".join(char for char in unicodedata.normalize("NFKD", name) if not unicodedata.combining(char))
     return "".join(char for char in bare.casefold() if char.isalnum())
 
@@ -49,8 +46,7 @@ class StudentIdentifier:
         return bool(self.roster) and bool(self._by_name(name))
 
     def find(self, claims: list[Claim]) -> str:
-        """The student's id. claims: one, or several readings of one name, the likeliest first. Raises
-        UnknownStudent."""
+        """The student's id. claims: readings of one name, the likeliest first. Raises UnknownStudent."""
         first = claims[0]
         if not self.roster or first.blind:
             return _own_id(first)

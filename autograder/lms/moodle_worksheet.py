@@ -1,5 +1,4 @@
-"""Moodle's grading worksheet: a line for each participant, by the number that is in the folders of the download,
-too."""
+"""Moodle's grading worksheet: a line for each participant, by the number in the download's folders."""
 
 import re
 from datetime import datetime
@@ -28,8 +27,7 @@ def number_of(text: str) -> str:
 
 
 def submission_times(path: Path) -> dict[str, datetime]:
-    """When each participant handed in, to the minute; the worksheet's clock is taken for this machine's. Raises
-    CourseError."""
+    """When each participant handed in, to the minute; its clock is taken for this machine's. Raises CourseError."""
     table = csv_files.read_csv(path)
     at, when = identifiers(table), table.column(WHEN)
     if when is None:

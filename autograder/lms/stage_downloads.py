@@ -1,6 +1,5 @@
-"""Downloads read into a staging folder: which notebook is of which unit, and whose. What can't be placed is a line,
-and stays in the download. A download that is not as it should be ends the whole, before anything is written
-elsewhere."""
+"""Downloads read into a staging folder: which notebook is of which unit, and whose. What can't be placed is a line, and
+stays in the download. A bad download ends the whole, before anything is written elsewhere."""
 
 import hashlib
 import re
@@ -96,8 +95,7 @@ def _parts(download: Zip | Folder) -> list[Zip | Folder]:
 
 @dataclass
 class _Reading:
-    """One download. `times`: when Moodle's participants handed in; `empty`, `full`: who handed in no notebook, and
-    who did."""
+    """One download. `times`: when participants handed in; `empty`, `full`: who handed in no notebook, and who did."""
 
     units: dict[str, list[str]]
     who: StudentIdentifier

@@ -1,5 +1,4 @@
-"""`attn cards`: every card that the course's own wrong answers get, and a green one of each exercise, on one page to
-look at."""
+"""`attn cards`: every card that the course's own wrong answers get, and a green one of each exercise, on one page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -38,8 +38,8 @@ KIN = (
     ("start", "stop", "end"),
     ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"), ("query", "key", "value"),
 )  # fmt: skip
-"""Names of the same kind, which are easily taken for one another; so are a function's inputs of one type, and what is
-unpacked together."""
+"""Names of the same kind, which are easily taken for one another; so are inputs of one type, and what is unpacked
+together."""
 
 ONLY_ELSEWHERE = ("device", "strict")
 ONLY_LAYOUT = ("contiguous",)
@@ -103,8 +103,8 @@ AGAIN = "first_output_again"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole
-    as it is."""
+    """One change of one statement. before, after: the changed part, as it was and as it is; source: the whole as it
+    is."""
 
     kind: str
     before: str
@@ -201,8 +201,7 @@ class _Scope:
         return _next(name, self.groups)
 
     def of_other_size(self, name: str, axis: ast.expr) -> list[str]:
-        """The next names of the same kind, without those whose type says that they have the same size along that
-        axis."""
+        """The next names of the same kind, without those of the same size along that axis."""
         size = self._size(name, axis)
         return [other for other in self.kin(name) if size is None or self._size(other, axis) != size]
 

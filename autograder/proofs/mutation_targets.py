@@ -25,8 +25,7 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 
 @dataclass(frozen=True)
 class MutationTarget:
-    """One right answer. `wanted`: an expression for each function of the exercise; `changeable`: statements that are
-    its own."""
+    """One right answer. `wanted`: an expression for each function of the exercise; `changeable`: its own statements."""
 
     style: str
     statements: tuple[str, ...]

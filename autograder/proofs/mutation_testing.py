@@ -111,8 +111,7 @@ def mutation_test_exercise(
 def outcomes(
     course: Course, exercise: Exercise, slowest: float = SECONDS, most: dict[bool, int] = MOST, seed: int = SEED
 ) -> Iterator[tuple[Task, dict[str, Any]]]:
-    """Every mutant of an exercise and what the check says of it. slowest: seconds that the slowest right answer
-    takes."""
+    """Every mutant of an exercise and what the check says of it. slowest: seconds of the slowest right answer."""
     tasks = list(_tasks(course, exercise, most, seed))
     return zip(tasks, _outcomes(exercise, tasks, seed, min(SECONDS, LEAST + 4 * slowest)), strict=True)
 
@@ -159,8 +158,7 @@ def _reason(reasons: dict, mutant: Mutant) -> str:
 
 
 def _unchanged(course: Course, exercise: Exercise, seed: int) -> tuple[list[str], float]:
-    """Answers that lose points as they are (then their mutants would show nothing), and the seconds that the slowest
-    answer takes."""
+    """Answers that lose points as they are (their mutants would show nothing), and the slowest answer's seconds."""
     wrong, slowest = [], 0.0
     for program in mutation_targets(course, exercise):
         begun = _processor_time()
@@ -208,8 +206,7 @@ class MutantTimeout(BaseException):
 
 
 def _outcomes(exercise: Exercise, tasks: list[Task], seed: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """What came of every task, from a fork. Where it ends before it has said so, the task was caught and a new fork
-    goes on."""
+    """What came of every task, from a fork. Where it ends early, the task was caught and a new fork goes on."""
     done = 0
     while done < len(tasks):
         reading, writing = os.pipe()
@@ -320,8 +317,7 @@ def _size() -> int:
 
 
 def _refuted(check: Any, name: str, answer: Callable, cases: Any, seed: int) -> str:
-    """The case on fresh inputs of which an answer does something else than the misconception it is called; "" if there
-    is none."""
+    """The case on whose fresh inputs an answer differs from the misconception it is called; "" if there is none."""
     wrong = next((wrong for wrong in check.misconceptions if wrong.name == name), None)
     if wrong is None:  # a forbidden function: seen, not inferred
         return ""

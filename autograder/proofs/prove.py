@@ -24,8 +24,7 @@ else a misconception raises is a slip in its own code, unless it says so (`raise
 
 @dataclass
 class Proof:
-    """How one exercise's check did: counts of what was tried, in every draw anew. `misses` are lines that say what went
-    wrong."""
+    """How one exercise's check did: counts of what was tried, in every draw anew. `misses`: what went wrong."""
 
     misconceptions: int = 0
     caught: int = 0

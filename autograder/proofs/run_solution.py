@@ -33,8 +33,8 @@ class SolutionRun:
 
 
 def run_solution(notebook: NotebookNode, only: str | None = None) -> SolutionRun:
-    """Run a solution notebook; or of it what one exercise needs: its section, and the cells that define what is used
-    there."""
+    """Run a solution notebook; or what one exercise needs of it: its section, and the cells that define what it
+    uses."""
     played, module = SolutionRun(), types.ModuleType("__main__")
     with _on_paper() as drawn:
         for number, cell in _chosen(notebook, only):
@@ -96,8 +96,7 @@ def _execute(source: str, filename: str, namespace: dict) -> list[Any]:
 
 @contextlib.contextmanager
 def _on_paper() -> Iterator[list[int]]:
-    """Pictures are drawn to the last line and shown nowhere; the list holds the numbers of those drawn since it was
-    cleared."""
+    """Pictures are drawn and shown nowhere; the list holds the numbers of those drawn since it was cleared."""
     import matplotlib.pyplot as plt
 
     drawn, backend, shown = [], plt.get_backend(), plt.show

@@ -23,8 +23,7 @@ SHOWN = ("00", "02")
 
 
 def small_class(course: Course, seed: int) -> tuple[dict, list[str]]:
-    """Writes a dozen students of two short units, each there for a reason, into the submitted folder. Returns as
-    `make_class`."""
+    """Writes a dozen students of two short units, each there for a reason, as submitted. Returns as `make_class`."""
     units = [unit for unit in course.units() if unit[:2] in SHOWN] or course.units()
     return _write(course, a_dozen(), *materials_of(course, units), seed)
 

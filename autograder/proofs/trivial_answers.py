@@ -55,8 +55,7 @@ def try_on_exercise(exercise: Exercise) -> TrivialResult:
 
 
 def trivial_answers(reference: Callable) -> dict[str, Callable]:
-    """Functions that ignore what they are given, or all but its form. (A copy goes to the reference: it may train what
-    it gets.)"""
+    """Functions that ignore what they are given, or all but its form. (The reference gets a copy: it may train it.)"""
     fixed = {words: (lambda *_, value=value, **__: value) for words, value in VALUES.items()}
     return fixed | {
         "zeros of the right form": lambda *args: _filled(reference(*deepcopy(args)), 0),

@@ -1,6 +1,5 @@
 """What a class shows: how hard each exercise was and whom it tells apart, who holds which misconception, which wrong
-answers behave alike, and which are alike. All of it is read from the gradebook and the graded notebooks; nothing is
-judged again."""
+answers behave alike, and which are alike. Read from the gradebook and the graded notebooks; nothing is judged again."""
 
 import json
 import statistics
@@ -106,8 +105,7 @@ def class_statistics(course: Course, unit: str) -> UnitStatistics:
 def _points(
     course: Course, unit: str, solved: NotebookNode
 ) -> tuple[dict[str, dict[str, float]], dict[str, float], dict[str, int]]:
-    """Student → exercise → points; exercise → its maximum, in the notebook's order; exercise → answers that wait for a
-    mark."""
+    """Student → exercise → points; exercise → its maximum, in order; exercise → answers that wait for a mark."""
     from nbgrader.api import Assignment, SubmittedAssignment, SubmittedNotebook
     from nbgrader.api import Grade as Cell
 

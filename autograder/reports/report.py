@@ -1,5 +1,5 @@
-"""`attn report`: how a class did, as one HTML page that needs no server, no network and no script. What students wrote
-is escaped."""
+"""`attn report`: how a class did, as one HTML page without server, network or script. What students wrote is
+escaped."""
 
 import json
 import re
@@ -30,7 +30,7 @@ MOST_UNNAMED = 60
 def report(
     course: Course, units: Iterable[str], into: Path | None = None, site: str = ""
 ) -> tuple[Path, list[UnitStatistics]]:
-    """Writes the page. site: where the pages of `attn site` stand, an address or a folder; links go there. Raises
+    """Writes the page. site: where the pages of `attn site` stand (address or folder), for links. Raises
     CourseError."""
     found = [class_statistics(course, unit) for unit in units]
     path = into or course.classroom / "report.html"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 GRAM, WINDOW = 12, 4
-"""Tokens of a fingerprint; of so many neighbours the least is kept. Whatever two answers share of GRAM + WINDOW - 1
-tokens is found."""
+"""Tokens of a fingerprint; of so many neighbours the least is kept. Whatever GRAM + WINDOW - 1 tokens two share is
+found."""
 COMMON = 0.1
 """A fingerprint that more of the class have is taken for a way in which one writes it."""
 BETWEEN = "\n\f\n"
@@ -36,8 +36,7 @@ class Pair:
 
 
 def similar_pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
-    """The pairs of students, the most alike first. answers: student → code; known: the code that everybody has, or may
-    have."""
+    """The pairs of students, the most alike first. answers: student → code; known: code that everybody may have."""
     usual = {gram for code in known for gram in _grams(code)}  # all of them: which are kept depends on their neighbours
     found = {student: fingerprints(code) - usual for student, code in answers.items()}
     holders = Counter(print_ for prints in found.values() for print_ in prints)
@@ -52,8 +51,7 @@ def similar_pairs(answers: dict[str, str], known: Iterable[str]) -> list[Pair]:
 
 
 def identical_groups(texts: dict[str, str], known: Iterable[str], least: int = 60) -> list[list[str]]:
-    """Groups of students whose text is the same but for white space. Of less than `least` characters equality says
-    nothing."""
+    """Groups of students whose text is the same but for white space, and has at least `least` characters."""
     usual, groups = {"".join(text.split()) for text in known}, defaultdict(list)
     for student, text in sorted(texts.items()):
         plain = "".join(text.split())

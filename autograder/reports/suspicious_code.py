@@ -1,6 +1,6 @@
 """Code that reaches for more than an exercise needs: Python's own insides, other processes, the network, the checks
-themselves. What it tries fails in the sandbox, or finds nothing; a teacher may want to know all the same. Code is read
-word by word and never run."""
+themselves. What it tries fails in the sandbox, or finds nothing; a teacher may want to know. It is read and never
+run."""
 
 import io
 import re

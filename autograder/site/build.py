@@ -29,8 +29,7 @@ LONGEST = 4_000
 
 
 def build(course: Course, units: list[str], folder: Path, pictures: bool, told: Callable[[str], None]) -> Path:
-    """Writes the site. pictures: run the released notebooks for what their drawing cells show. Returns the first
-    page."""
+    """Writes the site. pictures: run the released notebooks for what they draw. Returns the first page."""
     _make_room(folder)
     pages = []
     for unit in units:

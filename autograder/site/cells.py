@@ -94,8 +94,7 @@ def _output(output: NotebookNode, pictures: Path) -> str:
 
 
 def _saved(picture: str, about: dict, pictures: Path) -> str:
-    """Where a picture is, and its size on the page (a picture may have two pixels for one): so that nothing moves when
-    it comes."""
+    """Where a picture is, and its size on the page, so that nothing moves when it comes."""
     content = base64.b64decode(picture)
     name = hashlib.sha256(content).hexdigest()[:16] + ".png"
     pictures.mkdir(parents=True, exist_ok=True)

@@ -190,8 +190,7 @@ def _interrupt(first: int, depth: int) -> None:
 
 
 class _Clock:
-    """Processor time of all processes under `first`, and how much of it there may be: another program's load takes none
-    of it."""
+    """Processor time of all processes under `first`, and how much there may be, whatever others use."""
 
     def __init__(self, first: int):
         self.first, self.limit, self.said = first, 0.0, False
