@@ -2,8 +2,7 @@
 
 Counts hide changes: a wrong answer can lose other points, or a mutant get another name, while as many are caught and
 named. So each tree writes down, in a process of its own, what every wrong answer, right alternative and mutant gets,
-from the same seeds. What a commit says never changes and is kept beside git's own files.
-"""
+from the same seeds. What a commit says never changes and is kept beside git's own files."""
 
 import difflib
 import json
