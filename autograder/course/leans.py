@@ -58,9 +58,9 @@ def named_pictures(source: str) -> list[str]:
 def drawing(names: Iterable[str]) -> tuple[Path, ...]:
     """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures share. The
     references are not among them: their numbers are held by tests, and stay."""
-    from helpers import rooms  # here, for `helpers` imports torch
+    from helpers import registry  # here, for `helpers` imports torch
 
-    known = rooms.offered(PICTURES)
+    known = registry.offered(PICTURES)
     starts = [PACKAGES / (known[name].replace(".", "/") + ".py") for name in names if name in known]
     shared = [reach.HELPERS / name for name in SHARED_BY_PICTURES]
     return tuple(path for path in _reached(starts) if path in shared or path.parent.name == PICTURES)

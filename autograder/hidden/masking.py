@@ -3,7 +3,7 @@
 import torch
 
 from helpers.engine.cases import given, normal, sized
-from helpers.engine.slips import visible_mask
+from helpers.engine.common_misconceptions import visible_mask
 from helpers.masking import peekers
 from helpers.masking.checks.leaks import planted
 from helpers.masking.checks.masks import any_mask

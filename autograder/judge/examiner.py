@@ -17,7 +17,7 @@ from autograder.judge.first_calls import make_first_calls
 from autograder.judge.shell import Said, Shell, messages, new_shell, run_cell
 from autograder.judge.wire import BorderError, Endpoint, Packer, Wire, read
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.rehearse import rehearse
+from helpers.engine.warmup import rehearse
 
 SHOWN, HIDDEN = "shown", "hidden"
 TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so

@@ -28,7 +28,7 @@ from autograder.course.exercises import Exercise, companion, exercises
 from autograder.course.paths import Course
 from autograder.proofs.mutants import AGAIN, Mutant, mutants
 from autograder.proofs.programs import MODEL, Program, programs
-from helpers.engine.guard import CERTAIN
+from helpers.engine.kernel_bounds import CERTAIN
 
 POINTS = 8.0
 SEED = 20261122

@@ -166,7 +166,7 @@ def is_packed(path: Path) -> bool:
 
 
 def _public(text: str) -> str:
-    """The module's `__all__`, by which its checks are found without being run (see helpers/rooms.py)."""
+    """The module's `__all__`, by which its checks are found without being run (see helpers/registry.py)."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
             return ast.unparse(node)

@@ -19,17 +19,17 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from .anti_gaming import drawn, same, says_nothing, turn_to, what_kind, without_words
+from .card_content import pictures, words
+from .case_result import Trial
 from .cases import Case
+from .check_group import CheckGroup
 from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
 from .diagnose import FORBIDDEN, diagnose
-from .group import CheckGroup
 from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, ask_ahead, observe, quiet
-from .rules import Behaviour, Property, over_the_limit, ran_on
+from .requirements import Behaviour, Property, over_the_limit, ran_on
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
-from .shown import pictures, words
-from .trial import Trial
-from .unseen import drawn, same, says_nothing, turn_to, what_kind, without_words
 
 __all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
 

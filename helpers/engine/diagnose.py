@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from .anti_gaming import without_words
 from .card import Item
+from .case_result import Trial
 from .compare import Told
-from .guard import CERTAIN
+from .constant_factor import off_by
+from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
-from .off_by import off_by
-from .rules import ran_on
-from .trial import Trial
-from .unseen import without_words
+from .requirements import ran_on
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 NAME = re.compile("`[^`]*`")

@@ -31,11 +31,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .earlier import Earlier
-from .followed import watch_threads
-from .guard import watched
-from .kept import Kept, of_its_object
-from .own_process import Died, in_own_process, laid_out, nothing_left_over
+from .autograd_memory import Kept, of_its_object
+from .buffer_reuse import Earlier
+from .isolated_call import Died, in_own_process, laid_out, nothing_left_over
+from .kernel_bounds import watched
+from .thread_tracing import watch_threads
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (

@@ -12,7 +12,7 @@ from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
 from helpers.engine.compare import Told, agree, difference
 from helpers.engine.observe import observe
-from helpers.engine.rules import ran_on
+from helpers.engine.requirements import ran_on
 
 
 def scaled(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:

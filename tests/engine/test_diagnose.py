@@ -10,7 +10,7 @@ from torch import Tensor
 from helpers.engine.cases import given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.compare import difference
-from helpers.engine.driving import choice
+from helpers.engine.drivers import choice
 
 
 def attention(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]) -> Float[Tensor, "n d_v"]:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from autograder.course.exercises import Exercise, exercises
 from autograder.proofs.constants import constants, sweep_exercise
+from helpers.engine.anti_gaming import says_nothing
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Property
-from helpers.engine.unseen import says_nothing
 
 
 def total(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:

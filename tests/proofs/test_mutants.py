@@ -14,8 +14,8 @@ from autograder.proofs.mutants import Mutant, mutants
 from autograder.proofs.programs import MODEL, Program, programs
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.own_process import in_own_process
-from helpers.engine.rules import Property
+from helpers.engine.isolated_call import in_own_process
+from helpers.engine.requirements import Property
 
 ATTENTION = """
 def attention(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]):

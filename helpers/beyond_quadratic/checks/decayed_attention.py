@@ -12,9 +12,13 @@ from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.compare import agree, in_float64, tolerance
 from helpers.engine.observe import MATRIX_PRODUCTS, Observation
-from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import decayed_attention as reference
 from .linear_attention import CUT_OFF_HINT, MOST_PER_CHUNK

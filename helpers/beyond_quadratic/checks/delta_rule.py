@@ -8,9 +8,13 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, Misconception
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
-from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from ..delta_rule import delta_rule as reference
 from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype

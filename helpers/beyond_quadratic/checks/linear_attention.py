@@ -9,8 +9,12 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.observe import Observation
-from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
 
 from .. import linear_attention as reference
 from .sparse import all_pairs_scored, changed_in_place, square_made

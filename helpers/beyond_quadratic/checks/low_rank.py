@@ -8,14 +8,14 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, given, normal, sized, whole
 from helpers.engine.check import Check, Misconception
-from helpers.engine.observe import Observation
-from helpers.engine.slips import (
+from helpers.engine.common_misconceptions import (
     attention,
     in_single_precision,
     power_before_division,
     written_for_one_batch_axis,
     written_without_a_batch,
 )
+from helpers.engine.observe import Observation
 
 from .. import low_rank
 from .sparse import (

@@ -10,15 +10,15 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized, whole
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import agree, tolerance
-from helpers.engine.observe import Observation
-from helpers.engine.slips import (
+from helpers.engine.common_misconceptions import (
     attention,
     in_single_precision,
     power_before_division,
     written_for_one_batch_axis,
     written_without_a_batch,
 )
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.observe import Observation
 
 from .. import sparse
 

@@ -4,7 +4,7 @@ import math
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.slips import EXACT
+from helpers.engine.common_misconceptions import EXACT
 
 from .. import variant_costs as reference
 

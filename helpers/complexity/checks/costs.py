@@ -4,9 +4,9 @@ import torch
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
+from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.compare import agree
-from helpers.engine.slips import EXACT
-from helpers.engine.tables import Table, column_sums, in_rows, in_some_row
+from helpers.engine.table_check import Table, column_sums, in_rows, in_some_row
 
 from .. import costs
 

@@ -8,8 +8,8 @@ import torch
 
 from helpers.engine.cases import given
 from helpers.engine.check import Misconception
-from helpers.engine.rules import ran_on
-from helpers.engine.tables import Table
+from helpers.engine.requirements import ran_on
+from helpers.engine.table_check import Table
 from helpers.measuring.growth import INFINITE, NO_NUMBER, NO_PRODUCT, grows_like
 
 from .. import layer_types as reference

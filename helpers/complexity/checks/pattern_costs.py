@@ -2,7 +2,7 @@
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import EXACT
+from helpers.engine.common_misconceptions import EXACT
 
 from .. import pattern_costs
 

@@ -6,8 +6,8 @@ import torch
 
 from helpers.engine.cases import given
 from helpers.engine.check import Check, Misconception
-from helpers.engine.rules import ran_on
-from helpers.engine.slips import EXACT
+from helpers.engine.common_misconceptions import EXACT
+from helpers.engine.requirements import ran_on
 
 from .. import score_memory as reference
 from .costs import round_end, wraps

@@ -2,8 +2,8 @@
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Misconception
-from helpers.engine.slips import EXACT
-from helpers.engine.tables import Table, in_rows
+from helpers.engine.common_misconceptions import EXACT
+from helpers.engine.table_check import Table, in_rows
 
 from ..training_run import training_run as reference
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.driving import choice
-from helpers.engine.tables import Table
+from helpers.engine.drivers import choice
+from helpers.engine.table_check import Table
 
 from .. import cost as reference
 

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import Told
-from helpers.engine.driving import call, unpack
+from helpers.engine.drivers import call, unpack
 
 from .. import decoding as reference
 from ..model import END, PAD, START

@@ -10,10 +10,10 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
+from helpers.engine.common_misconceptions import visible_mask
 from helpers.engine.compare import Told
-from helpers.engine.driving import Stopped
+from helpers.engine.drivers import Stopped
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import visible_mask
 from helpers.multi_head.heads import MultiHeadAttention
 
 from .. import layers

@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import Told
-from helpers.engine.driving import choice
+from helpers.engine.drivers import choice
 from helpers.transformer_lm.positions import sinusoidal_positions
 
 from .. import model as reference

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.driving import unpack, watch
+from helpers.engine.drivers import unpack, watch
 from helpers.engine.observe import Observation
 
 from .. import tasks

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float, power_before_division
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, WHOLE, comes_as_float, power_before_division
 
 from .. import flash
 

@@ -8,9 +8,9 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 from helpers.engine.compare import TOLERANCE, agree
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision
 
 from .. import flash
 from .flash import (

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Behaviour, Check, Misconception
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, power_before_division
 
 from .. import flash, online
 from .flash import WITHIN, levelled_scores, low_scores

@@ -4,7 +4,7 @@ import math
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.slips import EXACT, WHOLE, comes_as_float
+from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 
 from .. import traffic as reference
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import Told
-from helpers.engine.driving import Stopped, call, choice, observe, unpack
+from helpers.engine.drivers import Stopped, call, choice, observe, unpack
 from helpers.engine.observe import Observation, StudentError
 
 from .. import cache as reference

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.compare import Told, agree, tolerance
-from helpers.engine.driving import unpack, watch
+from helpers.engine.drivers import unpack, watch
 from helpers.engine.observe import Observation
 from helpers.transformer_lm.transformer import Config, DecoderLM
 

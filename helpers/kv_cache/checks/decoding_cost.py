@@ -2,7 +2,7 @@
 
 from helpers.engine.cases import Case, given, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import EXACT, WHOLE, comes_as_float
+from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 
 from .. import decoding_cost as reference
 from ..published import MODELS

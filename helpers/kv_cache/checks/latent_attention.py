@@ -7,7 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, given, normal
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 
 from ..latent_attention import latent_attention as reference
 from ..latent_attention import with_keys_and_values

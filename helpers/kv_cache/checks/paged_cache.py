@@ -5,12 +5,12 @@ import math
 import torch
 from torch import Tensor
 
+from helpers.engine.anti_gaming import same
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.compare import Told, difference
-from helpers.engine.driving import Stopped, call, observe
+from helpers.engine.drivers import Stopped, call, observe
 from helpers.engine.observe import Observation
-from helpers.engine.unseen import same
 
 from .. import paged_cache as reference
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.observe import Observation
-from helpers.engine.slips import WHOLE, comes_as_float
 
 from .. import quantized_cache as reference
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.driving import call, unpack, watch
+from helpers.engine.drivers import call, unpack, watch
 
 from .. import ragged as reference
 from .decoding import hand_on

@@ -8,7 +8,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
 from helpers.engine.compare import Told, agree, tolerance
-from helpers.engine.driving import call, watch
+from helpers.engine.drivers import call, watch
 from helpers.engine.observe import Observation
 
 from .. import sliding_cache as reference

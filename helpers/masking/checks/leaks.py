@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from helpers.engine.anti_gaming import drawn
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception
-from helpers.engine.unseen import drawn
 
 from .. import leaks, peekers
 

@@ -8,9 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, normal, on_levels, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import agree, tolerance
-from helpers.engine.driving import choice
-from helpers.engine.slips import (
+from helpers.engine.common_misconceptions import (
     CLAMPED,
     NO_FUSED_ATTENTION,
     RAISED,
@@ -18,6 +16,8 @@ from helpers.engine.slips import (
     power_before_division,
     visible_mask,
 )
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.drivers import choice
 
 from .. import masked_attention
 

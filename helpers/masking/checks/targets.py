@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Drawn, given, normal
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import in_single_precision
+from helpers.engine.common_misconceptions import in_single_precision
 
 from .. import targets
 

@@ -4,7 +4,7 @@ import torch
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.rules import Behaviour
+from helpers.engine.requirements import Behaviour
 
 from ..alibi_bias import alibi_bias as reference
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, normal, on_levels, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import agree, tolerance
-from helpers.engine.slips import (
+from helpers.engine.common_misconceptions import (
     CLAMPED,
     LIMITS,
     NO_FUSED_ATTENTION,
@@ -17,6 +16,7 @@ from helpers.engine.slips import (
     in_single_precision,
     power_before_division,
 )
+from helpers.engine.compare import agree, tolerance
 
 from .. import grouped_query
 from .heads import AS_PRECISE, FAR_BELOW, SCALED_TOO_LATE, cut_off

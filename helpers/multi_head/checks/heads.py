@@ -11,10 +11,17 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.common_misconceptions import (
+    CLAMPED,
+    LIMITS,
+    NO_FUSED_ATTENTION,
+    RAISED,
+    in_single_precision,
+    visible_mask,
+)
 from helpers.engine.compare import TOLERANCE, Told, agree, in_float64, tolerance
-from helpers.engine.driving import Stopped, call
+from helpers.engine.drivers import Stopped, call
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import CLAMPED, LIMITS, NO_FUSED_ATTENTION, RAISED, in_single_precision, visible_mask
 
 from .. import heads as multi_head
 

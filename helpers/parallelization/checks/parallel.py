@@ -8,10 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, on_levels, sized, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import agree, tolerance
-from helpers.engine.driving import watch
-from helpers.engine.observe import Observation
-from helpers.engine.slips import (
+from helpers.engine.common_misconceptions import (
     NO_FUSED_ATTENTION,
     attention,
     axes_of_size_1_dropped,
@@ -20,6 +17,9 @@ from helpers.engine.slips import (
     power_before_division,
     scaled_by_another_number,
 )
+from helpers.engine.compare import agree, tolerance
+from helpers.engine.drivers import watch
+from helpers.engine.observe import Observation
 
 from .. import parallel
 

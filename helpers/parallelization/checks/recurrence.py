@@ -14,9 +14,9 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, as_float64, given, sized, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
+from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation, observe
-from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision
 
 from .. import recurrence
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.slips import EXACT, axes_of_size_1_dropped
+from helpers.engine.common_misconceptions import EXACT, axes_of_size_1_dropped
 
 from .. import schedules
 

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine import slips
+from helpers.engine import common_misconceptions
 from helpers.engine.cases import Drawn, as_float64, given, normal, on_levels, sized
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import NO_FUSED_ATTENTION, constant_in_the_denominator, power_before_division
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, constant_in_the_denominator, power_before_division
 
 from .. import attention
 
@@ -299,7 +299,7 @@ qkv_projections = Check(
             "There may be any number of batch axes. `...` stands for all of them, and `@` needs no names of axes.",
             raises="RuntimeError",
         ),
-        slips.in_single_precision(attention.qkv_projections),
+        common_misconceptions.in_single_precision(attention.qkv_projections),
     ],
 )  # fmt: skip
 
@@ -363,7 +363,7 @@ def sum_without_keepdim(q, k, v) -> Tensor:
 
 
 def hidden_later_keys(q, k, v) -> Tensor:
-    return slips.attention(q, k, v, mask=torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril())
+    return common_misconceptions.attention(q, k, v, mask=torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril())
 
 
 def sum_detached(q, k, v) -> Tensor:
@@ -385,12 +385,12 @@ def for_one_batch_axis(q, k, v) -> Tensor:
 
 
 def computed_in_float32(q, k, v) -> Tensor:
-    return slips.attention(q.float(), k.float(), v.float()).to(q.dtype)
+    return common_misconceptions.attention(q.float(), k.float(), v.float()).to(q.dtype)
 
 
 def _float32_or_less(seen) -> bool:
     q, k, v = seen.args
-    gap = (seen.output.double() - slips.attention(q, k, v)).abs().max().item()
+    gap = (seen.output.double() - common_misconceptions.attention(q, k, v)).abs().max().item()
     return q.dtype == torch.float64 and 1e-12 < gap < 1e-5
 
 
@@ -409,7 +409,7 @@ scaled_dot_product_attention = Check(
     ],
     misconceptions=[
         Misconception(
-            "softmax over the queries", lambda q, k, v: slips.attention(q, k, v, axis=-2),
+            "softmax over the queries", lambda q, k, v: common_misconceptions.attention(q, k, v, axis=-2),
             "Each query has one unit of attention to share out over the keys, so every row of the weights must sum to 1. Yours sum to 1 "
             "down the columns.",
         ),
@@ -418,24 +418,24 @@ scaled_dot_product_attention = Check(
             "Your weights sum to 1 over the whole matrix. Every query has one unit of attention of its own: each row sums to 1.",
         ),
         Misconception(
-            "no scale", lambda q, k, v: slips.attention(q, k, v, scale=1.0),
+            "no scale", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=1.0),
             "The scores grow with √d (section 2.7), and the softmax saturates. Divide them by √d first.",
         ),
         Misconception(
-            "scaled by d instead of √d", lambda q, k, v: slips.attention(q, k, v, scale=1 / q.shape[-1]),
+            "scaled by d instead of √d", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=1 / q.shape[-1]),
             "The variance of q·k is d, so its standard deviation is √d. Dividing by d shrinks the scores too far: attention gets flat.",
         ),
         Misconception(
-            "scaled by the number of keys", lambda q, k, v: slips.attention(q, k, v, scale=k.shape[-2] ** -0.5),
+            "scaled by the number of keys", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=k.shape[-2] ** -0.5),
             "What makes a dot product large is the number of its terms, and that is the width d, not how many keys there are.",
         ),
         Misconception(
-            "scaled by the number of queries", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-2] ** -0.5),
+            "scaled by the number of queries", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=q.shape[-2] ** -0.5),
             "What makes a dot product large is the number of its terms, and that is the width d, not how many queries there are.",
         ),
         power_before_division(attention.scaled_dot_product_attention),
         Misconception(
-            "multiplied by √d", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[-1] ** 0.5),
+            "multiplied by √d", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=q.shape[-1] ** 0.5),
             "The scale must make large scores smaller: divide by √d.",
         ),
         Misconception(
@@ -476,27 +476,27 @@ scaled_dot_product_attention = Check(
         ),
         Misconception("the mean subtracted, not the maximum", lambda q, k, v: mean_subtracted(q @ k.mT / math.sqrt(q.shape[-1])) @ v, MEAN_HINT),
         Misconception(
-            "softmax along axis 1", lambda q, k, v: slips.attention(q, k, v, axis=1),
+            "softmax along axis 1", lambda q, k, v: common_misconceptions.attention(q, k, v, axis=1),
             "The keys are the *last* axis of the scores. Axis 1 is that only where there is no batch axis.",
         ),
         Misconception(
-            "softmax along axis 2", lambda q, k, v: slips.attention(q, k, v, axis=min(2, q.dim() - 1)),
+            "softmax along axis 2", lambda q, k, v: common_misconceptions.attention(q, k, v, axis=min(2, q.dim() - 1)),
             "The keys are the *last* axis of the scores, `dim=-1`. Axis 2 is that only where there is one batch axis.",
         ),
         Misconception(
-            "softmax along axis 0", lambda q, k, v: slips.attention(q, k, v, axis=0),
+            "softmax along axis 0", lambda q, k, v: common_misconceptions.attention(q, k, v, axis=0),
             "Each query shares its attention out over the keys: the last axis of the scores, `dim=-1`.",
         ),
         Misconception(
-            "the width read from axis 1", lambda q, k, v: slips.attention(q, k, v, scale=q.shape[1] ** -0.5),
+            "the width read from axis 1", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=q.shape[1] ** -0.5),
             "d is the *last* axis of q, `q.shape[-1]`. Axis 1 is that only where there is no batch axis.",
         ),
         Misconception(
-            "scaled by the width of the values", lambda q, k, v: slips.attention(q, k, v, scale=v.shape[-1] ** -0.5),
+            "scaled by the width of the values", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=v.shape[-1] ** -0.5),
             "The scores are sums of d terms, and d is the width of queries and keys. The values may have another.",
         ),
         Misconception(
-            "√d cut to a whole number", lambda q, k, v: slips.attention(q, k, v, scale=1 / math.isqrt(q.shape[-1])),
+            "√d cut to a whole number", lambda q, k, v: common_misconceptions.attention(q, k, v, scale=1 / math.isqrt(q.shape[-1])),
             "√d is rarely a whole number. `int` and `//` cut it off: divide by `math.sqrt(d)`.",
         ),
         Misconception(
@@ -513,9 +513,9 @@ scaled_dot_product_attention = Check(
             "`sum(-1)` drops the axis, and what is left lines up with the keys, not with the queries: `sum(-1, keepdim=True)`.",
             raises="RuntimeError",
         ),
-        slips.axes_of_size_1_dropped(attention.scaled_dot_product_attention),
-        slips.scaled_by_another_number(attention.scaled_dot_product_attention),
-        slips.clamped_scores(),
+        common_misconceptions.axes_of_size_1_dropped(attention.scaled_dot_product_attention),
+        common_misconceptions.scaled_by_another_number(attention.scaled_dot_product_attention),
+        common_misconceptions.clamped_scores(),
         Misconception(
             "written for one batch axis", for_one_batch_axis,
             "`transpose(1, 2)` swaps the last two axes only where there is exactly one batch axis. Count from the end: `transpose(-2, -1)`.",

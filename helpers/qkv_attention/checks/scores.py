@@ -7,8 +7,8 @@ from torch import Tensor
 
 from helpers.engine.cases import given, sized
 from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision, power_before_division
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.slips import axes_of_size_1_dropped, in_single_precision, power_before_division
 
 from .. import scores
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Drawn, given, normal, sized
 from helpers.engine.check import Check, Misconception
-from helpers.engine.slips import in_single_precision
+from helpers.engine.common_misconceptions import in_single_precision
 
 from .. import softmax as reference
 

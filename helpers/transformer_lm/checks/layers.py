@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from helpers.engine.cases import Case, Drawn, given, normal, sized
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.slips import in_single_precision
+from helpers.engine.common_misconceptions import in_single_precision
 
 from .. import layers as reference
 

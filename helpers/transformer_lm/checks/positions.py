@@ -7,7 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.driving import choice
+from helpers.engine.drivers import choice
 
 from .. import positions as reference
 

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, Drawn, given, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
-from helpers.engine.driving import watch
+from helpers.engine.drivers import watch
 
 from .. import sampling as reference
 

@@ -11,10 +11,10 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, Misconception, Property
+from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.compare import TOLERANCE, agree
-from helpers.engine.driving import Stream
-from helpers.engine.driving import watch as observed
-from helpers.engine.slips import in_single_precision
+from helpers.engine.drivers import Stream
+from helpers.engine.drivers import watch as observed
 
 from .. import training as reference
 

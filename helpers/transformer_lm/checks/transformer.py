@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 from helpers.engine.cases import Case, Drawn, given
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.compare import Told
-from helpers.engine.driving import Stopped, StudentError, call, choice
+from helpers.engine.drivers import Stopped, StudentError, call, choice
 from helpers.engine.observe import observe
 
 from .. import transformer as reference

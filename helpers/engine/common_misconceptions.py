@@ -13,7 +13,7 @@ from .cases import Drawn
 from .compare import TOLERANCE, agree, in_float64, tolerance
 from .misconceptions import Misconception
 from .observe import Observation
-from .rules import Property
+from .requirements import Property
 
 NO_FUSED_ATTENTION = (
     "scaled_dot_product",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .axes import axes_of
 from .card_picture import Picture, readable, traceable
-from .trial import Trial
+from .case_result import Trial
 
 
 def pictures(check: Any, trials: Sequence[Trial], telling: Trial | None = None) -> tuple[Picture, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .trial import Trial
+from .case_result import Trial
 
 LEAST = 3  # cases: two can agree by chance
 FACTORS = ((1, LEAST), (2, LEAST), (3, 5))

@@ -10,7 +10,7 @@ from typing import Any
 
 from .observe import Observation
 
-CODE = "from helpers.engine.interpreted import serve; serve()"
+CODE = "from helpers.engine.kernel_interpreter import serve; serve()"
 
 
 def observed(exercise: str, place: int, args: tuple) -> Observation | None:

@@ -8,8 +8,8 @@ from typing import Any
 from torch.utils._pytree import tree_map
 
 from .check import Check, case_generators
+from .check_group import CheckGroup
 from .compare import in_float64
-from .group import CheckGroup
 
 QUICK = 0.05  # seconds for a misconception: slower ones are tried when they are needed
 

@@ -1,7 +1,7 @@
 """Tables: a row that follows from other rows is judged on the student's own."""
 
 from helpers.engine.cases import sized
-from helpers.engine.tables import Table, column_sums
+from helpers.engine.table_check import Table, column_sums
 
 
 def right(n):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from helpers.engine.cases import sized
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.rehearse import rehearse
+from helpers.engine.warmup import rehearse
 
 SEED = 20_617
 HIDDEN = [sized(n=2, m=3, d=9), sized(n=4, m=6, d=5, gradient=True)]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from .case_result import Trial
 from .check import Check
 from .compare import agree, in_words, is_number
 from .observe import Observation
 from .score import Item
-from .trial import Trial
 
 
 class Table(Check):
