@@ -132,7 +132,7 @@ class Names:
             if isinstance(value, proxies.Remote):
                 value.__dict__["__written__"] = written.get(name, {})
 
-    def turn_to(self, which: str) -> None:
+    def select_fork(self, which: str) -> None:
         """This fork answers from here on. What is lost stays lost in this test cell: a call that hangs is not tried three times."""
         if self.endpoint.lost:
             return
@@ -153,7 +153,7 @@ class Names:
 
     def _ask_for(self, which: str) -> Endpoint:
         endpoint = self.forks.ask_for(which, self.place)
-        endpoint.turn_to = self.turn_to
+        endpoint.select_fork = self.select_fork
         return endpoint
 
     def _numbers(self, values: dict[str, Any]) -> dict[str, int]:

@@ -33,7 +33,7 @@ OURS = (
 """Errors with names that the course itself gives, or Triton."""
 
 
-def drawn(things: Sequence[T]) -> list[T]:
+def shuffled(things: Sequence[T]) -> list[T]:
     """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same orders at every run."""
     wanted = os.environ.get("ATTENTION_COURSE_ORDER")
     dice = _dice(wanted) if wanted else random.SystemRandom()
@@ -45,14 +45,14 @@ def _dice(seed: str) -> random.Random:
     return random.Random(seed)
 
 
-def turn_to(cases: str, answer: Callable) -> None:
+def select_fork(cases: str, answer: Callable) -> None:
     """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown" and one for
     "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on that one is asked."""
-    if hasattr(answer, "__turn_to__"):
-        answer.__turn_to__(cases)
+    if hasattr(answer, "__select_fork__"):
+        answer.__select_fork__(cases)
 
 
-def without_words(seen: Observation) -> Observation:
+def without_details(seen: Observation) -> Observation:
     """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
     return replace(seen, error=_kind_of(seen.error), backward_error=_kind_of(seen.backward_error))
 
@@ -64,7 +64,7 @@ def _kind_of(error: StudentError | None) -> StudentError | None:
     return StudentError(error.kind if known else "Exception", "")
 
 
-def what_kind(seen: Observation, expected: Any, right: bool) -> str:
+def kind_of_failure(seen: Observation, expected: Any, right: bool) -> str:
     """What is wrong with a hidden case, without a number of it."""
     if seen.error:
         return f"stopped with an error ({seen.error.kind})."
@@ -80,7 +80,7 @@ def what_kind(seen: Observation, expected: Any, right: bool) -> str:
     return "values are off." if finite else "values are NaN or infinite."
 
 
-def says_nothing(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
+def right_by_chance(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
     """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands back the
     same one of its inputs, the last among them, where the right one does not: a case that it gets right is chance."""
     if len(outputs) < 2:

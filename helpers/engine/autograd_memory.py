@@ -16,7 +16,7 @@ CHANGED = (
 )
 
 
-class Kept:
+class SavedTensors:
     """The storages that are kept. A storage is counted once, however many views of it are kept, and whole: it can't be freed."""
 
     def __init__(self, free: Iterable[Any]) -> None:

@@ -14,7 +14,7 @@ TENSORS = 16  # of each
 LARGEST = 1 << 16  # elements; larger ones are not kept
 
 
-class Earlier:
+class PreviousOutputs:
     """The outputs of the functions that were called last, as they were returned, each with a copy that was made at once."""
 
     def __init__(self) -> None:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from .axes import axes_of
 from .card_picture import Picture, readable, traceable
-from .case_result import Trial
+from .case_result import CaseResult
 
 
-def pictures(check: Any, trials: Sequence[Trial], telling: Trial | None = None) -> tuple[Picture, ...]:
+def pictures(check: Any, trials: Sequence[CaseResult], telling: CaseResult | None = None) -> tuple[Picture, ...]:
     """The first tensor that is wrong in its values, of the telling case first; one that is right in all of them says nothing."""
     if check.quiz:
         return ()
@@ -25,7 +25,7 @@ def pictures(check: Any, trials: Sequence[Trial], telling: Trial | None = None) 
     return (first,) if first else ()
 
 
-def words(trials: Sequence[Trial], message: str, drawn: bool) -> str:
+def words(trials: Sequence[CaseResult], message: str, drawn: bool) -> str:
     """How the first case is off, where there is no table of it; else the error that another case stopped with. "" where the message says it."""
     failed = [trial for trial in trials if not (trial.passed or trial.hidden)]
     trial = next((trial for trial in failed if trial.seen.error or not drawn), None)
@@ -34,12 +34,12 @@ def words(trials: Sequence[Trial], message: str, drawn: bool) -> str:
     return f"\nWith {trial.case.label}: {trial.note}"
 
 
-def _is_said(trial: Trial, message: str) -> bool:
+def _is_said(trial: CaseResult, message: str) -> bool:
     error = trial.seen.error
     return trial.note in message or bool(error and error.message and error.message in message)
 
 
-def _wrong_pairs(check: Any, trial: Trial) -> Iterator[tuple[tuple[str, str], Tensor, Tensor]]:
+def _wrong_pairs(check: Any, trial: CaseResult) -> Iterator[tuple[tuple[str, str], Tensor, Tensor]]:
     """A tensor that is off: its name and its axes, what it should be, and the student's."""
     pairs = list(_pairs(trial.seen.output, trial.expected))
     for name, (got, expected) in zip(_names(check.names, len(pairs)), pairs, strict=True):
@@ -47,7 +47,7 @@ def _wrong_pairs(check: Any, trial: Trial) -> Iterator[tuple[tuple[str, str], Te
             yield name, expected, got
 
 
-def _drawn(check: Any, trial: Trial, name: tuple[str, str], expected: Tensor, got: Tensor) -> Picture | None:
+def _drawn(check: Any, trial: CaseResult, name: tuple[str, str], expected: Tensor, got: Tensor) -> Picture | None:
     within = check.tolerated(trial.seen.args)
     if not readable(expected, got, within):
         return None
@@ -57,7 +57,7 @@ def _drawn(check: Any, trial: Trial, name: tuple[str, str], expected: Tensor, go
     return Picture(label, expected, got, within, named, _source(trial, expected, got))
 
 
-def _source(trial: Trial, *outputs: Tensor) -> Tensor | None:
+def _source(trial: CaseResult, *outputs: Tensor) -> Tensor | None:
     """The input whose numbers the outputs only hold in other places, if there is one."""
     tensors = [arg for arg in trial.seen.args if isinstance(arg, Tensor)]
     return tensors[0] if len(tensors) == 1 and traceable(tensors[0], *outputs) else None

@@ -10,7 +10,7 @@ from .observe import Observation
 
 
 @dataclass(frozen=True)
-class Trial:
+class CaseResult:
     """One case, drawn and tried: what the student's function did, and what the reference gives."""
 
     case: Case

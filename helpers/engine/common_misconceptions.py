@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .cases import Drawn
+from .cases import RandomArg
 from .compare import TOLERANCE, agree, in_float64, tolerance
 from .misconceptions import Misconception
 from .observe import Observation
@@ -72,7 +72,7 @@ def comes_as_float(formula: Callable) -> Misconception:
     )
 
 
-def visible_mask(*shape: int, empty_row: int | None = None) -> Drawn:
+def visible_mask(*shape: int, empty_row: int | None = None) -> RandomArg:
     """A random mask (…, n, m) with at least one key visible and one hidden in every row; `empty_row` alone sees nothing."""
 
     def draw(generator: Generator) -> Tensor:
@@ -83,7 +83,7 @@ def visible_mask(*shape: int, empty_row: int | None = None) -> Drawn:
             mask[..., empty_row, :] = False
         return mask
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def in_single_precision(reference: Callable) -> Misconception:

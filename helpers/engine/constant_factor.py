@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from .case_result import Trial
+from .case_result import CaseResult
 
 LEAST = 3  # cases: two can agree by chance
 FACTORS = ((1, LEAST), (2, LEAST), (3, 5))
@@ -25,7 +25,7 @@ Call = tuple[dict[str, int], Any, Any]  # arguments, the student's number, the r
 Powers = dict[str, int]
 
 
-def off_by(reference: Callable, trials: Sequence[Trial]) -> str:
+def constant_factor(reference: Callable, trials: Sequence[CaseResult]) -> str:
     """A sentence about the first number that is off in these cases; "" where no product of the arguments explains all of them, or
     more than one does."""
     names = list(inspect.signature(reference).parameters)
@@ -53,7 +53,7 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, (tuple, list))
 
 
-def _call(names: list[str], trial: Trial, path: tuple) -> Call | None:
+def _call(names: list[str], trial: CaseResult, path: tuple) -> Call | None:
     """None where the arguments or the outputs aren't numbers."""
     got, want = trial.seen.output, trial.expected
     try:

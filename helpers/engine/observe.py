@@ -31,8 +31,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .autograd_memory import Kept, of_its_object
-from .buffer_reuse import Earlier
+from .autograd_memory import SavedTensors, of_its_object
+from .buffer_reuse import PreviousOutputs
 from .isolated_call import Died, in_own_process, laid_out, nothing_left_over
 from .kernel_bounds import watched
 from .thread_tracing import watch_threads
@@ -46,7 +46,7 @@ OUR_FOLDERS = (
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
 ASKED = "requires_grad"  # an input that wants a gradient from now on, though its numbers are as they were
-EARLIER = Earlier()
+EARLIER = PreviousOutputs()
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
@@ -215,7 +215,7 @@ def _observed(
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
-    kept = Kept(tree_leaves((leaves, inputs)))
+    kept = SavedTensors(tree_leaves((leaves, inputs)))
     asked = _asking(inputs)
     with _counting(seen, forbids, counts, steps), kept.noting() if gradient and counts else contextlib.nullcontext():
         try:

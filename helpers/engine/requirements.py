@@ -54,7 +54,7 @@ def _true(question: Callable[[], bool], seen: Observation) -> bool:
         return False
 
 
-def ran_on(seen: Observation) -> bool:
+def exceeded_steps(seen: Observation) -> bool:
     """Whether the call was stopped because it ran more lines of Python than it may: of its values nothing is known. (For `cost`.)"""
     return seen.error is not None and seen.error.kind == TooManySteps.__name__
 

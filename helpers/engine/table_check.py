@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .case_result import Trial
+from .case_result import CaseResult
 from .check import Check
 from .compare import agree, in_words, is_number
 from .observe import Observation
@@ -30,7 +30,7 @@ class Table(Check):
             return f"Your function returns a {type(seen.output).__name__}, and a dict is expected."
         return next((note for row in expected if (note := self._off(row, seen, expected))), "")
 
-    def items(self, trials: list[Trial]) -> list[Item]:
+    def items(self, trials: list[CaseResult]) -> list[Item]:
         """A line for every row."""
         return [self._row_item(row, trials) for row in trials[0].expected]
 
@@ -47,7 +47,7 @@ class Table(Check):
                 return f"Row {row!r}, {column}: {_gap(mine, right)}."
         return ""
 
-    def _row_item(self, row: str, trials: list[Trial]) -> Item:
+    def _row_item(self, row: str, trials: list[CaseResult]) -> Item:
         notes = [
             trial.note if trial.seen.error else self._off_alone(row, trial.seen, trial.expected) for trial in trials
         ]

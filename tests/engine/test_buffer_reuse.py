@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 from helpers.engine.observe import observe
 
@@ -24,7 +24,7 @@ def into_a_buffer():
 
 
 def test_a_buffer_that_is_used_again_loses_points_although_each_output_was_right():
-    score = Check(doubled, [sized(n=3, d=4), sized(n=2, d=5)])(into_a_buffer(), points=3)
+    score = Check(doubled, [random_case(n=3, d=4), random_case(n=2, d=5)])(into_a_buffer(), points=3)
     assert score < 3 and "what an earlier call returned" in score.message
 
 

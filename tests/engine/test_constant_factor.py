@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 
 
@@ -10,7 +10,12 @@ def flops(n: int, d: int, h: int) -> int:
     return 8 * n * d * d + 4 * n * n * d
 
 
-CASES = [sized(n=5, d=12, h=3), sized(n=7, d=8, h=2), sized(n=3, d=10, h=5), sized(n=11, d=6, h=1)]
+CASES = [
+    random_case(n=5, d=12, h=3),
+    random_case(n=7, d=8, h=2),
+    random_case(n=3, d=10, h=5),
+    random_case(n=11, d=6, h=1),
+]
 
 
 def message(answer, reference=flops, cases=CASES):
@@ -51,13 +56,13 @@ def test_a_term_that_only_some_calls_have_is_told():
     def parameters(d: int, bias: bool) -> int:
         return 4 * d * d + bias * 9 * d
 
-    cases = [sized(d=4, bias=True), sized(d=6, bias=False), sized(d=7, bias=True)]
+    cases = [random_case(d=4, bias=True), random_case(d=6, bias=False), random_case(d=7, bias=True)]
     told = message(lambda d, bias: 4 * d * d + bias * 8 * d, parameters, cases)
     assert "In all 3 cases this number is too small by d·bias." in told
 
 
 def test_where_two_products_explain_the_gap_neither_is_told():
-    alike = [sized(n=5, d=5, h=3), sized(n=7, d=7, h=2), sized(n=3, d=3, h=5)]
+    alike = [random_case(n=5, d=5, h=3), random_case(n=7, d=7, h=2), random_case(n=3, d=3, h=5)]
     assert "In all" not in message(lambda n, d, h: flops(n, d, h) + n, cases=alike)
 
 
@@ -67,7 +72,11 @@ def test_a_product_of_three_needs_more_cases_than_three():
     def scales(b: int, h: int, d_h: int, size: int) -> int:
         return 2 * b + h * d_h * (b - 1) * size
 
-    cases = [sized(b=2, h=3, d_h=5, size=4), sized(b=3, h=2, d_h=7, size=2), sized(b=4, h=3, d_h=8, size=4)]
+    cases = [
+        random_case(b=2, h=3, d_h=5, size=4),
+        random_case(b=3, h=2, d_h=7, size=2),
+        random_case(b=4, h=3, d_h=8, size=4),
+    ]
     assert "In all" not in message(lambda b, h, d_h, size: 2 * b, scales, cases)
 
 
@@ -75,11 +84,11 @@ def test_of_several_numbers_the_first_that_is_off_is_told():
     def pair(n: int, d: int) -> tuple[int, int]:
         return n * d, n + d
 
-    told = message(lambda n, d: (n * d, n), pair, [sized(n=5, d=2), sized(n=3, d=4), sized(n=8, d=7)])
+    told = message(lambda n, d: (n * d, n), pair, [random_case(n=5, d=2), random_case(n=3, d=4), random_case(n=8, d=7)])
     assert "Value 2 of 2" in told and "In all 3 cases this number is too small by d." in told
 
 
 def test_a_gap_in_a_hidden_case_is_not_told():
-    check = Check(flops, [sized(n=1, d=1, h=1)])
-    hidden = [sized(n=n, d=d, h=1) for n, d in ((5, 12), (7, 8), (3, 10))]
+    check = Check(flops, [random_case(n=1, d=1, h=1)])
+    hidden = [random_case(n=n, d=d, h=1) for n, d in ((5, 12), (7, 8), (3, 10))]
     assert "In all" not in check(lambda n, d, h: flops(n, d, h) + n - 1, points=4, cases=hidden).message

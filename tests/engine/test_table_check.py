@@ -1,6 +1,6 @@
 """Tables: a row that follows from other rows is judged on the student's own."""
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.table_check import Table, column_sums
 
 
@@ -12,7 +12,7 @@ TABLE = Table(
     reference=right,
     columns=("x", "y"),
     follows={"total": column_sums},
-    cases=[sized(n=3), sized(n=5)],
+    cases=[random_case(n=3), random_case(n=5)],
     misconceptions=[],
 )
 
@@ -48,7 +48,7 @@ def test_a_total_of_another_length_is_a_line_and_no_crash():
 def test_a_table_of_one_column_holds_numbers():
     numbers = Table(
         reference=lambda n: {"twice": 2 * n, "that squared": 4 * n * n}, exercise="numbers", columns=("value",),
-        follows={"that squared": lambda rows, n: rows["twice"] ** 2}, cases=[sized(n=3), sized(n=5)],
+        follows={"that squared": lambda rows, n: rows["twice"] ** 2}, cases=[random_case(n=3), random_case(n=5)],
     )  # fmt: skip
     assert numbers(lambda n: {"twice": (2 * n,), "that squared": 4 * n * n}, points=2) == 2
     assert numbers(lambda n: {"twice": n, "that squared": n * n}, points=2) == 0
@@ -61,7 +61,7 @@ def test_two_numbers_that_are_close_are_told_with_the_same_digits():
         reference=lambda n: {"days": n * 11.1289174},
         exercise="days",
         columns=("value",),
-        cases=[sized(n=1)],
+        cases=[random_case(n=1)],
         within=(1e-9, 0.0),
     )
     card = days(lambda n: {"days": 11.128912}, points=1)

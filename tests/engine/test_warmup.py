@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.warmup import rehearse
 
 SEED = 20_617
-HIDDEN = [sized(n=2, m=3, d=9), sized(n=4, m=6, d=5, gradient=True)]
+HIDDEN = [random_case(n=2, m=3, d=9), random_case(n=4, m=6, d=5, gradient=True)]
 
 
 def scaled(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
@@ -30,7 +30,7 @@ def a_check(calls: list | None = None) -> Check:
         return scaled(x, y)
 
     slip = Misconception("no scale", unscaled, "Divide by √d.")
-    return Check(reference, [sized(n=3, m=5, d=4), sized(n=1, m=2, d=6)], [slip], exercise="scaled")
+    return Check(reference, [random_case(n=3, m=5, d=4), random_case(n=1, m=2, d=6)], [slip], exercise="scaled")
 
 
 @pytest.mark.parametrize("answer", [

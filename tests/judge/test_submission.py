@@ -436,11 +436,11 @@ COUNTING = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return to
 
 def test_hidden_cases_are_asked_of_a_fork_of_their_own_and_shown_ones_go_on_with_theirs(kernels, notebook):
     question = """
-from helpers.engine.anti_gaming import turn_to
+from helpers.engine.anti_gaming import select_fork
 def times(count): return [int(softmax(torch.ones(1), 0)) for _ in range(count)]
 counts = times(2)
 for cases in ("hidden", "shown", "hidden"):
-    turn_to(cases, softmax)
+    select_fork(cases, softmax)
     counts += times(2)
 counts"""
     assert asked(kernels, notebook, COUNTING, question) == "[1, 2, 1, 2, 3, 4, 3, 4]"

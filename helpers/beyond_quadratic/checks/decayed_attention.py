@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import (
     in_single_precision,
@@ -30,26 +30,26 @@ __all__ = ["decayed_attention"]
 # ---------------------------------------------------------------------------------------------------------------- inputs
 
 
-def factors(*shape: int, low: float = 0.3, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Drawn:
+def factors(*shape: int, low: float = 0.3, high: float = 1.0, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Decays between low and high."""
-    return Drawn(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
+    return RandomArg(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
 
 
-def resets(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
+def resets(*shape: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Decays of 1, and here and there one that wipes the state."""
 
     def draw(generator: torch.Generator) -> Tensor:
         wiped = torch.rand(shape, generator=generator) < 0.3
         return torch.where(wiped, torch.tensor(1e-9, dtype=torch.float64), 1.0).to(dtype)
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def decaying(label: str, n: int, d: int, d_v: int, *c: int, batch: tuple = (), gamma: Callable = factors, scale: float = 1.0,
              dtype: torch.dtype = torch.float32, limits: dict | None = None, **range_) -> Case:  # fmt: skip
     """A case; `c` is the size of a chunk where there is one, `range_` the range of the decays."""
     q, k, v = (normal(*batch, n, width, scale=scale, dtype=dtype) for width in (d, d, d_v))
-    return given(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
+    return explicit_case(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
 
 
 def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
@@ -60,7 +60,7 @@ def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
         return torch.where(remembers, 0.6 + 0.4 * torch.rand(n, generator=generator), 1e-15)
 
     q, k, v = (normal(n, width) for width in (d, d, d_v))
-    return given(f"n = {n}, c = {c}, γ of 10⁻¹⁵ up to the last chunk", q, k, v, Drawn(draw), c)
+    return explicit_case(f"n = {n}, c = {c}, γ of 10⁻¹⁵ up to the last chunk", q, k, v, RandomArg(draw), c)
 
 
 def long_decaying(n: int, d: int, d_v: int, low: float = 0.6) -> Case:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import (
     in_single_precision,
@@ -27,27 +27,27 @@ __all__ = ["delta_rule"]
 # ---------------------------------------------------------------------------------------------------------------- inputs
 
 
-def strengths(*shape: int, low: float = 0.1, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Drawn:
+def strengths(*shape: int, low: float = 0.1, high: float = 1.0, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Numbers between low and high."""
-    return Drawn(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
+    return RandomArg(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
 
 
-def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> Drawn:
+def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """n keys of few directions, each with a length of its own: what stands under a key is written again and again."""
 
     def draw(generator: torch.Generator) -> Tensor:
         directions, lengths = torch.randn(kinds, d, generator=generator), 0.5 + torch.rand(n, 1, generator=generator)
         return (lengths * directions[torch.arange(n) % kinds]).to(dtype)
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def written(label: str, n: int, d: int, d_v: int, *, batch: tuple = (), scale: float = 1.0, low: float = 0.1, high: float = 1.0,
-            dtype: torch.dtype = torch.float32, keys: Drawn | None = None, **limits) -> Case:  # fmt: skip
+            dtype: torch.dtype = torch.float32, keys: RandomArg | None = None, **limits) -> Case:  # fmt: skip
     """A case; scale: that of the keys; low, high: the range of β."""
     q, v = normal(*batch, n, d, dtype=dtype), normal(*batch, n, d_v, dtype=dtype)
     k = keys or normal(*batch, n, d, scale=scale, dtype=dtype)
-    return given(label, q, k, v, strengths(*batch, n, low=low, high=high, dtype=dtype), **limits)
+    return explicit_case(label, q, k, v, strengths(*batch, n, low=low, high=high, dtype=dtype), **limits)
 
 
 def long_written(n: int, d: int, d_v: int) -> Case:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import (
     in_single_precision,
@@ -47,7 +47,7 @@ def _by_rows(q, k, v, causal=False) -> Tensor:
 def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
     """Features near e^−10: a normaliser so small that a number added to it shows, and a smallest value for it too."""
     q, k = (normal(length, d, mean=-10, dtype=torch.float64) for length in (n, m))
-    return given("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
+    return explicit_case("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
 
 
 def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
@@ -63,7 +63,7 @@ def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
         return torch.where(torch.arange(n)[:, None] == place, 1e4 * noise, noise)
 
     words = f"n = {n}, c = {c}: a large token after small ones, in float64"
-    return given(words, normal(n, d, dtype=torch.float64), Drawn(keys), Drawn(values), c)
+    return explicit_case(words, normal(n, d, dtype=torch.float64), RandomArg(keys), RandomArg(values), c)
 
 
 def _number_added(normaliser) -> Callable:
@@ -136,16 +136,16 @@ def softmax_features(q, k, v) -> Tensor:
 
 def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
     """Twice what the two products need; n · m would be many times more."""
-    return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
+    return random_case(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
                  max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
 
 
 _all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3),
-        sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 4, m = 6: gradients, in float64"),
-        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
+        random_case(n=5, m=7, d=4, d_v=3),
+        random_case(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 4, m = 6: gradients, in float64"),
+        random_case(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
         far_below_zero(4, 6, 3, 5),
     ],
     misconceptions=[
@@ -359,17 +359,17 @@ def _sums_anew(seen: Observation) -> bool:
 
 
 def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
-    return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
+    return random_case(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
                  max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
 
 
 recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
-        sized(n=5, d=4, d_v=3),
-        sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 7: gradients, in float64"),
-        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
-        sized(n=1, d=3, d_v=2, label="one token"), far_below_zero(6, 6, 3, 5),
+        random_case(n=5, d=4, d_v=3),
+        random_case(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 7: gradients, in float64"),
+        random_case(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
+        random_case(n=1, d=3, d_v=2, label="one token"), far_below_zero(6, 6, 3, 5),
     ],
     misconceptions=[
         Misconception(
@@ -602,7 +602,7 @@ MOST_PER_CHUNK = 120  # operations: right answers take 20 to 70, and a loop over
 
 
 def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
-    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=MOST_PER_CHUNK * -(-n // c),
+    return random_case(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=MOST_PER_CHUNK * -(-n // c),
                  max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
                  max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
 
@@ -610,15 +610,15 @@ def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
 chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
-        sized(n=8, d=4, d_v=3, c=4),
-        sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
+        random_case(n=8, d=4, d_v=3, c=4),
+        random_case(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
         # rows that fill up the last chunk have 0/0 if they are divided, which only shows on the way back
-        sized(batch=(2,), n=7, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 7, c = 3: gradients, in float64"),
-        sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
+        random_case(batch=(2,), n=7, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 7, c = 3: gradients, in float64"),
+        random_case(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
+        random_case(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
         # most sizes of a chunk come in both dtypes: a triangle that was kept from another call has that one's
-        long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
-        sized(n=5, d=3, d_v=2, c=1, label="c = 1: one token in each chunk"), far_below_zero(7, 7, 3, 5, 2),
+        long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), random_case(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
+        random_case(n=5, d=3, d_v=2, c=1, label="c = 1: one token in each chunk"), far_below_zero(7, 7, 3, 5, 2),
         large_after_small(13, 3, 4, 5),
     ],
     misconceptions=[

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, given, normal, sized, whole
+from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import (
     attention,
@@ -101,22 +101,22 @@ def batch_mixed_by_a_reshape(q, k, v, e, f) -> Tensor:
 
 def _long(n: int, m: int, d: int, d_v: int, r: int) -> Case:
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
-    return sized(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
+    return random_case(f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)", n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4,
                  max_flops=2 * 2 * (n + m) * r * (d + d_v), max_elements=2 * max(n, m) * r * max(d, d_v))  # fmt: skip
 
 
 low_rank_attention = Check(
     reference=low_rank.low_rank_attention,
     cases=[
-        sized(n=5, m=9, d=4, d_v=3, r=2),
-        sized(batch=(2, 3), n=4, m=8, d=3, d_v=5, r=6, dtype=torch.float64),
-        sized(n=6, m=6, d=4, d_v=3, r=2, label="as many queries as keys"),
-        sized(n=3, m=5, d=4, d_v=2, r=5, label="r = m = 5"),
-        sized(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),
+        random_case(n=5, m=9, d=4, d_v=3, r=2),
+        random_case(batch=(2, 3), n=4, m=8, d=3, d_v=5, r=6, dtype=torch.float64),
+        random_case(n=6, m=6, d=4, d_v=3, r=2, label="as many queries as keys"),
+        random_case(n=3, m=5, d=4, d_v=2, r=5, label="r = m = 5"),
+        random_case(n=4, m=5, d=5, d_v=5, r=3, label="as many keys as features"),
         _long(300, 350, 4, 3, 6), _long(250, 280, 3, 5, 4),
-        sized(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
-        given("scores of several hundred", whole(5, 4), whole(7, 4), normal(7, 3), whole(3, 7, most=6), normal(3, 7)),
-        sized(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, gradient=True, label="m = 6, r = 2: gradients, in float64"),
+        random_case(n=4, m=6, d=3, d_v=5, r=1, label="r = 1: one summary"),
+        explicit_case("scores of several hundred", whole(5, 4), whole(7, 4), normal(7, 3), whole(3, 7, most=6), normal(3, 7)),
+        random_case(batch=(2,), n=3, m=6, d=4, d_v=5, r=2, dtype=torch.float64, gradient=True, label="m = 6, r = 2: gradients, in float64"),
     ],
     misconceptions=[
         Misconception(

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized, whole
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import (
     attention,
@@ -104,23 +104,23 @@ def of_another_width(reference: Callable) -> Misconception:
     )
 
 
-def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[Drawn, Drawn, Drawn]:
+def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[RandomArg, RandomArg, RandomArg]:
     """Queries and keys at d = 4 whose scores are near −2 · size², and values; in float64, where a logsumexp of that size has digits to spare."""
-    keys = Drawn(lambda generator: torch.randint(-1, 2, (m, 4), generator=generator).double() / 64 - size)
-    return Drawn(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
+    keys = RandomArg(lambda generator: torch.randint(-1, 2, (m, 4), generator=generator).double() / 64 - size)
+    return RandomArg(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
 
 
 def far_global(n: int, d_v: int, w: int, g: int, size: float = 20.0) -> Case:
     """For every other query the global keys score hundreds more than its window, for the rest hundreds less: the softmax needs the maximum of both."""
-    signs = Drawn(lambda _: (size * (-1.0) ** torch.arange(n))[:, None].expand(n, 4).clone())
+    signs = RandomArg(lambda _: (size * (-1.0) ** torch.arange(n))[:, None].expand(n, 4).clone())
 
     def keys(generator: torch.Generator) -> Tensor:
         return torch.where(torch.arange(n)[:, None] < g, size, torch.randn(n, 4, generator=generator) / 2)
 
-    return given(
+    return explicit_case(
         f"n = {n}, g = {g}: scores of the global keys far above or below those of the window",
         signs,
-        Drawn(keys),
+        RandomArg(keys),
         normal(n, d_v),
         w,
         g,
@@ -422,23 +422,23 @@ def band_with_one_maximum(q, k, v, w) -> Tensor:
 def long_local(n: int, d: int, d_v: int, w: int, **sizes) -> Case:
     """A long sequence: 4w + 4 slots a token are more than any right way needs, and far fewer than n."""
     slots = n * (4 * w + 4)
-    return sized(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w,
+    return random_case(f"n = {n}, w = {w}: counted, O(n w d)", n=n, d=d, d_v=d_v, w=w,
                  max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v), **sizes)  # fmt: skip
 
 
 local_attention = Check(
     reference=sparse.local_attention,
     cases=[
-        sized(n=9, d=4, d_v=3, w=2),
-        sized(batch=(2, 3), n=11, d=3, d_v=5, w=4, dtype=torch.float64),
-        sized(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
-        sized(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
+        random_case(n=9, d=4, d_v=3, w=2),
+        random_case(batch=(2, 3), n=11, d=3, d_v=5, w=4, dtype=torch.float64),
+        random_case(n=8, d=5, d_v=2, w=3, scale=3.0, label="n = 8, w = 3, large scores"),
+        random_case(n=5, d=4, d_v=3, w=6, label="a window wider than the sequence"),
         long_local(400, 4, 3, 3), long_local(300, 2, 6, 5),
-        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=4, label="n = 9 again, now with w = 4")),
-        sized(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
-        given("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2),
-        given("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
-        sized(batch=(2,), n=20, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 12 * 4 * 2,
+        with_a_token_of_zeros(random_case(n=9, d=4, d_v=3, w=4, label="n = 9 again, now with w = 4")),
+        random_case(n=4, d=3, d_v=2, w=0, label="w = 0: each token alone"),
+        explicit_case("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2),
+        explicit_case("scores near −30,000, in float64", *far_below(8, 8, 3), 2),
+        random_case(batch=(2,), n=20, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 12 * 4 * 2,
               label="n = 20, w = 2: gradients, in float64"),
     ],
     misconceptions=[
@@ -812,7 +812,7 @@ def global_powers(q, k, v, w, g) -> Tensor:
 
 def long_global(n: int, d: int, d_v: int, w: int, g: int) -> Case:
     slots = n * (4 * w + 4 + g) + 2 * g * n
-    return sized(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g,
+    return random_case(f"n = {n}, w = {w}, g = {g}: counted, O(n (w + g) d)", n=n, d=d, d_v=d_v, w=w, g=g,
                  max_flops=2 * slots * (d + d_v), max_elements=slots * max(d, d_v))  # fmt: skip
 
 
@@ -820,18 +820,18 @@ global_local = Check(
     exercise="global_local",
     reference=sparse.global_local_attention,
     cases=[
-        sized(n=9, d=4, d_v=3, w=1, g=3),  # n = 9 comes with other w for the same g and with other g for the same w: a table kept is found
-        sized(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
-        sized(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
+        random_case(n=9, d=4, d_v=3, w=1, g=3),  # n = 9 comes with other w for the same g and with other g for the same w: a table kept is found
+        random_case(batch=(2, 3), n=11, d=3, d_v=5, w=2, g=1, dtype=torch.float64),
+        random_case(n=10, d=5, d_v=2, w=2, g=3, scale=2.5, label="n = 10, w = 2, g = 3, large scores"),
         long_global(400, 4, 3, 3, 2), long_global(300, 3, 5, 2, 4),
-        with_a_token_of_zeros(sized(n=9, d=4, d_v=3, w=2, g=3, label="n = 9 again, now with w = 2")),
-        sized(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
-        sized(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
-        sized(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
-        given("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2, 1),
-        given("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
+        with_a_token_of_zeros(random_case(n=9, d=4, d_v=3, w=2, g=3, label="n = 9 again, now with w = 2")),
+        random_case(n=7, d=3, d_v=4, w=2, g=0, label="g = 0: only the window"),
+        random_case(n=5, d=4, d_v=3, w=1, g=5, label="g = n: all tokens global, no other rows"),
+        random_case(n=7, d=3, d_v=4, w=9, g=1, label="a window wider than the sequence"),
+        explicit_case("scores of several hundred", whole(9, 4), whole(9, 4), normal(9, 3), 2, 1),
+        explicit_case("scores near −30,000, in float64", *far_below(8, 8, 3), 2, 1),
         far_global(9, 3, 2, 2),
-        sized(batch=(2,), n=20, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 14 * 4 * 2,
+        random_case(batch=(2,), n=20, d=3, d_v=4, w=1, g=2, dtype=torch.float64, gradient=True, max_backward_elements=20 * 14 * 4 * 2,
               label="n = 20, w = 1, g = 2: gradients, in float64"),
     ],
     misconceptions=[
@@ -1150,8 +1150,8 @@ def _outside(seen) -> bool:
 
 strided_keys = Check(
     reference=sparse.strided_keys,
-    cases=[sized("n = 16", n=16), sized("n = 30: not a square number", n=30), sized("n = 31: a ragged end", n=31), sized("n = 150", n=150),
-           sized("n = 1: one token", n=1), sized("n = 2", n=2), sized("n = 90", n=90)],
+    cases=[random_case("n = 16", n=16), random_case("n = 30: not a square number", n=30), random_case("n = 31: a ragged end", n=31), random_case("n = 150", n=150),
+           random_case("n = 1: one token", n=1), random_case("n = 2", n=2), random_case("n = 90", n=90)],
     compare=False,
     properties=[
         Property("n lists of different keys, each from 0 … n − 1", _well_formed, "Each of the n lists holds different numbers from 0 … n − 1.", _bad_list),
@@ -1324,7 +1324,7 @@ def table_of_the_first_query(q, k, v, keys, allowed) -> Tensor:
     return _mix(_slots(q, k, first).masked_fill(~allowed, -math.inf).softmax(-1), v, first)
 
 
-def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
+def _table(n: int, m: int, c: int) -> tuple[RandomArg, RandomArg]:
     """c slots for each of n queries. The first key stands in the last slot once more, and one of these two slots is allowed, either one; each
     other is allowed more often than not."""
 
@@ -1339,14 +1339,14 @@ def _table(n: int, m: int, c: int) -> tuple[Drawn, Drawn]:
         table[:, 1:][:, -1:] = ~table[:, :1]
         return table
 
-    return Drawn(keys), Drawn(allowed)
+    return RandomArg(keys), RandomArg(allowed)
 
 
 def listed_keys(
     n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = "", **limits: int
 ) -> Case:
     words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
-    return given(
+    return explicit_case(
         words,
         normal(*batch, n, d, scale=scale),
         normal(*batch, m, d, scale=scale),
@@ -1370,9 +1370,9 @@ gathered_attention = Check(
         listed_keys(300, 350, 8, 4, 3, label="n = 300, m = 350, c = 8: counted, O(n c d)",
                 max_flops=2 * 2 * 300 * 8 * 7, max_elements=2 * 300 * 8 * 4),
         with_a_token_of_zeros(listed_keys(8, 5, 3, 4, 2, label="more queries than keys")), listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
-        given("scores of a thousand and more", whole(24, 4, most=40), whole(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
-        given("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
-        given("n = 20, m = 40, c = 3: gradients, in float64, half of the queries thousands long", Drawn(_half_of_them_long),
+        explicit_case("scores of a thousand and more", whole(24, 4, most=40), whole(8, 4, most=40), normal(8, 3), *_table(24, 8, 4)),
+        explicit_case("scores near −30,000, in float64", *far_below(7, 8, 3), *_table(7, 8, 5)),
+        explicit_case("n = 20, m = 40, c = 3: gradients, in float64, half of the queries thousands long", RandomArg(_half_of_them_long),
               *(normal(*shape, dtype=torch.float64) for shape in ((40, 4), (40, 3))),
               *_table(20, 40, 3), gradient=True, max_backward_elements=2 * 20 * 3 * 4),
     ],

@@ -2,7 +2,7 @@
 
 import math
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import EXACT
 
@@ -13,7 +13,7 @@ __all__ = ["cost_of_all"]
 HALF = "Each slot costs 4 d FLOPs: 2 d for its score and 2 d for the mixture. You count half of that."
 local_flops = Check(
     reference=reference.local_flops,
-    cases=[sized(n=100, d=16, w=4), sized(n=4096, d=64, w=128), sized(n=7, d=3, w=5)],
+    cases=[random_case(n=100, d=16, w=4), random_case(n=4096, d=64, w=128), random_case(n=7, d=3, w=5)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, w: 4 * n**2 * d, "Each of the n tokens scores 2w + 1 slots, not n."),
@@ -33,7 +33,7 @@ local_flops = Check(
 
 global_local_flops = Check(
     reference=reference.global_local_flops,
-    cases=[sized(n=100, d=16, w=4, g=2), sized(n=4096, d=64, w=128, g=16), sized(n=9, d=3, w=6, g=2)],
+    cases=[random_case(n=100, d=16, w=4, g=2), random_case(n=4096, d=64, w=128, g=16), random_case(n=9, d=3, w=6, g=2)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, w, g: 4 * n**2 * d, "Only g of the n tokens read all n keys. The n − g others have g + 2w + 1 slots."),
@@ -86,7 +86,7 @@ global_local_flops = Check(
 
 strided_flops = Check(
     reference=reference.strided_flops,
-    cases=[sized(n=100, d=16), sized(n=4096, d=64), sized(n=25, d=3)],
+    cases=[random_case(n=100, d=16), random_case(n=4096, d=64), random_case(n=25, d=3)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d: 4 * n**2 * d, "Each of the n tokens has 3√n − 2 slots, not n."),
@@ -108,7 +108,7 @@ strided_flops = Check(
 
 low_rank_flops = Check(
     reference=reference.low_rank_flops,
-    cases=[sized(n=100, d=16, r=4), sized(n=4096, d=64, r=128), sized(n=9, d=3, r=2)],
+    cases=[random_case(n=100, d=16, r=4), random_case(n=4096, d=64, r=128), random_case(n=9, d=3, r=2)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, r: 4 * n**2 * d, "The scores are n × r now."),
@@ -134,7 +134,7 @@ low_rank_flops = Check(
 
 linear_flops = Check(
     reference=reference.linear_flops,
-    cases=[sized(n=100, d=16), sized(n=4096, d=64), sized(n=9, d=3)],
+    cases=[random_case(n=100, d=16), random_case(n=4096, d=64), random_case(n=9, d=3)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d: 4 * n**2 * d, "φ(k)ᵀ v is (d × n)(n × d). No product has n twice."),
@@ -154,7 +154,7 @@ linear_flops = Check(
 
 chunked_flops = Check(
     reference=reference.chunked_flops,
-    cases=[sized(n=96, d=16, c=8), sized(n=4096, d=64, c=128), sized(n=12, d=5, c=3)],
+    cases=[random_case(n=96, d=16, c=8), random_case(n=4096, d=64, c=128), random_case(n=12, d=5, c=3)],
     within=EXACT,
     misconceptions=[
         Misconception("still n²", lambda n, d, c: 4 * n**2 * d, "The squares are c × c, and there are n/c of them."),

@@ -2,7 +2,7 @@
 
 import torch
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import explicit_case, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.compare import agree
@@ -33,11 +33,11 @@ def wraps(reference):
     return wrapped
 
 
-PRODUCTS = (sized(n=2, m=3, k=4), sized(n=64, m=7, k=1), sized(n=100, m=300, k=50))
+PRODUCTS = (random_case(n=2, m=3, k=4), random_case(n=64, m=7, k=1), random_case(n=100, m=300, k=50))
 
 matmul_flops = Check(
     reference=costs.matmul_flops,
-    cases=[*PRODUCTS, sized(n=3_000_017, m=4_000_037, k=5_000_011, label="large: every digit counts")],
+    cases=[*PRODUCTS, random_case(n=3_000_017, m=4_000_037, k=5_000_011, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -83,7 +83,7 @@ matmul_flops = Check(
 
 matmul_io = Check(
     reference=costs.matmul_io,
-    cases=[*PRODUCTS, sized(n=6, m=6, k=6), sized(n=12289, m=4097, k=50257, label="large: every digit counts")],
+    cases=[*PRODUCTS, random_case(n=6, m=6, k=6), random_case(n=12289, m=4097, k=50257, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(
@@ -161,12 +161,12 @@ def _by_a_list(n, m, k, dtype):
 arithmetic_intensity = Check(
     reference=costs.arithmetic_intensity,
     cases=[
-        given("float32, 64×64×64", 64, 64, 64, torch.float32),
-        given("float16, 100×30×50", 100, 30, 50, torch.float16),
-        given("bfloat16, one row: 1×512×300", 1, 512, 300, torch.bfloat16),
-        given("float64, 7×9×11", 7, 9, 11, torch.float64),
-        given("int8, 90×70×30", 90, 70, 30, torch.int8),
-        given("int32, 20×70×15", 20, 70, 15, torch.int32),
+        explicit_case("float32, 64×64×64", 64, 64, 64, torch.float32),
+        explicit_case("float16, 100×30×50", 100, 30, 50, torch.float16),
+        explicit_case("bfloat16, one row: 1×512×300", 1, 512, 300, torch.bfloat16),
+        explicit_case("float64, 7×9×11", 7, 9, 11, torch.float64),
+        explicit_case("int8, 90×70×30", 90, 70, 30, torch.int8),
+        explicit_case("int32, 20×70×15", 20, 70, 15, torch.int32),
     ],
     within=EXACT,
     misconceptions=[
@@ -456,10 +456,10 @@ ONE_DICT = (
 )
 
 LAYERS = [
-    sized(b=2, n=5, d=12, h=3, d_ff=40), sized(b=3, n=50, d=8, h=2, d_ff=20), sized(b=5, n=7, d=32, h=8, d_ff=128),
-    sized(b=4, n=5, d=12, h=3, d_ff=40), sized(b=2, n=9, d=12, h=3, d_ff=40), sized(b=2, n=5, d=24, h=3, d_ff=40), sized(b=2, n=5, d=12, h=4, d_ff=40),
-    sized(b=2, n=5, d=12, h=3, d_ff=30),
-    sized(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: every digit counts"),
+    random_case(b=2, n=5, d=12, h=3, d_ff=40), random_case(b=3, n=50, d=8, h=2, d_ff=20), random_case(b=5, n=7, d=32, h=8, d_ff=128),
+    random_case(b=4, n=5, d=12, h=3, d_ff=40), random_case(b=2, n=9, d=12, h=3, d_ff=40), random_case(b=2, n=5, d=24, h=3, d_ff=40), random_case(b=2, n=5, d=12, h=4, d_ff=40),
+    random_case(b=2, n=5, d=12, h=3, d_ff=30),
+    random_case(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: every digit counts"),
 ]  # fmt: skip
 
 training_table = Table(
@@ -880,8 +880,8 @@ def _halved(d, d_ff):
 crossover = Check(
     reference=costs.crossover,
     cases=[
-        given("d = 512, d_ff = 2048", 512, 2048), given("d = 768, no FFN", 768, 0), given("d = 100, d_ff = 270", 100, 270),
-        given("d = 999,983, d_ff = 999,979", 999_983, 999_979),
+        explicit_case("d = 512, d_ff = 2048", 512, 2048), explicit_case("d = 768, no FFN", 768, 0), explicit_case("d = 100, d_ff = 270", 100, 270),
+        explicit_case("d = 999,983, d_ff = 999,979", 999_983, 999_979),
     ],
     within=EXACT,
     misconceptions=[
@@ -958,10 +958,10 @@ def _norms(layers, d):
 model_flops = Check(
     reference=costs.model_flops,
     cases=[
-        sized("2 layers, d = 32", b=2, n=17, layers=2, d=32, d_ff=128, vocabulary=50),
-        sized("5 layers, a long context", b=1, n=300, layers=5, d=16, d_ff=40, vocabulary=70),
-        sized("GPT-2 small, 1024 tokens", b=4, n=1024, layers=12, d=768, d_ff=3072, vocabulary=50257),
-        sized("large: every digit counts", b=3001, n=100_003, layers=97, d=12_289, d_ff=49_157, vocabulary=200_003),
+        random_case("2 layers, d = 32", b=2, n=17, layers=2, d=32, d_ff=128, vocabulary=50),
+        random_case("5 layers, a long context", b=1, n=300, layers=5, d=16, d_ff=40, vocabulary=70),
+        random_case("GPT-2 small, 1024 tokens", b=4, n=1024, layers=12, d=768, d_ff=3072, vocabulary=50257),
+        random_case("large: every digit counts", b=3001, n=100_003, layers=97, d=12_289, d_ff=49_157, vocabulary=200_003),
     ],
     within=EXACT,
     misconceptions=[

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 
-from helpers.engine.cases import given
+from helpers.engine.cases import explicit_case
 from helpers.engine.check import Misconception
-from helpers.engine.requirements import ran_on
+from helpers.engine.requirements import exceeded_steps
 from helpers.engine.table_check import Table
 from helpers.measuring.growth import INFINITE, NO_NUMBER, NO_PRODUCT, grows_like
 
@@ -102,14 +102,14 @@ layer_types = Table(
     counts=False,
     steps=STEPS,
     cases=[
-        given("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
-        given("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
+        explicit_case("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
+        explicit_case("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
     ],
     misconceptions=[
         Misconception(
             "a loop that doesn't come to its end", token_by_token,
             "The sizes are enormous, such as 2¹⁰⁰ tokens: a loop that takes one after the other never ends. Say with a formula how often it would run.",
-            cost=ran_on,
+            cost=exceeded_steps,
         ),
         Misconception(
             "costs that are infinite", in_float32,

@@ -1,6 +1,6 @@
 """Checks of what attention costs when it looks at windows, at global tokens, or along the channels."""
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import EXACT
 
@@ -23,9 +23,9 @@ def _sliding_windows(side, patch, window, d):
 vit_windows = Check(
     reference=pattern_costs.vit_windows,
     cases=[
-        sized(side=224, patch=16, window=7, d=96), sized(side=64, patch=8, window=2, d=5),
-        sized(side=90, patch=3, window=5, d=32), sized(side=192, patch=2, window=6, d=17),
-        sized(side=9999, patch=11, window=9, d=12_000_000_019, label="large: every digit counts"),
+        random_case(side=224, patch=16, window=7, d=96), random_case(side=64, patch=8, window=2, d=5),
+        random_case(side=90, patch=3, window=5, d=32), random_case(side=192, patch=2, window=6, d=17),
+        random_case(side=9999, patch=11, window=9, d=12_000_000_019, label="large: every digit counts"),
     ],
     within=EXACT,
     misconceptions=[
@@ -130,8 +130,8 @@ def _cut_window(n, w, g, d, low=None):
 global_tokens_cost = Check(
     reference=pattern_costs.global_tokens_cost,
     cases=[
-        sized(n=100, w=7, g=3, d=16), sized(n=4096, w=512, g=1, d=64), sized(n=30, w=6, g=27, d=8),
-        sized(n=4003, w=3001, g=997, d=400_000_000_009, label="large: every digit counts"),
+        random_case(n=100, w=7, g=3, d=16), random_case(n=4096, w=512, g=1, d=64), random_case(n=30, w=6, g=27, d=8),
+        random_case(n=4003, w=3001, g=997, d=400_000_000_009, label="large: every digit counts"),
     ],
     within=EXACT,
     misconceptions=[
@@ -209,8 +209,8 @@ def _axes(n, d, patches, channels, projections=8):
 
 channel_attention = Check(
     reference=pattern_costs.channel_attention,
-    cases=[sized(n=256, d=512, h=1), sized(n=256, d=512, h=8), sized(n=100, d=12, h=3), sized(n=7, d=32, h=4),
-           sized(n=3_000_017, d=4_000_040, h=8, label="large: every digit counts")],
+    cases=[random_case(n=256, d=512, h=1), random_case(n=256, d=512, h=8), random_case(n=100, d=12, h=3), random_case(n=7, d=32, h=4),
+           random_case(n=3_000_017, d=4_000_040, h=8, label="large: every digit counts")],
     within=EXACT,
     misconceptions=[
         Misconception(

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from helpers.engine.cases import given
+from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check, Misconception
 
 from .. import roofline as reference
@@ -88,16 +88,16 @@ N = 4107  # of a product with so many rows flops / (flops / peak) is less than t
 roofline = Check(
     reference=reference.roofline,
     cases=[
-        given("V100, a large product in float16", 2 * N**3, 3 * N**2, torch.float16, 125e12, 900e9),
-        given("T4, one row in float16", 2 * 4096**2, 4096**2 + 2 * 4096, torch.float16, 65e12, 320e9),
-        given("near the ridge, float32", 100e9, 1e9, torch.float32, 2e12, 100e9),
-        given("just above the ridge, bfloat16", 320e9, 1e9, torch.bfloat16, 312e12, 2039e9),
-        given("just below the ridge, float32, tiny numbers", 6.0, 2.0, torch.float32, 6.0, 7.0),
-        given("exactly at the ridge, float16", 2.0**40, 2.0**33, torch.float16, 2.0**42, 2.0**36),
-        given("no FLOPs at all, as in the softmax", 0.0, 1e6, torch.float32, 2e12, 100e9),
-        given("float64, a small product", 2 * 48**3, 3 * 48**2, torch.float64, 9.7e12, 1555e9),
-        given("int32, one row", 2 * 512**2, 512**2 + 2 * 512, torch.int32, 20e12, 300e9),
-        given("int8, one row", 2 * 4096**2, 4096**2 + 2 * 4096, torch.int8, 130e12, 320e9),
+        explicit_case("V100, a large product in float16", 2 * N**3, 3 * N**2, torch.float16, 125e12, 900e9),
+        explicit_case("T4, one row in float16", 2 * 4096**2, 4096**2 + 2 * 4096, torch.float16, 65e12, 320e9),
+        explicit_case("near the ridge, float32", 100e9, 1e9, torch.float32, 2e12, 100e9),
+        explicit_case("just above the ridge, bfloat16", 320e9, 1e9, torch.bfloat16, 312e12, 2039e9),
+        explicit_case("just below the ridge, float32, tiny numbers", 6.0, 2.0, torch.float32, 6.0, 7.0),
+        explicit_case("exactly at the ridge, float16", 2.0**40, 2.0**33, torch.float16, 2.0**42, 2.0**36),
+        explicit_case("no FLOPs at all, as in the softmax", 0.0, 1e6, torch.float32, 2e12, 100e9),
+        explicit_case("float64, a small product", 2 * 48**3, 3 * 48**2, torch.float64, 9.7e12, 1555e9),
+        explicit_case("int32, one row", 2 * 512**2, 512**2 + 2 * 512, torch.int32, 20e12, 300e9),
+        explicit_case("int8, one row", 2 * 4096**2, 4096**2 + 2 * 4096, torch.int8, 130e12, 320e9),
     ],
     within=(1e-6, 0.0),
     misconceptions=[

@@ -4,10 +4,10 @@ import math
 
 import torch
 
-from helpers.engine.cases import given
+from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import EXACT
-from helpers.engine.requirements import ran_on
+from helpers.engine.requirements import exceeded_steps
 
 from .. import score_memory as reference
 from .costs import round_end, wraps
@@ -17,12 +17,12 @@ __all__ = ["longest_context", "score_memory"]
 score_memory = Check(
     reference=reference.score_memory,
     cases=[
-        given("b = 2, n = 100, h = 3, 5 layers, float32", 2, 100, 3, 5, torch.float32),
-        given("b = 1, n = 1024, h = 12, 12 layers, float16", 1, 1024, 12, 12, torch.float16),
-        given("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
-        given("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
-        given("b = 2, n = 77, h = 3, 4 layers, int32", 2, 77, 3, 4, torch.int32),
-        given("large: every digit counts", 67, 4_000_037, 129, 131, torch.float32),
+        explicit_case("b = 2, n = 100, h = 3, 5 layers, float32", 2, 100, 3, 5, torch.float32),
+        explicit_case("b = 1, n = 1024, h = 12, 12 layers, float16", 1, 1024, 12, 12, torch.float16),
+        explicit_case("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
+        explicit_case("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
+        explicit_case("b = 2, n = 77, h = 3, 4 layers, int32", 2, 77, 3, 4, torch.int32),
+        explicit_case("large: every digit counts", 67, 4_000_037, 129, 131, torch.float32),
     ],
     within=EXACT,
     misconceptions=[
@@ -109,7 +109,7 @@ def one_length_after_the_other(memory, b, h, layers, dtype):
 
 def _long_where_many_fit(seen):
     """Of small memories it comes to an end, as a search that is endless by mistake does not."""
-    return ran_on(seen) and reference.longest_context(*seen.args) > STEPS
+    return exceeded_steps(seen) and reference.longest_context(*seen.args) > STEPS
 
 
 def _end_of_a_search(seen):
@@ -127,14 +127,14 @@ def _root(memory, per_square):
 longest_context = Check(
     reference=reference.longest_context,
     cases=[
-        given("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
-        given("80 GB, b = 8, h = 16, 24 layers, bfloat16", 80 * 10**9, 8, 16, 24, torch.bfloat16),
-        given("just enough for n = 30,000,001, one head, int8", 30_000_001**2, 1, 1, 1, torch.int8),
-        given("2 GB, b = 3, h = 4, 6 layers, float64", 2 * 10**9, 3, 4, 6, torch.float64),
-        given("1 GB, b = 2, h = 5, 3 layers, int32", 10**9, 2, 5, 3, torch.int32),
-        given("not enough for a single token", 7, 1, 2, 1, torch.float32),
-        given("just enough for n = 60", 2 * 5 * 7 * 60**2 * 4, 2, 5, 7, torch.float32),
-        given("one byte short of n = 60", 2 * 5 * 7 * 60**2 * 4 - 1, 2, 5, 7, torch.float32),
+        explicit_case("16 GB, b = 1, h = 12, 12 layers, float16", 16 * 10**9, 1, 12, 12, torch.float16),
+        explicit_case("80 GB, b = 8, h = 16, 24 layers, bfloat16", 80 * 10**9, 8, 16, 24, torch.bfloat16),
+        explicit_case("just enough for n = 30,000,001, one head, int8", 30_000_001**2, 1, 1, 1, torch.int8),
+        explicit_case("2 GB, b = 3, h = 4, 6 layers, float64", 2 * 10**9, 3, 4, 6, torch.float64),
+        explicit_case("1 GB, b = 2, h = 5, 3 layers, int32", 10**9, 2, 5, 3, torch.int32),
+        explicit_case("not enough for a single token", 7, 1, 2, 1, torch.float32),
+        explicit_case("just enough for n = 60", 2 * 5 * 7 * 60**2 * 4, 2, 5, 7, torch.float32),
+        explicit_case("one byte short of n = 60", 2 * 5 * 7 * 60**2 * 4 - 1, 2, 5, 7, torch.float32),
     ],
     within=EXACT,
     counts=False,

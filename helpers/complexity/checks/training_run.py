@@ -1,6 +1,6 @@
 """The check of the bill of a training run."""
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Misconception
 from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.table_check import Table, in_rows
@@ -80,15 +80,15 @@ training_run = Table(
     columns=("value",),
     follows={"days": _own_days},
     cases=[
-        sized("1 billion parameters, one A100", parameters=10**9, tokens=20 * 10**9, devices=1, peak=312e12, mfu=0.4),
-        sized("a small model on 8 devices", parameters=124_439_808, tokens=10**10, devices=8, peak=65e12, mfu=0.3),
-        sized("GPT-3's size", parameters=175 * 10**9, tokens=300 * 10**9, devices=1024, peak=125e12, mfu=0.25),
-        sized("7 parameters, 3 tokens", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.5),
-        sized("8 parameters, 3 tokens", parameters=8, tokens=3, devices=2, peak=10.0, mfu=0.5),
-        sized("7 parameters, 4 tokens", parameters=7, tokens=4, devices=2, peak=10.0, mfu=0.5),
-        sized("7 parameters, 3 tokens, 3 devices", parameters=7, tokens=3, devices=3, peak=10.0, mfu=0.5),
-        sized("7 parameters, 3 tokens, slower", parameters=7, tokens=3, devices=2, peak=5.0, mfu=0.5),
-        sized("7 parameters, 3 tokens, better used", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.7),
+        random_case("1 billion parameters, one A100", parameters=10**9, tokens=20 * 10**9, devices=1, peak=312e12, mfu=0.4),
+        random_case("a small model on 8 devices", parameters=124_439_808, tokens=10**10, devices=8, peak=65e12, mfu=0.3),
+        random_case("GPT-3's size", parameters=175 * 10**9, tokens=300 * 10**9, devices=1024, peak=125e12, mfu=0.25),
+        random_case("7 parameters, 3 tokens", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.5),
+        random_case("8 parameters, 3 tokens", parameters=8, tokens=3, devices=2, peak=10.0, mfu=0.5),
+        random_case("7 parameters, 4 tokens", parameters=7, tokens=4, devices=2, peak=10.0, mfu=0.5),
+        random_case("7 parameters, 3 tokens, 3 devices", parameters=7, tokens=3, devices=3, peak=10.0, mfu=0.5),
+        random_case("7 parameters, 3 tokens, slower", parameters=7, tokens=3, devices=2, peak=5.0, mfu=0.5),
+        random_case("7 parameters, 3 tokens, better used", parameters=7, tokens=3, devices=2, peak=10.0, mfu=0.7),
     ],
     within=EXACT,
     misconceptions=[

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import explicit_case, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.drivers import choice
 from helpers.engine.table_check import Table
@@ -32,7 +32,7 @@ def lengths_swapped(n, m, d):
 enc_dec_cost = Table(
     reference=reference.enc_dec_cost,
     columns=("scores and mixing", "products with weights"),
-    cases=[sized(n=5, m=7, d=4), sized(n=11, m=3, d=8), sized(n=100, m=640, d=64), sized(n=1, m=9, d=6), sized(n=5, m=3, d=8), sized(n=5, m=7, d=8)],
+    cases=[random_case(n=5, m=7, d=4), random_case(n=11, m=3, d=8), random_case(n=100, m=640, d=64), random_case(n=1, m=9, d=6), random_case(n=5, m=3, d=8), random_case(n=5, m=7, d=8)],
     within=(0.0, 0.0),
     misconceptions=[
         Misconception(
@@ -131,7 +131,7 @@ enc_dec_cost = Table(
 
 enc_dec_cost_terms = Check(
     reference=reference.enc_dec_cost_terms,
-    cases=[given("five letters in their order")],
+    cases=[explicit_case("five letters in their order")],
     drive=choice,
     misconceptions=[
         Misconception(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given
+from helpers.engine.cases import RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Message
 from helpers.engine.drivers import call, unpack
 
 from .. import decoding as reference
@@ -58,15 +58,21 @@ def _written(answer: Callable, lengths: tuple[int, ...], source: Tensor, longest
     encode.__qualname__, step.__qualname__ = "encode", "step"  # what an error message calls them
     tokens = call(answer, encode, step, source, longest)
     needed = min(longest, max(abs(lengths[row % len(lengths)]) for row in range(len(source))))
-    encoder = Told("the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times")
+    encoder = Message(
+        "the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times"
+    )
     if calls["decoder"] != needed:
-        return tokens, encoder, Told(f"{calls['decoder']} steps of the decoder, and {needed} are right")
-    return tokens, encoder, Told("every token read once" if calls["tokens"] == needed else "tokens read more than once")
+        return tokens, encoder, Message(f"{calls['decoder']} steps of the decoder, and {needed} are right")
+    return (
+        tokens,
+        encoder,
+        Message("every token read once" if calls["tokens"] == needed else "tokens read more than once"),
+    )
 
 
-def sentence(b: int, m: int) -> Drawn:
+def sentence(b: int, m: int) -> RandomArg:
     """Source tokens."""
-    return Drawn(lambda generator: torch.randint(3, WORDS, (b, m), generator=generator))
+    return RandomArg(lambda generator: torch.randint(3, WORDS, (b, m), generator=generator))
 
 
 def _greedy(
@@ -230,11 +236,11 @@ greedy_decode = Check(
     drive=_written,
     names=("tokens: sequences positions",),
     cases=[
-        given("3 sentences that end after 4, 2 and 6 tokens", (4, 2, 6), sentence(3, 5), 9),
-        given("2 sentences, one of them cut off at 5 tokens", (3, 8), sentence(2, 7), 5),
-        given("4 sentences that end together", (3, 3, 3, 3), sentence(4, 6), 10),
-        given("one sentence", (7,), sentence(1, 4), 12),
-        given("sentences that begin with PAD or START", (-5, -3, 4), sentence(3, 6), 9),
+        explicit_case("3 sentences that end after 4, 2 and 6 tokens", (4, 2, 6), sentence(3, 5), 9),
+        explicit_case("2 sentences, one of them cut off at 5 tokens", (3, 8), sentence(2, 7), 5),
+        explicit_case("4 sentences that end together", (3, 3, 3, 3), sentence(4, 6), 10),
+        explicit_case("one sentence", (7,), sentence(1, 4), 12),
+        explicit_case("sentences that begin with PAD or START", (-5, -3, 4), sentence(3, 6), 9),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -399,15 +405,15 @@ def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: fl
     return {"the list of tokens": tokens, "the score": float(score), "the way to it": _manner(rows, k, longest)}
 
 
-def _manner(rows: list[int], k: int, longest: int) -> Told:
+def _manner(rows: list[int], k: int, longest: int) -> Message:
     """How the model was asked, in words."""
     if len(rows) > longest:
-        return Told(f"{len(rows)} calls, and {longest} steps are the most")
+        return Message(f"{len(rows)} calls, and {longest} steps are the most")
     if rows and rows[0] > 1:
-        return Told(f"{rows[0]} hypotheses at the start, and one is enough")
+        return Message(f"{rows[0]} hypotheses at the start, and one is enough")
     if max(rows, default=0) > k:
-        return Told(f"{max(rows)} hypotheses in one call, and {k} are the most")
-    return Told("one call a step")
+        return Message(f"{max(rows)} hypotheses in one call, and {k} are the most")
+    return Message("one call a step")
 
 
 def _beam(
@@ -691,20 +697,20 @@ beam_search = Check(
     drive=_searched,
     counts=False,
     cases=[
-        given("a tempting first word, k = 2", TEMPTING, 2, 6, 0.6),
-        given("a short sentence against a long one, k = 3", LONG, 3, 8, 1.0),
-        given("a sum that leads late, k = 2", LATE, 2, 6, 1.0),
-        given("10 words, k = 4, at most 9 tokens", tree(333, 10, -0.5), 4, 9, 0.8),
-        given("9 words, k = 2, at most 5 tokens", tree(388, 9, 0.8), 2, 5, 0.6),
-        given("11 words, k = 2, at most 7 tokens", tree(249, 11, 0.0), 2, 7, 0.8),
-        given("10 words, k = 3, at most 4 tokens", tree(415, 10, 0.8), 3, 4, 0.8),
-        given("11 words, k = 3, at most 6 tokens", tree(189, 11, 0.5), 3, 6, 0.6),
-        given("11 words, k = 4, at most 7 tokens", tree(382, 11, 0.8), 4, 7, 1.0),
-        given("8 words, k = 2, at most 8 tokens", tree(318, 8, 0.0), 2, 8, 0.8),
-        given("k = 1: greedy search", tree(4, 8, 0.5), 1, 9, 0.6),
-        given("k as large as the vocabulary, 6 words", tree(5, 6, 0.0), 6, 4, 0.6),
-        given("no length penalty, k = 3", tree(6, 10, 1.0), 3, 6, 0.0),
-        given("150 tokens of 200 words, nearly equally likely", tree(7, 200, -3.0, spread=0.1), 2, 150, 0.6),
+        explicit_case("a tempting first word, k = 2", TEMPTING, 2, 6, 0.6),
+        explicit_case("a short sentence against a long one, k = 3", LONG, 3, 8, 1.0),
+        explicit_case("a sum that leads late, k = 2", LATE, 2, 6, 1.0),
+        explicit_case("10 words, k = 4, at most 9 tokens", tree(333, 10, -0.5), 4, 9, 0.8),
+        explicit_case("9 words, k = 2, at most 5 tokens", tree(388, 9, 0.8), 2, 5, 0.6),
+        explicit_case("11 words, k = 2, at most 7 tokens", tree(249, 11, 0.0), 2, 7, 0.8),
+        explicit_case("10 words, k = 3, at most 4 tokens", tree(415, 10, 0.8), 3, 4, 0.8),
+        explicit_case("11 words, k = 3, at most 6 tokens", tree(189, 11, 0.5), 3, 6, 0.6),
+        explicit_case("11 words, k = 4, at most 7 tokens", tree(382, 11, 0.8), 4, 7, 1.0),
+        explicit_case("8 words, k = 2, at most 8 tokens", tree(318, 8, 0.0), 2, 8, 0.8),
+        explicit_case("k = 1: greedy search", tree(4, 8, 0.5), 1, 9, 0.6),
+        explicit_case("k as large as the vocabulary, 6 words", tree(5, 6, 0.0), 6, 4, 0.6),
+        explicit_case("no length penalty, k = 3", tree(6, 10, 1.0), 3, 6, 0.0),
+        explicit_case("150 tokens of 200 words, nearly equally likely", tree(7, 200, -3.0, spread=0.1), 2, 150, 0.6),
     ],
     misconceptions=[
         Misconception(

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import visible_mask
-from helpers.engine.compare import Told
+from helpers.engine.compare import Message
 from helpers.engine.drivers import Stopped
 from helpers.engine.observe import Observation, observe
 from helpers.multi_head.heads import MultiHeadAttention
@@ -25,12 +25,12 @@ ITSELF = "A mask may hide a token from itself, too: hand it on as it is, without
 FORBIDDEN = ["multi_head_attention", "transformer_encoder_layer"]  # PyTorch's own layers in disguise
 
 
-def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Standard normal numbers."""
-    return Drawn(lambda generator: torch.randn(shape, generator=generator, dtype=dtype))
+    return RandomArg(lambda generator: torch.randn(shape, generator=generator, dtype=dtype))
 
 
-def padded(b: int, rows: int, m: int) -> Drawn:
+def padded(b: int, rows: int, m: int) -> RandomArg:
     """A mask (b, rows, m) that hides the last tokens of all sequences but the first, for all rows alike."""
 
     def draw(generator: Generator) -> Tensor:
@@ -38,7 +38,7 @@ def padded(b: int, rows: int, m: int) -> Drawn:
         lengths[0] = m
         return (torch.arange(m) < lengths).expand(b, rows, m).clone()
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def causal(n: int) -> Tensor:
@@ -47,7 +47,7 @@ def causal(n: int) -> Tensor:
 
 
 def weights_like(module: nn.Module, generator: Generator, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Drawn weights for every parameter of a module: large enough that each of them shows in the output."""
+    """RandomArg weights for every parameter of a module: large enough that each of them shows in the output."""
 
     def draw(name: str, like: Tensor) -> Tensor:
         drawn = torch.randn(like.shape, generator=generator, dtype=dtype)
@@ -74,7 +74,7 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
 
 
 ALL = 1.0  # the rate of dropout in all cases: in training mode nothing is left of a sublayer, and nothing is left to chance
-RANDOM = Told("in training mode another output each time, though dropout at rate 1 leaves nothing to chance")
+RANDOM = Message("in training mode another output each time, though dropout at rate 1 leaves nothing to chance")
 
 
 def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
@@ -86,7 +86,7 @@ def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
     module(*map(other_way_round, inputs))  # of this nothing may be left
     seen = seen_call(module, inputs)
     module.train()
-    kept = Told("its inputs changed in place" if seen.modified else "its inputs left as they are")
+    kept = Message("its inputs changed in place" if seen.modified else "its inputs left as they are")
     return (
         seen.output,
         in_training(module(*map(twice, inputs)), len(inputs[0])),
@@ -122,7 +122,7 @@ def twice(batch: Tensor | None) -> Tensor | None:
     return None if batch is None else torch.cat([batch, batch])
 
 
-def in_training(output: Tensor, b: int) -> Tensor | Told:
+def in_training(output: Tensor, b: int) -> Tensor | Message:
     """The output for b sequences that stand there `twice`, once; what chance makes different is not compared."""
     if not isinstance(output, Tensor) or output.shape[:1] != (2 * b,) or not output.is_floating_point():
         return output
@@ -136,9 +136,9 @@ GRADIENTS_OF = ("x", "the memory")
 def told_gradients(seen: Observation, *names: str) -> tuple:
     """Gradients of a call, one for each of its inputs with a name; those that are missing in words."""
     if seen.backward_error:
-        return (Told(f"the backward pass stops with an error: {seen.backward_error.kind}"),) * len(names)
+        return (Message(f"the backward pass stops with an error: {seen.backward_error.kind}"),) * len(names)
     pairs = zip(names, seen.gradients or (None,) * len(names), strict=True)
-    return tuple(Told(f"no gradient comes back to {name}") if one is None else one for name, one in pairs)
+    return tuple(Message(f"no gradient comes back to {name}") if one is None else one for name, one in pairs)
 
 
 # ------------------------------------------------------------------------------------------------------ dropout at rate ½
@@ -153,10 +153,10 @@ TOKENS = 20  # sequences of one token each
 WHOLE_TOKENS = "At rate ½ your tokens keep all of their features or none. `nn.Dropout` drops each feature by itself; `nn.Dropout1d` and `nn.Dropout2d` drop whole rows."
 KEPT_MASK = "A mask belongs to one call. The next one may have the same shape and hide other keys: use the one that is handed in."
 BY_HAND = "At rate 1 nothing is left, so what remains is 0: yours divides it by 1 − p = 0, and 0/0 is NaN. `nn.Dropout` knows that rate too."
-WHOLE = Told("at rate ½ whole tokens are dropped, not single features")
-IN_ITS_PLACE = Told("dropout where it belongs")
-NOT_SCALED = Told("at rate ½ what dropout leaves is not doubled")
-ELSEWHERE = Told("at rate ½ an output that dropout on what each sublayer gives can't lead to")
+WHOLE = Message("at rate ½ whole tokens are dropped, not single features")
+IN_ITS_PLACE = Message("dropout where it belongs")
+NOT_SCALED = Message("at rate ½ what dropout leaves is not doubled")
+ELSEWHERE = Message("at rate ½ an output that dropout on what each sublayer gives can't lead to")
 
 
 def choices(x: Tensor, scale: float, whole: bool = False) -> Tensor:
@@ -185,7 +185,7 @@ def all_that_can_come_out(
     return added(last, x, layer.linear2(hidden).flatten(1, 2), scale, whole == "feed")
 
 
-def where_it_drops(got: Tensor, possible: list[tuple[Told, Tensor]]) -> Told:
+def where_it_drops(got: Tensor, possible: list[tuple[Message, Tensor]]) -> Message:
     """In words: which of the lists (b, s, d) is the first that holds what came out, (b, 1, d)."""
     found = (words for words, listed in possible if _in_the_list(got, listed))
     return next(found, ELSEWHERE)
@@ -222,7 +222,7 @@ def _halved(like: type[nn.Module], reads_memory: bool) -> tuple[dict, tuple, lis
     return weights, tuple(inputs), possible
 
 
-def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = False) -> Told:
+def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = False) -> Message:
     """Where a layer drops, in words."""
     weights, inputs, possible = _halved(like, reads_memory)
     layer = built(cls, HALF, weights)
@@ -244,11 +244,11 @@ def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: st
     """masks: "none", "padding", (b, m, m), or (b, 1, m) where it is "spread", "shared" by all sequences, (m, m), or "rows", another
     for each token. A case in float64 is a thorough one; its masks are none that are shared."""
     like = layers.EncoderLayer(d, h, d_ff)
-    weights = Drawn(lambda generator: weights_like(like, generator, dtype))
+    weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
     mask = {
         "none": None, "padding": padded(b, m, m), "spread": padded(b, 1, m), "shared": visible_mask(m, m), "rows": visible_mask(b, m, m),
     }[masks]  # fmt: skip
-    return given(label, (d, h, d_ff, ALL), weights, normal(b, m, d, dtype=dtype), mask, dtype == torch.float64)
+    return explicit_case(label, (d, h, d_ff, ALL), weights, normal(b, m, d, dtype=dtype), mask, dtype == torch.float64)
 
 
 class _Encoder(nn.Module):
@@ -752,7 +752,7 @@ def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, m
     """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of all sequences, or "rows":
     another mask for each token and sequence, neither of them causal. A case in float64 is a thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
-    weights = Drawn(lambda generator: weights_like(like, generator, dtype))
+    weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
 
     def draw(generator: Generator) -> tuple:
         if masks == "rows":
@@ -764,7 +764,7 @@ def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, m
         return own, rows and padded(b, rows, m).make(generator)
 
     tokens = normal(b, n, d, dtype=dtype), normal(b, m, d, dtype=dtype)
-    return given(label, (d, h, d_ff, ALL), weights, *tokens, Drawn(draw), dtype == torch.float64)
+    return explicit_case(label, (d, h, d_ff, ALL), weights, *tokens, RandomArg(draw), dtype == torch.float64)
 
 
 class _Decoder(nn.Module):

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Message
 from helpers.engine.drivers import choice
 from helpers.transformer_lm.positions import sinusoidal_positions
 
@@ -79,7 +79,7 @@ def _thorough(model: nn.Module, source: Tensor, target: Tensor) -> tuple:
         half.output,
         *told_gradients(half, "the memory"),
         *trained,
-        Told(f"logits of dtype {logits.dtype}"),
+        Message(f"logits of dtype {logits.dtype}"),
     )
 
 
@@ -90,7 +90,7 @@ SILENT = (
 )  # their weights are 0, so that few outputs are possible; 6.1 and 6.2 look into the layers
 
 
-def _at_half_the_rate(cls: Callable) -> tuple[Told, Told, Told]:
+def _at_half_the_rate(cls: Callable) -> tuple[Message, Message, Message]:
     """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py). And whether
     the encoder learns."""
     weights, source, target, memory, encoded, decoded = _halved()
@@ -98,11 +98,11 @@ def _at_half_the_rate(cls: Callable) -> tuple[Told, Told, Told]:
     model.train()
     read = model.encode(source.clone(), source != PAD)
     written = model.decode(target.clone(), memory.clone(), torch.ones(memory.shape[:2], dtype=torch.bool))
-    drops = Told(f"encode: {where_it_drops(read, encoded)}"), Told(f"decode: {where_it_drops(written, decoded)}")
+    drops = Message(f"encode: {where_it_drops(read, encoded)}"), Message(f"decode: {where_it_drops(written, decoded)}")
     return *drops, _learns(model, source.clone(), target.clone())
 
 
-def _learns(model: nn.Module, source: Tensor, target: Tensor) -> Told:
+def _learns(model: nn.Module, source: Tensor, target: Tensor) -> Message:
     """Whether what `forward` hands to `decode` hangs on the encoder's weights. The model is of no use afterwards."""
     handed: list[bool] = []
 
@@ -114,7 +114,7 @@ def _learns(model: nn.Module, source: Tensor, target: Tensor) -> Told:
     model.decode = decode
     with contextlib.suppress(Exception):  # another decoder may give more than logits
         model(source, target)
-    return Told("forward: no gradient reaches the encoder" if handed == [False] else "forward: the encoder learns")
+    return Message("forward: no gradient reaches the encoder" if handed == [False] else "forward: the encoder learns")
 
 
 @functools.cache
@@ -149,14 +149,14 @@ def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
     return logits.masked_fill((target == PAD)[..., None] & logits.isfinite(), 0.0)
 
 
-def _began(weights: dict[str, Tensor], d: int) -> Told:
+def _began(weights: dict[str, Tensor], d: int) -> Message:
     """Whether both embeddings begin with standard deviation d^(−½), as far as so few numbers can tell."""
     tables = {name: weights.get(f"{name}_embedding.weight") for name in ("source", "target")}
     kinds = {name: _size(table, d) for name, table in tables.items() if table is not None}
     off = [f"the {name}'s embedding with {kind}" for name, kind in kinds.items() if kind]
     if off:
-        return Told(f"not both embeddings begin with standard deviation d^(−½): {' and '.join(off)}")
-    return Told("both embeddings begin with standard deviation d^(−½)")
+        return Message(f"not both embeddings begin with standard deviation d^(−½): {' and '.join(off)}")
+    return Message("both embeddings begin with standard deviation d^(−½)")
 
 
 def _size(table: Tensor, d: int) -> str:
@@ -200,12 +200,12 @@ def _model(
         tokens = torch.randint(START, words[1], (b, n), generator=generator)
         return tokens.masked_fill(torch.arange(n) >= n - torch.arange(b)[:, None], PAD) if ends else tokens
 
-    return given(
+    return explicit_case(
         label,
         sizes,
-        Drawn(lambda generator: weights_like(like, generator, dtype)),
-        Drawn(source),
-        Drawn(target),
+        RandomArg(lambda generator: weights_like(like, generator, dtype)),
+        RandomArg(source),
+        RandomArg(target),
         "all" if dtype == torch.float64 else asks,
     )
 
@@ -1056,7 +1056,7 @@ EncoderDecoder = Check(
 
 which_connects_where = Check(
     reference=reference.which_connects_where,
-    cases=[given("your choice")],
+    cases=[explicit_case("your choice")],
     drive=choice,
     misconceptions=[
         Misconception(

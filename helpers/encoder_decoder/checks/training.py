@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.drivers import unpack, watch
 from helpers.engine.observe import Observation
@@ -31,7 +31,7 @@ def _forced(answer: Callable, target: Tensor) -> tuple:
     return inputs, labels, "the target is changed in place" if seen.modified else "the target stays as it is"
 
 
-def _targets(b: int, n: int, shortest: int = 1) -> Drawn:
+def _targets(b: int, n: int, shortest: int = 1) -> RandomArg:
     """At least one row is full, and, where `shortest` allows it, one is as short as that."""
 
     def draw(generator: Generator) -> Tensor:
@@ -40,7 +40,7 @@ def _targets(b: int, n: int, shortest: int = 1) -> Drawn:
         tokens[1, shortest:] = PAD
         return tokens
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def _one(generator: Generator) -> Tensor:
@@ -120,8 +120,8 @@ teacher_forcing = Check(
     drive=_forced,
     names=("inputs: sequences positions", "labels: sequences positions"),
     cases=[
-        given("3 targets of up to 6 tokens", _targets(3, 6)), given("4 targets of up to 5 tokens", _targets(4, 5, shortest=2)),
-        given("no padding, n = 4", _targets(2, 4, shortest=4)), given("one target, without padding", Drawn(_one)),
+        explicit_case("3 targets of up to 6 tokens", _targets(3, 6)), explicit_case("4 targets of up to 5 tokens", _targets(4, 5, shortest=2)),
+        explicit_case("no padding, n = 4", _targets(2, 4, shortest=4)), explicit_case("one target, without padding", RandomArg(_one)),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -716,7 +716,7 @@ _train = Check(
             "Asked what follows END, your trained model says PAD. Only a loss that counts PAD teaches that.",
         ),
     ],
-    cases=[given(f"{STEPS} batches of {BATCH} strings of {LENGTH} tokens", *splitting())],
+    cases=[explicit_case(f"{STEPS} batches of {BATCH} strings of {LENGTH} tokens", *splitting())],
     misconceptions=[
         Misconception(
             "teacher forcing without a shift", trained_without_shift,

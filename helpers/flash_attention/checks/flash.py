@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, RandomArg, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float, power_before_division
 from helpers.engine.observe import Observation
@@ -27,7 +27,7 @@ def tile_sizes(n: int, m: int, d: int, d_v: int, causal: bool, block_q: int, blo
     return {"n": n, "m": m, "d": d, "d_v": d_v, "causal": causal, "block_q": block_q, "block_k": block_k}
 
 
-def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[Drawn, Drawn, Drawn]:
+def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[RandomArg, RandomArg, RandomArg]:
     """q (n, d), k (m, d), v (m, d_v) whose scaled scores are a little noise around scores(i, j)."""
     n, d = shape_q
 
@@ -39,8 +39,8 @@ def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple
     i, j = torch.arange(n).float(), torch.arange(m).float()
     of_queries, of_keys = scores(i, j)
     return (
-        Drawn(lambda generator: near(of_queries * math.sqrt(d), generator)), Drawn(lambda generator: near(of_keys, generator)),
-        Drawn(lambda generator: torch.randn(m, d_v, generator=generator)),
+        RandomArg(lambda generator: near(of_queries * math.sqrt(d), generator)), RandomArg(lambda generator: near(of_keys, generator)),
+        RandomArg(lambda generator: torch.randn(m, d_v, generator=generator)),
     )  # fmt: skip
 
 
@@ -60,24 +60,24 @@ def with_a_key_of_zeros(case: Case) -> Case:
     return replace(case, label=f"{case.label}, a key of zeros", draw=draw)
 
 
-def climbing_scores(n: int, m: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
+def climbing_scores(n: int, m: int, step: float) -> tuple[RandomArg, RandomArg, RandomArg]:
     """Every second query's scores climb along the keys by `step`, those of the others fall."""
     return levelled_scores((n, 4), m, 3, lambda i, j: (1 - 2 * (i % 2), step * j))
 
 
 def low_scores(
     n: int, m: int, d_v: int = 3, level: float = -120.0, dtype: torch.dtype = torch.float32
-) -> tuple[Drawn, ...]:
+) -> tuple[RandomArg, ...]:
     """All scores near `level`: e^−120 is 0 in float32."""
     drawn = levelled_scores((n, 4), m, d_v, lambda i, j: (torch.ones_like(i), torch.full_like(j, level)))
-    return tuple(Drawn(lambda generator, x=x: x.make(generator).to(dtype)) for x in drawn)
+    return tuple(RandomArg(lambda generator, x=x: x.make(generator).to(dtype)) for x in drawn)
 
 
 def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
     """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values. All
     that is held at one time is less than one row of tiles: they don't pile up."""
     words = f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted"
-    return sized(words, **tile_sizes(n, m, d, d_v, causal, block_q, block_k),
+    return random_case(words, **tile_sizes(n, m, d, d_v, causal, block_q, block_k),
                  max_flops=5 * n * m * (d + d_v) // 2, max_elements=2 * max(n, m) * max(d, d_v), max_living=3 * block_q * m // 4)  # fmt: skip
 
 
@@ -367,18 +367,18 @@ flash_attention_forward = Check(
     reference=flash.flash_attention_forward,
     names=("output: queries features", "logsumexp: queries"),
     cases=[
-        with_a_key_of_zeros(sized("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3))),
-        heads_split(sized("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3))),
-        given("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
-        given("all scores near −120", *low_scores(3, 5), False, 2, 3),
-        given("all scores near −30,000, float64", *low_scores(3, 5, level=-30_000.0, dtype=torch.float64), False, 2, 3),
-        sized("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **tile_sizes(7, 7, 4, 3, True, 4, 3)),
-        sized("causal, the last 6 of 13 positions", **tile_sizes(6, 13, 3, 5, True, 4, 5)),
-        sized("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
-        sized("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", **tile_sizes(8, 3, 5, 6, True, 4, 2)),
-        given("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
-        sized("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
-        sized("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),
+        with_a_key_of_zeros(random_case("n = 4, m = 9, tiles of 2 × 3", **tile_sizes(4, 9, 5, 2, False, 2, 3))),
+        heads_split(random_case("2×3 sequences, n = 5, m = 7, tiles of 4 × 3: ragged", batch=(2, 3), **tile_sizes(5, 7, 4, 3, False, 4, 3))),
+        explicit_case("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
+        explicit_case("all scores near −120", *low_scores(3, 5), False, 2, 3),
+        explicit_case("all scores near −30,000, float64", *low_scores(3, 5, level=-30_000.0, dtype=torch.float64), False, 2, 3),
+        random_case("causal, n = m = 7, tiles of 4 × 3", batch=(2,), **tile_sizes(7, 7, 4, 3, True, 4, 3)),
+        random_case("causal, the last 6 of 13 positions", **tile_sizes(6, 13, 3, 5, True, 4, 5)),
+        random_case("causal, 7 queries, 5 keys: rows that see nothing", **tile_sizes(7, 5, 4, 3, True, 3, 2)),
+        random_case("causal, 8 queries, 3 keys: a whole tile of queries sees nothing", **tile_sizes(8, 3, 5, 6, True, 4, 2)),
+        explicit_case("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
+        random_case("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
+        random_case("causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)),
         counted_tiles(160, 160, 2, 2, 32, 8), counted_tiles(160, 170, 3, 2, 32, 9, causal=True),
     ],
     misconceptions=[
@@ -664,10 +664,10 @@ causal_tiles_count = Check(
     exercise="causal_tiles",
     reference=flash.causal_tiles,
     cases=[
-        given("n = m = 12, tiles of 4 × 4", 12, 12, 4, 4), given("n = m = 12, tiles of 4 × 2", 12, 12, 4, 2),
-        given("n = m = 12, tiles of 2 × 4", 12, 12, 2, 4), given("n = m = 11, tiles of 4 × 3: ragged", 11, 11, 4, 3),
-        given("the last 7 of 11 positions, tiles of 2 × 3", 7, 11, 2, 3), given("13 queries, 6 keys, tiles of 3 × 2", 13, 6, 3, 2),
-        given("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
+        explicit_case("n = m = 12, tiles of 4 × 4", 12, 12, 4, 4), explicit_case("n = m = 12, tiles of 4 × 2", 12, 12, 4, 2),
+        explicit_case("n = m = 12, tiles of 2 × 4", 12, 12, 2, 4), explicit_case("n = m = 11, tiles of 4 × 3: ragged", 11, 11, 4, 3),
+        explicit_case("the last 7 of 11 positions, tiles of 2 × 3", 7, 11, 2, 3), explicit_case("13 queries, 6 keys, tiles of 3 × 2", 13, 6, 3, 2),
+        explicit_case("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
     ],
     within=(0.0, 0.0),
     properties=[WHOLE],
@@ -783,7 +783,7 @@ causal_tiles_count = Check(
 def skipping_tiles(batch: tuple[int, ...], n: int, m: int, d: int, d_v: int, block_q: int, block_k: int) -> Case:
     """A causal case whose FLOPs are those of the tiles that must be visited."""
     tile = 2 * block_q * block_k * (d + d_v + 1)  # 1 more: the sums, taken as a product with ones
-    return sized(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
+    return random_case(f"causal, n = {n}, m = {m}, tiles of {block_q} × {block_k}: skipped tiles cost nothing", batch=batch,
                  **tile_sizes(n, m, d, d_v, True, block_q, block_k),
                  max_flops=math.prod(batch) * flash.causal_tiles(n, m, block_q, block_k) * tile,
                  max_elements=2 * math.prod(batch) * max(n, m) * max(d, d_v))  # fmt: skip
@@ -831,7 +831,7 @@ skipped_tiles = Check(
     names=("output: queries features", "logsumexp: queries"),
     cases=[
         skipping_tiles((), 24, 24, 4, 3, 8, 4), skipping_tiles((2,), 24, 26, 3, 5, 6, 4), skipping_tiles((), 30, 17, 4, 2, 6, 5),
-        sized("not causal: nothing is skipped", **tile_sizes(9, 14, 4, 3, False, 4, 3)),
+        random_case("not causal: nothing is skipped", **tile_sizes(9, 14, 4, 3, False, 4, 3)),
     ],
     misconceptions=[
         Misconception(

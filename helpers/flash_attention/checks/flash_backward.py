@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, sized
+from helpers.engine.cases import Case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 from helpers.engine.compare import TOLERANCE, agree
@@ -603,14 +603,14 @@ def cut_off(q, k, v, causal=False) -> Tensor:
 
 
 def with_gradients(label: str, **sizes) -> Case:
-    return sized(f"gradients, {label}", dtype=torch.float64, gradient=True, **sizes)
+    return random_case(f"gradients, {label}", dtype=torch.float64, gradient=True, **sizes)
 
 
 def long_gradients(n: int, m: int, causal: bool) -> Case:
     """Tiles up to half of n × m are welcome, forward and backward; kept for the backward pass are the output and a number a row."""
     words = f"long: n = {n}, m = {m}{', causal' * causal}"
     half = n * m // 2
-    return sized(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
+    return random_case(words, n=n, m=m, d=4, d_v=3, causal=causal, dtype=torch.float64, gradient=True,
                  max_elements=half, max_saved=half, max_backward_elements=half)  # fmt: skip
 
 

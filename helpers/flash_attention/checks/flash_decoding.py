@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, normal, sized
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.observe import Observation
@@ -75,7 +75,7 @@ def zeros_taken_for_missing(q, k, v, splits) -> Tensor:
     )
 
 
-def _some_zero_keys(m: int, d: int) -> Drawn:
+def _some_zero_keys(m: int, d: int) -> RandomArg:
     """Real keys, of which every third is zero."""
 
     def draw(generator: torch.Generator) -> Tensor:
@@ -83,7 +83,7 @@ def _some_zero_keys(m: int, d: int) -> Drawn:
         k[:, ::3] = 0
         return k
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
@@ -157,38 +157,40 @@ def _merged_in_a_loop(seen: Observation) -> bool:
     return sum(seen.operations.values()) > AT_ONCE and 0 < _products(seen) <= 4
 
 
-def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
+def _far_apart(m: int, d_v: int, step: float) -> tuple[RandomArg, RandomArg, RandomArg]:
     """One query whose scores climb by `step` a key."""
     return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
-def _sequences_apart(m: int, d_v: int, level: float) -> tuple[Drawn, ...]:
+def _sequences_apart(m: int, d_v: int, level: float) -> tuple[RandomArg, ...]:
     """Two sequences: all scores of one are near `level`, all of the other near −`level`."""
     both = [
         levelled_scores((1, 4), m, d_v, lambda i, j, at=at: (torch.ones_like(i), torch.full_like(j, at)))
         for at in (level, -level)
     ]
-    return tuple(Drawn(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True))
+    return tuple(
+        RandomArg(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True)
+    )
 
 
 def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
     """Many parts in few operations, and none of them as long as all keys together."""
-    return sized(f"m = {m} in {splits} parts, in at most {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
+    return random_case(f"m = {m} in {splits} parts, in at most {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
                  max_operations=AT_ONCE, max_elements=math.prod(batch) * splits * m * (d + d_v))  # fmt: skip
 
 
 flash_decoding = Check(
     reference=flash.flash_decoding,
     cases=[
-        sized("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
-        sized("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
-        sized("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
-        sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
-        given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
-        given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
-        given("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
-        given("float64, scores near −30,000, m = 7 in 3 parts", *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64), 3),
-        given("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
+        random_case("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
+        random_case("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
+        random_case("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
+        random_case("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
+        explicit_case("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
+        explicit_case("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
+        explicit_case("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
+        explicit_case("float64, scores near −30,000, m = 7 in 3 parts", *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64), 3),
+        explicit_case("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
         counted_parts(96, 48, 3, 4),
     ],
     misconceptions=[

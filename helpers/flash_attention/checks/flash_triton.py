@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, sized
+from helpers.engine.cases import Case, random_case
 from helpers.engine.check import Misconception
 from helpers.engine.kernel_check import KernelCheck, no_kernel
 from helpers.kernels import tl, triton
@@ -123,12 +123,12 @@ triton_rows = KernelCheck(
     oracle=rows_without_kernel,
     layouts=("columns", "gaps"),
     cases=[
-        sized(n=37, d=5),
-        sized(n=48, d=12, label="n = 48, d = 12: whole tiles of rows"),
-        sized(n=21, d=16, label="n = 21, d = 16: whole tiles of columns"),
-        sized(n=7, d=24, label="n = 7, d = 24: more columns than rows"),
-        sized(n=100, d=33),
-        sized(n=64, d=32, label="n = 64, d = 32: whole tiles"),
+        random_case(n=37, d=5),
+        random_case(n=48, d=12, label="n = 48, d = 12: whole tiles of rows"),
+        random_case(n=21, d=16, label="n = 21, d = 16: whole tiles of columns"),
+        random_case(n=7, d=24, label="n = 7, d = 24: more columns than rows"),
+        random_case(n=100, d=33),
+        random_case(n=64, d=32, label="n = 64, d = 32: whole tiles"),
     ],
     misconceptions=[
         Misconception("tiles read without a mask", lambda x, factor: _rows(x, factor, "rows unmasked"), UNMASKED_READ, raises="UnmaskedRead"),
@@ -407,7 +407,7 @@ def _near_1000(label: str, case: Case) -> Case:
 
 def in_tiles(*, block_q: int = 16, block_k: int = 16, **sizes) -> Case:
     """A case of `triton_forward`, with the tiles that its launcher is told."""
-    return sized(block_q=block_q, block_k=block_k, **sizes)
+    return random_case(block_q=block_q, block_k=block_k, **sizes)
 
 
 triton_forward = KernelCheck(

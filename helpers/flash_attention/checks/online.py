@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, sized
+from helpers.engine.cases import Case, RandomArg, explicit_case, random_case
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.observe import Observation
 
@@ -18,7 +18,7 @@ __all__ = ["merge_partials", "online_softmax"]
 # ------------------------------------------------------------------------------------------- running maximum and sum
 
 
-def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> Drawn:
+def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int = 0) -> RandomArg:
     """Rows around `level` that climb by `slope` a step; the first `hidden` entries of each are −∞."""
 
     def draw(generator: torch.Generator) -> torch.Tensor:
@@ -26,7 +26,7 @@ def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int 
         x[..., :hidden] = -math.inf
         return x
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def _rows_far_apart(generator: torch.Generator) -> torch.Tensor:
@@ -45,7 +45,7 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
 def long_row(n: int, block: int, rows: int = 2) -> Case:
     """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole. The last block is
     short: whoever fills it up copies the row."""
-    return given(f"n = {n}, block = {block}: no tensor of n elements, one pass", score_rows(rows, n, slope=0.02), block,
+    return explicit_case(f"n = {n}, block = {block}: no tensor of n elements, one pass", score_rows(rows, n, slope=0.02), block,
                  max_flops=0, max_elements=2 * rows * (block + 1))  # fmt: skip
 
 
@@ -310,16 +310,16 @@ online_softmax = Check(
     reference=online.online_softmax,
     names=("largest score m", "sum ℓ"),
     cases=[
-        given("n = 12, block = 4, scores that climb", score_rows(12, slope=0.7), 4),
-        given("n = 11, block = 4, three rows, a short last block", score_rows(3, 11, slope=0.5), 4),
-        given("n = 10, block = 3, 2×3 rows that fall", score_rows(2, 3, 10, slope=-0.6), 3),
-        given("n = 10, block = 5, all scores below 0", score_rows(4, 10, level=-9.0), 5),
-        given("n = 5, block = 8: one short block", score_rows(2, 5), 8),
-        given("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
-        given("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
-        given("n = 9, block = 3, a row of nothing but −∞", Drawn(_a_dead_row), 3),
-        given("n = 9, block = 4, rows from −30,000 to 30,000, float64", Drawn(_rows_far_apart), 4),
-        given("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
+        explicit_case("n = 12, block = 4, scores that climb", score_rows(12, slope=0.7), 4),
+        explicit_case("n = 11, block = 4, three rows, a short last block", score_rows(3, 11, slope=0.5), 4),
+        explicit_case("n = 10, block = 3, 2×3 rows that fall", score_rows(2, 3, 10, slope=-0.6), 3),
+        explicit_case("n = 10, block = 5, all scores below 0", score_rows(4, 10, level=-9.0), 5),
+        explicit_case("n = 5, block = 8: one short block", score_rows(2, 5), 8),
+        explicit_case("n = 9, block = 2, scores near 500", score_rows(2, 9, slope=9.0, level=500.0), 2),
+        explicit_case("n = 9, block = 3, the first block all −∞", score_rows(2, 9, hidden=3), 3),
+        explicit_case("n = 9, block = 3, a row of nothing but −∞", RandomArg(_a_dead_row), 3),
+        explicit_case("n = 9, block = 4, rows from −30,000 to 30,000, float64", RandomArg(_rows_far_apart), 4),
+        explicit_case("n = 8, block = 2, two blocks of −∞, then scores near −200", score_rows(3, 8, level=-200.0, hidden=4), 2),
         long_row(605, 20),
     ],
     misconceptions=[
@@ -472,7 +472,7 @@ online_softmax = Check(
 # ---------------------------------------------------------------------------------------------- two parts into one
 
 
-def _lse(*shape: int, level: float = 0.0, dead: str = "") -> Drawn:
+def _lse(*shape: int, level: float = 0.0, dead: str = "") -> RandomArg:
     """Logsumexps around `level`. dead: "first" makes row 0 −∞, "all" every row."""
 
     def draw(generator: torch.Generator) -> torch.Tensor:
@@ -480,10 +480,10 @@ def _lse(*shape: int, level: float = 0.0, dead: str = "") -> Drawn:
         lse[..., : {"": 0, "first": 1, "all": shape[-1]}[dead]] = -math.inf
         return lse
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
-def _out(*shape: int, dead: str = "") -> Drawn:
+def _out(*shape: int, dead: str = "") -> RandomArg:
     """Partial outputs to go with these: rows that saw nothing are 0."""
 
     def draw(generator: torch.Generator) -> torch.Tensor:
@@ -491,22 +491,22 @@ def _out(*shape: int, dead: str = "") -> Drawn:
         out[..., : {"": 0, "first": 1, "all": shape[-2]}[dead], :] = 0.0
         return out
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.0, 0.0), dead=("", "")) -> Case:
     """A case of `merge_partials`: parts a and b with their levels, and what is dead in each."""
     parts = [(_out(*batch, n, d, dead=gone), _lse(*batch, n, level=high, dead=gone)) for high, gone in zip(level, dead)]
-    return given(label, *parts[0], *parts[1])
+    return explicit_case(label, *parts[0], *parts[1])
 
 
 def rows_far_apart(n: int, d: int) -> Case:
     """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above the other in some row."""
     levels = torch.linspace(-300, 300, n)
     rising, falling = (
-        Drawn(lambda generator, sign=sign: sign * levels + torch.randn(n, generator=generator)) for sign in (1, -1)
+        RandomArg(lambda generator, sign=sign: sign * levels + torch.randn(n, generator=generator)) for sign in (1, -1)
     )
-    return given("rows from −300 to 300, and from 300 to −300", _out(n, d), rising, _out(n, d), falling)
+    return explicit_case("rows from −300 to 300, and from 300 to −300", _out(n, d), rising, _out(n, d), falling)
 
 
 def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
@@ -634,7 +634,7 @@ merge_partials = Check(
     reference=online.merge_partials,
     names=("output: queries features", "logsumexp: queries"),
     cases=[
-        sized(n=5, d=3), sized(batch=(2, 3), n=4, d=5),
+        random_case(n=5, d=3), random_case(batch=(2, 3), n=4, d=5),
         two_parts("large logsumexps, near 300", 4, 3, level=(300.0, 301.0)),
         two_parts("very negative logsumexps, near −300", 3, 4, level=(-301.0, -300.0)),
         two_parts("one part counts far more", 4, 2, batch=(2,), level=(3.0, -2.0)),
@@ -643,7 +643,7 @@ merge_partials = Check(
         two_parts("a row that neither part saw", 4, 3, batch=(2,), dead=("first", "first")),
         two_parts("nothing anywhere", 3, 2, dead=("all", "all")),
         rows_far_apart(5, 3),
-        sized("float64", batch=(2,), n=3, d=4, dtype=torch.float64),
+        random_case("float64", batch=(2,), n=3, d=4, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 
 from .. import rotation as reference
@@ -103,7 +103,7 @@ def random_rotation(d) -> Tensor:
 
 hadamard = Check(
     reference=reference.hadamard,
-    cases=[given(f"d = {d}", d) for d in (1, 2, 4, 8, 64)],
+    cases=[explicit_case(f"d = {d}", d) for d in (1, 2, 4, 8, 64)],
     compare=False,
     properties=[
         Property("a d × d matrix of floating-point numbers", _square, "It is not a d × d matrix of floating-point numbers."),
@@ -227,7 +227,7 @@ def _signs_first(output, q, k, signs) -> bool:
     )
 
 
-def _tokens(*shape: int, dtype: torch.dtype) -> Drawn:
+def _tokens(*shape: int, dtype: torch.dtype) -> RandomArg:
     """Ordinary tokens, but the first of each sequence is nothing but one outlier."""
 
     def make(generator) -> Tensor:
@@ -236,10 +236,10 @@ def _tokens(*shape: int, dtype: torch.dtype) -> Drawn:
         x[..., 0, int(torch.randint(shape[-1], (), generator=generator))] = 50
         return x.to(dtype)
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
-def _signs(d: int) -> Drawn:
+def _signs(d: int) -> RandomArg:
     """Half of them minus, in random order, and the first of both kinds known: never all equal."""
 
     def make(generator) -> Tensor:
@@ -247,14 +247,14 @@ def _signs(d: int) -> Drawn:
         signs[torch.randperm(d, generator=generator)[: d // 2]] = -1
         return signs
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
 def rotation_case(
     label: str, batch: tuple[int, ...], n: int, m: int, d: int, dtype: torch.dtype = torch.float32
 ) -> Case:
     """Queries and keys with outliers, and signs of both kinds."""
-    return given(label, _tokens(*batch, n, d, dtype=dtype), _tokens(*batch, m, d, dtype=dtype), _signs(d))
+    return explicit_case(label, _tokens(*batch, n, d, dtype=dtype), _tokens(*batch, m, d, dtype=dtype), _signs(d))
 
 
 def matrix_in_float32(q, k, signs) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import math
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 
@@ -13,9 +13,9 @@ __all__ = ["hbm_traffic"]
 standard_traffic = Check(
     reference=reference.standard_traffic,
     cases=[
-        sized("n = 6, d = 4, float32", n=6, d=4, itemsize=4),
-        sized("n = 100, d = 8, float64", n=100, d=8, itemsize=8),
-        sized("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
+        random_case("n = 6, d = 4, float32", n=6, d=4, itemsize=4),
+        random_case("n = 100, d = 8, float64", n=100, d=8, itemsize=8),
+        random_case("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
     ],
     within=EXACT,
     properties=[WHOLE],
@@ -85,11 +85,11 @@ def _bytes(n, d, passes, itemsize, *, q=1, kv=2, sums=1):
 tiled_traffic = Check(
     reference=reference.tiled_traffic,
     cases=[
-        sized("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2168, itemsize=4),  # not quite 17 rows,
-        sized("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
-        sized("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
-        sized("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
-        sized("n = 61, d = 24, float32, tiles of 8 rows", n=61, d=24, on_chip=8 * 4 * 24 * 4, itemsize=4),
+        random_case("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2168, itemsize=4),  # not quite 17 rows,
+        random_case("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
+        random_case("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
+        random_case("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
+        random_case("n = 61, d = 24, float32, tiles of 8 rows", n=61, d=24, on_chip=8 * 4 * 24 * 4, itemsize=4),
     ],
     within=EXACT,
     properties=[WHOLE],

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Message
 from helpers.engine.drivers import Stopped, call, choice, observe, unpack
 from helpers.engine.observe import Observation, StudentError
 
@@ -16,7 +16,7 @@ __all__ = ["KVCache", "new_operations", "what_to_store"]
 what_to_store = Check(
     reference=reference.what_to_store,
     quiz=True,
-    cases=[given("your choice")],
+    cases=[explicit_case("your choice")],
     drive=choice,
     misconceptions=[
         Misconception(
@@ -42,7 +42,7 @@ what_to_store = Check(
 new_operations = Check(
     reference=reference.new_operations,
     quiz=True,
-    cases=[given("the seven steps in their order")],
+    cases=[explicit_case("the seven steps in their order")],
     drive=choice,
     misconceptions=[
         Misconception(
@@ -106,7 +106,7 @@ def drive_cache(
             _dtype_of_the_room(append, *pair, room) for pair in (steps[0][1:], [t.to(room) for t in steps[1][1:]])
         )
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
-    stored, told, manner, dtype = [0, 0], [], Told("an append copies nothing that is old"), SAME_DTYPE
+    stored, told, manner, dtype = [0, 0], [], Message("an append copies nothing that is old"), SAME_DTYPE
     for which, k, v in steps:
         seen = observe(caches[which].append, (k, v), reuses=True)
         fits = stored[which] + k.shape[2] <= sizes[2]
@@ -120,18 +120,18 @@ def drive_cache(
         told += (
             _pair(seen.output)
             if fits
-            else [Told(f"a {seen.error.kind} when they don't fit" if seen.error else "no error when they don't fit")]
+            else [Message(f"a {seen.error.kind} when they don't fit" if seen.error else "no error when they don't fit")]
         )
     return (*told, *(cache.length for cache in caches), dtype, manner)
 
 
-SAME_DTYPE = Told("keys and values come out in the dtype of the room")
+SAME_DTYPE = Message("keys and values come out in the dtype of the room")
 
 
 def _changed(room: torch.dtype, part) -> str:
     if not isinstance(part, Tensor) or part.dtype == room:
         return ""
-    return Told(f"{str(part.dtype)[6:]} comes out of a room of {str(room)[6:]}")
+    return Message(f"{str(part.dtype)[6:]} comes out of a room of {str(room)[6:]}")
 
 
 def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
@@ -144,8 +144,8 @@ def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
 def _manner(seen: Observation, k: Tensor) -> str:
     """How old tokens were copied, if they were. An append need make nothing that is larger than the new keys and values."""
     if COPIES & seen.operations.keys():
-        return Told("an append joins the old tensor and the new, so it copies all that is old")
-    return Told(
+        return Message("an append joins the old tensor and the new, so it copies all that is old")
+    return Message(
         "an append copies old tokens: it makes a tensor as long as all of them" if seen.largest > 2 * k.numel() else ""
     )
 
@@ -168,7 +168,7 @@ def cache_steps(label: str, *chunks: tuple[int, int], b: int = 2, h: int = 3, ca
     def draw(generator: torch.Generator) -> list:
         return [(which, *torch.randn(2, b, h, n, d_h, generator=generator, dtype=dtype)) for which, n in chunks]
 
-    return given(label, (b, h, capacity, d_h), Drawn(draw), frugal, room)
+    return explicit_case(label, (b, h, capacity, d_h), RandomArg(draw), frugal, room)
 
 
 class _Cache:

@@ -7,9 +7,9 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_leaves
 
-from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Behaviour, Check, Misconception
-from helpers.engine.compare import Told, agree, tolerance
+from helpers.engine.compare import Message, agree, tolerance
 from helpers.engine.drivers import unpack, watch
 from helpers.engine.observe import Observation
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -60,15 +60,15 @@ def fed_in_chunks(
     """loud: how much larger the scores are than usual."""
     d = h * d_h
 
-    def normal(*shape: int, scale: float = 1.0) -> Drawn:
-        return Drawn(lambda g: scale * torch.randn(shape, generator=g, dtype=dtype))
+    def normal(*shape: int, scale: float = 1.0) -> RandomArg:
+        return RandomArg(lambda g: scale * torch.randn(shape, generator=g, dtype=dtype))
 
     def weights(g: Generator) -> tuple[Tensor, ...]:
         return tuple(
             s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5 * loud, 1.5, 1, 1)
         )  # scores that matter
 
-    return given(label, normal(b, sum(chunks), d), chunks, Drawn(weights), h)
+    return explicit_case(label, normal(b, sum(chunks), d), chunks, RandomArg(weights), h)
 
 
 def _turned(x, positions) -> Tensor:
@@ -480,7 +480,7 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
         outputs.append(out)
         if not all(isinstance(part, Tensor) and part.shape == shape for part in (keys, values)):
             return (
-                Told(f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}"),
+                Message(f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}"),
                 None,
                 None,
                 None,
@@ -488,7 +488,7 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
     right = all(
         isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2))
     )
-    return Told("h_kv heads are stored"), torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
+    return Message("h_kv heads are stored"), torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
 
 
 def _shape(part):
@@ -496,10 +496,10 @@ def _shape(part):
 
 
 def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: int = 4, dtype=torch.float32) -> Case:
-    def normal(heads: int, scale: float = 1.0) -> Drawn:
-        return Drawn(lambda g: scale * torch.randn(b, heads, sum(chunks), d_h, generator=g, dtype=dtype))
+    def normal(heads: int, scale: float = 1.0) -> RandomArg:
+        return RandomArg(lambda g: scale * torch.randn(b, heads, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
+    return explicit_case(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
 
 
 def _grouped_step(
@@ -717,7 +717,7 @@ def one_call_too_many(model, prompt, n) -> Tensor:
     return torch.cat(tokens, dim=1)
 
 
-def riddle_model(v: int) -> Drawn:
+def riddle_model(v: int) -> RandomArg:
     """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
 
     def model(tokens, start, cache) -> tuple[Tensor, Tensor]:
@@ -728,7 +728,7 @@ def riddle_model(v: int) -> Drawn:
         mixed = ((cache + order) ** 2 * order).cumsum(dim=1)[:, -tokens.shape[1] :] % v
         return torch.nn.functional.one_hot(mixed, v).float(), cache
 
-    return Drawn(lambda _: model)
+    return RandomArg(lambda _: model)
 
 
 def small_transformer(generator: Generator):
@@ -746,8 +746,8 @@ def small_transformer(generator: Generator):
     return model
 
 
-def random_prompt(b: int, p: int, v: int) -> Drawn:
-    return Drawn(lambda g: torch.randint(v, (b, p), generator=g))
+def random_prompt(b: int, p: int, v: int) -> RandomArg:
+    return RandomArg(lambda g: torch.randint(v, (b, p), generator=g))
 
 
 def _best(logits) -> Tensor:
@@ -875,11 +875,11 @@ generate_cached = Check(
                   "The model has p + n − 1 tokens to read, in n calls: the prompt, then every new token but the last."),
     ],
     cases=[
-        given("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
-        given("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
-        given("a prompt of 7, 3 new tokens", riddle_model(89), random_prompt(1, 7, 89), 3),
-        given("a prompt of 5, 1 new token", riddle_model(83), random_prompt(3, 5, 83), 1),
-        given("a small Transformer", Drawn(small_transformer), random_prompt(2, 5, 31), 5),
+        explicit_case("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
+        explicit_case("a prompt of 1, 4 new tokens", riddle_model(97), random_prompt(3, 1, 97), 4),
+        explicit_case("a prompt of 7, 3 new tokens", riddle_model(89), random_prompt(1, 7, 89), 3),
+        explicit_case("a prompt of 5, 1 new token", riddle_model(83), random_prompt(3, 5, 83), 1),
+        explicit_case("a small Transformer", RandomArg(small_transformer), random_prompt(2, 5, 31), 5),
     ],
     misconceptions=[
         Misconception(
@@ -982,27 +982,27 @@ def _attention(d: int, generator: Generator, causal: bool) -> Callable:
     return layer
 
 
-def causal_attention(d: int) -> Drawn:
-    return Drawn(lambda g: _attention(d, g, causal=True))
+def causal_attention(d: int) -> RandomArg:
+    return RandomArg(lambda g: _attention(d, g, causal=True))
 
 
-def bidirectional_attention(d: int) -> Drawn:
-    return Drawn(lambda g: _attention(d, g, causal=False))
+def bidirectional_attention(d: int) -> RandomArg:
+    return RandomArg(lambda g: _attention(d, g, causal=False))
 
 
-def _one_later_layer(d: int) -> Drawn:
+def _one_later_layer(d: int) -> RandomArg:
     """Causal, then bidirectional: one layer that looks ahead is enough."""
 
     def make(generator: Generator) -> Callable:
         first, second = _attention(d, generator, True), _attention(d, generator, False)
         return lambda x: second(first(x))
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
-def _last_sees_less(d: int) -> Drawn:
+def _last_sees_less(d: int) -> RandomArg:
     """Token t mixes itself with token t + 2: of the old tokens only one changes, and it isn't the last."""
-    return Drawn(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
+    return RandomArg(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
 
 
 def _one_lower_each(x: Tensor) -> Tensor:
@@ -1022,7 +1022,7 @@ def _nothing_done(x: Tensor) -> Tensor:
     return x
 
 
-def random_tokens(n: int, d: int, dtype=torch.float32) -> tuple[Drawn, Drawn]:
+def random_tokens(n: int, d: int, dtype=torch.float32) -> tuple[RandomArg, RandomArg]:
     return normal(n, d, dtype=dtype), normal(1, d, dtype=dtype)
 
 
@@ -1030,14 +1030,14 @@ bidirectional_cannot_cache = Check(
     exercise="bidirectional_cannot_cache",
     reference=decoding.change_of_old_outputs,
     cases=[
-        given("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
-        given("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
-        given("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), *random_tokens(6, 3, torch.float64)),
-        given("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
-        given("every output falls by 1 for each token", Drawn(lambda _: _one_lower_each), *random_tokens(5, 2)),
-        given("some outputs rise, others fall further", Drawn(lambda _: _up_and_further_down), *random_tokens(5, 3)),
-        given("a layer that returns x itself", Drawn(lambda _: _nothing_done), *random_tokens(3, 4)),
-        given("outputs that change their sign with every token", Drawn(lambda _: _signs_by_length), *random_tokens(4, 5)),
+        explicit_case("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
+        explicit_case("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
+        explicit_case("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), *random_tokens(6, 3, torch.float64)),
+        explicit_case("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
+        explicit_case("every output falls by 1 for each token", RandomArg(lambda _: _one_lower_each), *random_tokens(5, 2)),
+        explicit_case("some outputs rise, others fall further", RandomArg(lambda _: _up_and_further_down), *random_tokens(5, 3)),
+        explicit_case("a layer that returns x itself", RandomArg(lambda _: _nothing_done), *random_tokens(3, 4)),
+        explicit_case("outputs that change their sign with every token", RandomArg(lambda _: _signs_by_length), *random_tokens(4, 5)),
     ],
     misconceptions=[
         Misconception(

@@ -1,6 +1,6 @@
 """Checks of the formulas: work that is done again, the cost of a token, the size of a cache."""
 
-from helpers.engine.cases import Case, given, sized
+from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 
@@ -17,7 +17,7 @@ def _halved_too_early(seen):
 
 redundant_projections = Check(
     reference=reference.redundant_projections,
-    cases=[sized(n=5, layers=1), sized(n=12, layers=3), sized(n=1, layers=4), sized(n=1000, layers=12)],
+    cases=[random_case(n=5, layers=1), random_case(n=12, layers=3), random_case(n=1, layers=4), random_case(n=1000, layers=12)],
     within=EXACT,
     properties=[WHOLE],
     misconceptions=[
@@ -150,7 +150,7 @@ def _without(t, d):
 
 decode_cost = Check(
     reference=reference.decode_cost,
-    cases=[sized(n=7, d=8), sized(n=3, d=64), sized(n=200, d=16), sized(n=1, d=5, label="the very first token, d = 5")],
+    cases=[random_case(n=7, d=8), random_case(n=3, d=64), random_case(n=200, d=16), random_case(n=1, d=5, label="the very first token, d = 5")],
     within=EXACT,
     properties=[WHOLE],
     misconceptions=[
@@ -225,16 +225,16 @@ decode_cost = Check(
 
 def published_model(name: str, n: int, b: int, size: int) -> Case:
     model = MODELS[name]
-    return given(f"{name}, {n:,} tokens, batch {b}", model.layers, model.h, model.h_kv, model.d, n, b, size)
+    return explicit_case(f"{name}, {n:,} tokens, batch {b}", model.layers, model.h, model.h_kv, model.d, n, b, size)
 
 
 cache_bytes = Check(
     reference=reference.cache_bytes,
     cases=[
-        sized(layers=3, h=6, h_kv=2, d=48, n=7, b=5, size=4, label="a small one, in float32"),
+        random_case(layers=3, h=6, h_kv=2, d=48, n=7, b=5, size=4, label="a small one, in float32"),
         published_model("GPT-2 XL", 1024, 1, 2), published_model("Llama 2 7B", 4096, 1, 2),
         published_model("Mistral 7B", 8192, 4, 2), published_model("Llama 3 70B", 8192, 16, 1),
-        sized(layers=3, h=49, h_kv=1, d=98, n=7, b=5, size=2, label="49 heads share one"),
+        random_case(layers=3, h=49, h_kv=1, d=98, n=7, b=5, size=2, label="49 heads share one"),
     ],
     within=EXACT,
     properties=[WHOLE],

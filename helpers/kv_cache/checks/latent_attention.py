@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, given, normal
+from helpers.engine.cases import Case, explicit_case, normal
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 
@@ -28,7 +28,7 @@ def latent_step(
     limits = (
         dict(max_elements=_largest(b, n, d, h, d_h, d_c), max_flops=_flops(b, n, d, h, d_h, d_c)) if limited else {}
     )
-    return given(
+    return explicit_case(
         label, normal(b, d, dtype=dtype), normal(b, m, d_c, dtype=dtype),
         matrix(d, d_c, inner=d), matrix(h, d, d_h, inner=d, scale=1.5 * loud), matrix(h, d_c, d_h, inner=d_c, scale=2.0),
         matrix(h, d_c, d_h, inner=d_c), matrix(h, d_h, d, inner=h * d_h), **limits,

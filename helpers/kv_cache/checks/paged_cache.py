@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from helpers.engine.anti_gaming import same
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.compare import Told, difference
+from helpers.engine.compare import Message, difference
 from helpers.engine.drivers import Stopped, call, observe
 from helpers.engine.observe import Observation
 
@@ -17,7 +17,7 @@ from .. import paged_cache as reference
 __all__ = ["paged_cache"]
 
 
-FULL = Told("ValueError")
+FULL = Message("ValueError")
 
 
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
@@ -40,16 +40,16 @@ def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
     return *told, _own_row(neighbour, name, rows[:1])
 
 
-BESIDE = Told("another cache beside this one keeps its row")
+BESIDE = Message("another cache beside this one keeps its row")
 
 
-def _own_row(cache, name: str, row: Tensor) -> Told:
+def _own_row(cache, name: str, row: Tensor) -> Message:
     seen = observe(cache.read, (name,))
     kept = not seen.error and isinstance(seen.output, Tensor) and same(seen.output, row)
     return (
         BESIDE
         if kept
-        else Told(
+        else Message(
             "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
         )
     )
@@ -64,7 +64,7 @@ def _alive(steps: list[tuple]) -> set[str]:
     return names
 
 
-def _refused(cache, pages: int, page_size: int, name: str) -> Told:
+def _refused(cache, pages: int, page_size: int, name: str) -> Message:
     """Whether the rows that the only sequence has after a ValueError, however many of the new ones are kept, lie on all pages in use."""
     seen = observe(cache.read, (name,))
     rows = len(seen.output) if isinstance(seen.output, Tensor) else 0  # the name may be unknown
@@ -72,7 +72,7 @@ def _refused(cache, pages: int, page_size: int, name: str) -> Told:
     return (
         FULL
         if left == free
-        else Told(
+        else Message(
             f"after the ValueError {name!r} has {rows} rows, and {left} pages are free, where it should be {free}"
         )
     )
@@ -103,9 +103,9 @@ def _step_in_words(action: str, name: str, more: Tensor | str = "") -> str:
 def _apart(got, want) -> str:
     if got is FULL:
         return "it stops with a ValueError, and it shouldn't."
-    if want is FULL and not isinstance(got, Told):
+    if want is FULL and not isinstance(got, Message):
         return "no page is free for it, and no ValueError comes."
-    if isinstance(want, Tensor) or isinstance(got, Told):
+    if isinstance(want, Tensor) or isinstance(got, Message):
         return difference(got, want)
     return f"{got} pages are free after it, where it should be {want}."
 
@@ -154,7 +154,7 @@ def requests(
 
         return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
 
-    return given(label, pages, page_size, Drawn(draw))
+    return explicit_case(label, pages, page_size, RandomArg(draw))
 
 
 class _Paged:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, sized
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.observe import Observation
@@ -102,7 +102,7 @@ def cached_rows(
                 quiet *= 1e-6 / quiet.abs().max()
         return x.to(dtype)
 
-    return given(label, Drawn(draw))
+    return explicit_case(label, RandomArg(draw))
 
 
 def _rounded(x, scale) -> tuple[Tensor, Tensor]:
@@ -339,7 +339,7 @@ quantize_values = Check(
 
 quantized_bytes = Check(
     reference=reference.quantized_bytes,
-    cases=[sized(b=2, h=3, n=100, d_h=16, size=4), sized(b=1, h=8, n=4096, d_h=128, size=2), sized(b=3, h=2, n=5, d_h=7, size=2)],
+    cases=[random_case(b=2, h=3, n=100, d_h=16, size=4), random_case(b=1, h=8, n=4096, d_h=128, size=2), random_case(b=3, h=2, n=5, d_h=7, size=2)],
     within=(0.0, 0.0),
     properties=[WHOLE],
     misconceptions=[

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.drivers import call, unpack, watch
 
@@ -22,7 +22,7 @@ def drive_padding(answer, prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
     return real, tokens * in_place if comparable else tokens
 
 
-def random_prompts(*lengths: int) -> Drawn:
+def random_prompts(*lengths: int) -> RandomArg:
     """Token 0 is a token like others: the first prompt begins with it, where padding would stand."""
 
     def draw(generator: torch.Generator) -> list[Tensor]:
@@ -30,7 +30,7 @@ def random_prompts(*lengths: int) -> Drawn:
         prompts[0][0] = 0
         return prompts
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def _padded(prompts, make) -> tuple[Tensor, Tensor]:
@@ -79,7 +79,7 @@ pad_left = Check(
     drive=drive_padding,
     names=("mask: sequences columns", "tokens, 0 in the padding: sequences columns"),
     cases=[
-        given("lengths 3, 5, 2", random_prompts(3, 5, 2)), given("lengths 4, 1", random_prompts(4, 1)), given("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
+        explicit_case("lengths 3, 5, 2", random_prompts(3, 5, 2)), explicit_case("lengths 4, 1", random_prompts(4, 1)), explicit_case("lengths 9, 6, 9, 7", random_prompts(9, 6, 9, 7)),
     ],
     misconceptions=[
         Misconception(
@@ -130,7 +130,7 @@ def drive_rows(answer, real: Tensor, n: int) -> tuple[Tensor, Tensor]:
 def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
     """Prompts of these lengths, then `written` tokens in every row; the newest n are asked for."""
     m = max(lengths) + written
-    return given(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
+    return explicit_case(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
 
 
 def _causal(real, n, shift=None) -> Tensor:

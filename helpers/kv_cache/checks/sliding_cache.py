@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told, agree, tolerance
+from helpers.engine.compare import Message, agree, tolerance
 from helpers.engine.drivers import call, watch
 from helpers.engine.observe import Observation
 
@@ -16,9 +16,9 @@ from .decoding import empty_rows_aside, hand_on
 
 __all__ = ["sliding_cache"]
 
-NO_MORE = Told("never more than a window is kept")
+NO_MORE = Message("never more than a window is kept")
 MUCH_MORE = 4  # times both rings: a view of them and of a short chunk is forgiven, one of a long prompt is not
-TOO_MUCH_READ = Told("a late token takes more work than an early one")
+TOO_MUCH_READ = Message("a late token takes more work than an early one")
 
 
 def drive_window(
@@ -37,17 +37,17 @@ def drive_window(
             held = TOO_MUCH_READ
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
-            held = Told(f"{kept} numbers are kept in a ring, where {room} are enough")
+            held = Message(f"{kept} numbers are kept in a ring, where {room} are enough")
         elif seen.keeps > MUCH_MORE * 2 * room:
-            held = Told(
+            held = Message(
                 f"the cache keeps storages of {seen.keeps} numbers, where two rings have {2 * room}: a view keeps the whole of its tensor"
             )
     if held == NO_MORE and counted and cache.length != sum(chunks):
-        held = Told(f"`length` is {cache.length} after {sum(chunks)} tokens")
+        held = Message(f"`length` is {cache.length} after {sum(chunks)} tokens")
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
 
 
-OUTSIDE = Told("keys and values are kept outside the rings")
+OUTSIDE = Message("keys and values are kept outside the rings")
 
 
 def _read(cache, token: list[Tensor]) -> str:
@@ -80,10 +80,10 @@ def window_case(
     token with a key and a value of zeros, if there is one."""
     heard = (torch.arange(sum(chunks)) != silent)[:, None]
 
-    def normal(scale: float, kept: Tensor | float = 1.0) -> Drawn:
-        return Drawn(lambda g: kept * scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
+    def normal(scale: float, kept: Tensor | float = 1.0) -> RandomArg:
+        return RandomArg(lambda g: kept * scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, window, normal(loud), normal(1.0, heard), normal(1.0, heard), chunks, counted)
+    return explicit_case(label, window, normal(loud), normal(1.0, heard), normal(1.0, heard), chunks, counted)
 
 
 class _Sliding:

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from helpers.engine.anti_gaming import drawn
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.anti_gaming import shuffled
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
 
 from .. import leaks, peekers
@@ -31,7 +31,7 @@ def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
     text = x if len(x) > 1 else torch.cat([x, x + 1])  # one token can't be reversed
     answers = {
         tried: _plain(detector(tried, x if tried is model else text))
-        for tried in drawn((model, _reversed, _token_alone))
+        for tried in shuffled((model, _reversed, _token_alone))
     }
     if answers[_reversed] == answers[_token_alone]:
         return f"{answers[model]}, and the same of a reversal as of a model that sees its own token alone"
@@ -46,12 +46,12 @@ def _plain(answer: Any) -> Any:
 
 def planted(label: str, make: Callable, n: int = 9, d: int = 4, scale: float = 1.0, seed: int | None = None) -> Case:
     """A case with a model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
-    tokens = Drawn(
+    tokens = RandomArg(
         lambda generator: (
             scale * torch.randn(n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed))
         )
     )
-    return given(label, Drawn(lambda generator: make(d, generator)), tokens)
+    return explicit_case(label, RandomArg(lambda generator: make(d, generator)), tokens)
 
 
 def _new(x) -> Tensor:

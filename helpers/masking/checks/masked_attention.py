@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, normal, on_levels, sized
+from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import (
     CLAMPED,
@@ -212,19 +212,19 @@ ONE_MAXIMUM = (
 masked_softmax = Check(
     reference=masked_attention.masked_softmax,
     cases=[
-        given("n = 4, m = 6", normal(4, 6), visible_mask(4, 6)),
-        given("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
-        given("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
-        given("hidden scores that tower above the rest", TOWER, TOWER_MASK),
-        given("scores near −20,000, in one row near −5,000", Drawn(_rows_far_below), visible_mask(3, 5)),
-        given("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
-        given("float16, scores near −30, a row with nothing allowed", normal(3, 6, mean=-30.0, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
-        given("no axis for the batch: scores 2×4×3, mask 4×3, a row with nothing allowed", normal(2, 4, 3), visible_mask(4, 3, empty_row=2)),
-        given("one query, one key", normal(3, 1, 1), torch.tensor([[[True]], [[False]], [[True]]])),
-        given("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
-        given("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
-        given("gradients, hidden scores that tower above the rest", 4 * TOWER.double(), TOWER_MASK, gradient=True),
-        given("a hidden score of 60,000, in half precision", HIGHEST.half(), HIGHEST_MASK), given("hidden scores of a million", torch.where(HIGHEST_MASK, HIGHEST, 1e6), HIGHEST_MASK),
+        explicit_case("n = 4, m = 6", normal(4, 6), visible_mask(4, 6)),
+        explicit_case("scores 2×3×4×5, one mask for all heads 2×1×4×5", normal(2, 3, 4, 5, scale=2.0), visible_mask(2, 1, 4, 5)),
+        explicit_case("allowed scores that are exactly 0", ZEROS, ZEROS_MASK),
+        explicit_case("hidden scores that tower above the rest", TOWER, TOWER_MASK),
+        explicit_case("scores near −20,000, in one row near −5,000", RandomArg(_rows_far_below), visible_mask(3, 5)),
+        explicit_case("a row with nothing allowed", normal(4, 5), visible_mask(4, 5, empty_row=1)),
+        explicit_case("float16, scores near −30, a row with nothing allowed", normal(3, 6, mean=-30.0, dtype=torch.float16), visible_mask(3, 6, empty_row=1)),
+        explicit_case("no axis for the batch: scores 2×4×3, mask 4×3, a row with nothing allowed", normal(2, 4, 3), visible_mask(4, 3, empty_row=2)),
+        explicit_case("one query, one key", normal(3, 1, 1), torch.tensor([[[True]], [[False]], [[True]]])),
+        explicit_case("as many queries as keys, a row with nothing allowed", normal(5, 5), visible_mask(5, 5, empty_row=2)),
+        explicit_case("gradients, a row with nothing allowed", normal(4, 5, dtype=torch.float64), visible_mask(4, 5, empty_row=1), gradient=True),
+        explicit_case("gradients, hidden scores that tower above the rest", 4 * TOWER.double(), TOWER_MASK, gradient=True),
+        explicit_case("a hidden score of 60,000, in half precision", HIGHEST.half(), HIGHEST_MASK), explicit_case("hidden scores of a million", torch.where(HIGHEST_MASK, HIGHEST, 1e6), HIGHEST_MASK),
     ],
     misconceptions=[
         Misconception(
@@ -414,15 +414,15 @@ mask_then_renormalise = Check(
     view=_nan_as_0,
     names=("weights", "lost share"),
     cases=[
-        given("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
-        given("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
-        given("n = m = 5", normal(5, 5, scale=0.5), visible_mask(5, 5)),
-        given("float64", normal(3, 7, scale=3.0, dtype=torch.float64), visible_mask(3, 7)),
-        given("hidden scores 40 above the rest", HIGH, HIGH_MASK),
-        given("a hidden score 1000 above the rest", TOWERS, TOWERS_MASK),
-        given("nothing hidden", normal(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
-        given("scores near −1000", normal(3, 5, mean=-1000.0), visible_mask(3, 5)),
-        given("one query, m = 3", normal(2, 1, 3, scale=0.5), visible_mask(2, 1, 3)),
+        explicit_case("n = 4, m = 6", normal(4, 6, scale=0.5), visible_mask(4, 6)),
+        explicit_case("scores 2×3×4×5, one mask 4×5", normal(2, 3, 4, 5, scale=0.5), visible_mask(4, 5)),
+        explicit_case("n = m = 5", normal(5, 5, scale=0.5), visible_mask(5, 5)),
+        explicit_case("float64", normal(3, 7, scale=3.0, dtype=torch.float64), visible_mask(3, 7)),
+        explicit_case("hidden scores 40 above the rest", HIGH, HIGH_MASK),
+        explicit_case("a hidden score 1000 above the rest", TOWERS, TOWERS_MASK),
+        explicit_case("nothing hidden", normal(3, 5, scale=0.5), torch.ones(3, 5, dtype=torch.bool)),
+        explicit_case("scores near −1000", normal(3, 5, mean=-1000.0), visible_mask(3, 5)),
+        explicit_case("one query, m = 3", normal(2, 1, 3, scale=0.5), visible_mask(2, 1, 3)),
     ],
     misconceptions=[
         Misconception(
@@ -595,15 +595,15 @@ causal_attention = Check(
     reference=masked_attention.causal_attention,
     names=("scores", "weights", "output"),
     cases=[
-        sized(n=5, m=5, d=4, d_v=3),
-        sized(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),
-        sized(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
-        given("scores near −120, those of the last two keys near 25 and 120; all near 0 for query 2", Drawn(_one_query_near_0), Drawn(_the_last_keys_ahead), normal(6, 4)),
-        sized(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
-        sized(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
-        sized(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
-        sized(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
-        on_levels(sized(n=4, m=6, d=3, d_v=2, dtype=torch.float64), -800.0), on_levels(sized(n=5, m=5, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
+        random_case(n=5, m=5, d=4, d_v=3),
+        random_case(n=3, m=7, d=5, d_v=2, label="3 queries, the last of 7 positions"),
+        random_case(batch=(2, 3), n=4, m=4, d=6, d_v=5, label="two batch axes"),
+        explicit_case("scores near −120, those of the last two keys near 25 and 120; all near 0 for query 2", RandomArg(_one_query_near_0), RandomArg(_the_last_keys_ahead), normal(6, 4)),
+        random_case(batch=(2,), n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="float64"),
+        random_case(n=4, m=5, d=6, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
+        random_case(n=5, m=6, d=4, d_v=3, dtype=torch.float16, label="float16"),
+        random_case(batch=(3,), n=1, m=1, d=2, d_v=1, label="one token, a batch of 3"),
+        on_levels(random_case(n=4, m=6, d=3, d_v=2, dtype=torch.float64), -800.0), on_levels(random_case(n=5, m=5, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -698,7 +698,7 @@ why_before_softmax = Check(
     reference=masked_attention.why_before_softmax,
     quiz=True,
     drive=choice,
-    cases=[given("your choice")],
+    cases=[explicit_case("your choice")],
     misconceptions=[
         Misconception(
             "speed", lambda: "a",
@@ -719,7 +719,7 @@ what_is_it_for = Check(
     reference=masked_attention.what_is_it_for,
     quiz=True,
     drive=choice,
-    cases=[given("your choice")],
+    cases=[explicit_case("your choice")],
     misconceptions=[
         Misconception(
             "half the work", lambda: "a",

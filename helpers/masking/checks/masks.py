@@ -7,7 +7,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import RandomArg, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 
 from .. import masks
@@ -43,13 +43,13 @@ causal_mask = Check(
     reference=masks.causal_mask,
     drive=_after_somebody_wrote_into_it,
     cases=[
-        given("n = 5", 5),
-        given("n = 3 queries, the last of m = 7", 3, 7),
-        given("n = 1 query, the last of m = 4", 1, 4),
-        given("n = m = 4", 4, 4),
-        given("n = 1", 1),
-        given("n = 150", 150),
-        given("n = 3 queries, the last of m = 2100", 3, 2100),
+        explicit_case("n = 5", 5),
+        explicit_case("n = 3 queries, the last of m = 7", 3, 7),
+        explicit_case("n = 1 query, the last of m = 4", 1, 4),
+        explicit_case("n = m = 4", 4, 4),
+        explicit_case("n = 1", 1),
+        explicit_case("n = 150", 150),
+        explicit_case("n = 3 queries, the last of m = 2100", 3, 2100),
     ],
     misconceptions=[
         Misconception(
@@ -140,13 +140,13 @@ def padding_cut_from_the_end(lengths, n, m) -> Tensor:
 padding_mask = Check(
     reference=masks.padding_mask,
     cases=[
-        given("lengths 3, 5, 1, n = 4, m = 6", torch.tensor([3, 5, 1]), 4, 6),
-        given("one sequence without padding", torch.tensor([7, 2]), 5, 7),
-        given("n = m = 4, lengths 4, 1, 3", torch.tensor([4, 1, 3]), 4, 4),
-        given("lengths 6, 2, 4, n = 4, m = 6", torch.tensor([6, 2, 4]), 4, 6),
-        given("an empty sequence beside a full one", torch.tensor([0, 6]), 3, 6),
-        given("one sequence, n = 1", torch.tensor([2]), 1, 5),
-        given("as many sequences as queries and keys", torch.tensor([3, 1, 2]), 3, 3),
+        explicit_case("lengths 3, 5, 1, n = 4, m = 6", torch.tensor([3, 5, 1]), 4, 6),
+        explicit_case("one sequence without padding", torch.tensor([7, 2]), 5, 7),
+        explicit_case("n = m = 4, lengths 4, 1, 3", torch.tensor([4, 1, 3]), 4, 4),
+        explicit_case("lengths 6, 2, 4, n = 4, m = 6", torch.tensor([6, 2, 4]), 4, 6),
+        explicit_case("an empty sequence beside a full one", torch.tensor([0, 6]), 3, 6),
+        explicit_case("one sequence, n = 1", torch.tensor([2]), 1, 5),
+        explicit_case("as many sequences as queries and keys", torch.tensor([3, 1, 2]), 3, 3),
     ],
     misconceptions=[
         Misconception(
@@ -201,8 +201,8 @@ padding_mask = Check(
 )  # fmt: skip
 
 
-def any_mask(*shape) -> Drawn:
-    return Drawn(lambda generator: torch.rand(shape, generator=generator) < 0.6)
+def any_mask(*shape) -> RandomArg:
+    return RandomArg(lambda generator: torch.rand(shape, generator=generator) < 0.6)
 
 
 def any_of_them(*masks) -> Tensor:
@@ -237,11 +237,11 @@ combine_masks = Check(
     exercise="combine_masks",
     reference=masks.combine_masks,
     cases=[
-        given("masks of 3×1×4×6 and 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
-        given("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
-        given("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
-        given("one mask alone", any_mask(3, 4)),
-        given("four masks, the smallest first", any_mask(6), any_mask(5, 6), any_mask(2, 1, 1, 6), any_mask(2, 3, 5, 6)),
+        explicit_case("masks of 3×1×4×6 and 4×6", any_mask(3, 1, 4, 6), any_mask(4, 6)),
+        explicit_case("three masks", any_mask(2, 1, 5, 6), any_mask(5, 6), any_mask(2, 3, 5, 6)),
+        explicit_case("one for each head: 4×5×5 and 5×5", any_mask(4, 5, 5), any_mask(5, 5)),
+        explicit_case("one mask alone", any_mask(3, 4)),
+        explicit_case("four masks, the smallest first", any_mask(6), any_mask(5, 6), any_mask(2, 1, 1, 6), any_mask(2, 3, 5, 6)),
     ],
     misconceptions=[
         Misconception(
@@ -347,7 +347,7 @@ def _whatever_the_count(reference, slip):
 
 encoder_mask = _zoo(
     masks.encoder_mask,
-    [sized(n=5), sized(n=3), sized(n=8), sized(n=1)],
+    [random_case(n=5), random_case(n=3), random_case(n=8), random_case(n=1)],
     [
         Misconception(
             "the encoder made causal", lambda n: (_band(n) >= 0, _triangle(n)),
@@ -366,7 +366,7 @@ encoder_mask = _zoo(
 
 decoder_mask = _zoo(
     masks.decoder_mask,
-    [sized(n=5), sized(n=3), sized(n=8), sized(n=1)],
+    [random_case(n=5), random_case(n=3), random_case(n=8), random_case(n=1)],
     [
         Misconception(
             "its own token hidden", lambda n: (_band(n) > 0, n * (n - 1) // 2),
@@ -385,7 +385,7 @@ decoder_mask = _zoo(
 
 cross_mask = _zoo(
     masks.cross_mask,
-    [sized(n=3, m=5), sized(n=6, m=4), sized(n=6, m=5), sized(n=4, m=4), sized(n=1, m=3)],
+    [random_case(n=3, m=5), random_case(n=6, m=4), random_case(n=6, m=5), random_case(n=4, m=4), random_case(n=1, m=3)],
     [
         Misconception(
             "cross-attention made causal", lambda n, m: (_ones(n, m).tril(), sum(min(i + 1, m) for i in range(n))),
@@ -404,7 +404,7 @@ cross_mask = _zoo(
 
 prefix_mask = _zoo(
     masks.prefix_mask,
-    [sized(n=6, p=3), sized(n=6, p=1), sized(n=8, p=5), sized(n=4, p=4), sized(n=1, p=1)],
+    [random_case(n=6, p=3), random_case(n=6, p=1), random_case(n=8, p=5), random_case(n=4, p=4), random_case(n=1, p=1)],
     [
         Misconception(
             "the prefix causal like the rest", lambda n, p: (_band(n) >= 0, _triangle(n)),
@@ -445,7 +445,7 @@ prefix_mask = _zoo(
 
 sliding_window_mask = _zoo(
     masks.sliding_window_mask,
-    [sized(n=7, w=3), sized(n=7, w=1), sized(n=4, w=6, label="a window longer than the text"), sized(n=9, w=3)],
+    [random_case(n=7, w=3), random_case(n=7, w=1), random_case(n=4, w=6, label="a window longer than the text"), random_case(n=9, w=3)],
     [
         Misconception(
             "a window one token too wide", lambda n, w: ((_band(n) >= 0) & (_band(n) <= w), _pairs_of_window(n, w + 1)),
@@ -497,8 +497,8 @@ def _reach(n: int, r: int, g: int) -> int:
 global_tokens_mask = _zoo(
     masks.global_tokens_mask,
     [
-        sized(n=8, r=1, g=2), sized(n=8, r=2, g=2), sized(n=6, r=0, g=3), sized(n=5, r=4, g=2, label="a band as wide as the text"),
-        sized(n=8, r=2, g=0), sized(n=4, r=1, g=4), sized(n=9, r=12, g=1, label="a band wider than the text"), sized(n=7, r=4, g=2),
+        random_case(n=8, r=1, g=2), random_case(n=8, r=2, g=2), random_case(n=6, r=0, g=3), random_case(n=5, r=4, g=2, label="a band as wide as the text"),
+        random_case(n=8, r=2, g=0), random_case(n=4, r=1, g=4), random_case(n=9, r=12, g=1, label="a band wider than the text"), random_case(n=7, r=4, g=2),
     ],
     [
         Misconception(
@@ -581,8 +581,8 @@ def _borders(lengths, right: bool, shift: int = 0) -> Tensor:
 packed_mask = _zoo(
     masks.packed_mask,
     [
-        given("lengths 3, 2, 4", (3, 2, 4)), given("lengths 1, 5", (1, 5)), given("lengths 2, 2, 1, 3", (2, 2, 1, 3)),
-        given("one document of 4", (4,)), given("three documents of 3", (3, 3, 3)),
+        explicit_case("lengths 3, 2, 4", (3, 2, 4)), explicit_case("lengths 1, 5", (1, 5)), explicit_case("lengths 2, 2, 1, 3", (2, 2, 1, 3)),
+        explicit_case("one document of 4", (4,)), explicit_case("three documents of 3", (3, 3, 3)),
     ],
     [
         Misconception(
@@ -652,7 +652,7 @@ mask_zoo = CheckGroup(
 which_positions = Check(
     reference=masks.which_positions,
     quiz=True,
-    cases=[given("the positions that query 7 sees")],
+    cases=[explicit_case("the positions that query 7 sees")],
     misconceptions=[
         Misconception(
             "a document that leaks", lambda: (4, 5, 6, 7),

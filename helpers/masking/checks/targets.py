@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, normal
+from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.common_misconceptions import in_single_precision
 
@@ -14,14 +14,14 @@ from .. import targets
 __all__ = ["copy_without_mask", "shift_targets"]
 
 
-def random_tokens(b: int, n: int) -> Drawn:
+def random_tokens(b: int, n: int) -> RandomArg:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
-    return Drawn(lambda generator: torch.randint(40, (b, n), generator=generator))
+    return RandomArg(lambda generator: torch.randint(40, (b, n), generator=generator))
 
 
-def large_tokens(b: int, n: int) -> Drawn:
+def large_tokens(b: int, n: int) -> RandomArg:
     """Odd numbers above 2²⁴: none of them is a float32."""
-    return Drawn(lambda generator: 2**24 + 1 + 2 * torch.randint(40, (b, n), generator=generator))
+    return RandomArg(lambda generator: 2**24 + 1 + 2 * torch.randint(40, (b, n), generator=generator))
 
 
 def _inputs(tokens, end) -> Tensor:
@@ -148,12 +148,12 @@ shift_targets = Check(
     reference=targets.shift_targets,
     names=("inputs: sequences positions", "targets: sequences positions"),
     cases=[
-        given("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
-        given("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
-        given("no padding at all, numbers above 2²⁴", large_tokens(2, 4), torch.tensor([4, 4]), 41),
-        given("an empty sequence beside a full one", random_tokens(2, 3), torch.tensor([0, 3]), 60),
-        given("zeros among the tokens and in the padding", torch.tensor([[5, 0, 7, 0, 9], [0, 3, 0, 0, 0]]), torch.tensor([4, 2]), 41),
-        given("one sequence, n = 1", random_tokens(1, 1), torch.tensor([1]), 50),
+        explicit_case("3 sequences, lengths 4, 6, 2", random_tokens(3, 6), torch.tensor([4, 6, 2]), 50),
+        explicit_case("2 sequences, lengths 5, 1, end = 0", random_tokens(2, 5), torch.tensor([5, 1]), 0),
+        explicit_case("no padding at all, numbers above 2²⁴", large_tokens(2, 4), torch.tensor([4, 4]), 41),
+        explicit_case("an empty sequence beside a full one", random_tokens(2, 3), torch.tensor([0, 3]), 60),
+        explicit_case("zeros among the tokens and in the padding", torch.tensor([[5, 0, 7, 0, 9], [0, 3, 0, 0, 0]]), torch.tensor([4, 2]), 41),
+        explicit_case("one sequence, n = 1", random_tokens(1, 1), torch.tensor([1]), 50),
     ],
     within=(0.0, 0.0),
     properties=[
@@ -259,18 +259,18 @@ shift_targets = Check(
 )  # fmt: skip
 
 
-def random_logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> Drawn:
-    return Drawn(
+def random_logits(b: int, n: int, vocabulary: int, scale: float = 1.0, dtype=torch.float32) -> RandomArg:
+    return RandomArg(
         lambda generator: (scale * torch.randn(b, n, vocabulary, generator=generator, dtype=torch.float64)).to(dtype)
     )
 
 
-def padded_targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> Drawn:
+def padded_targets(lengths: tuple[int, ...], n: int, vocabulary: int) -> RandomArg:
     def draw(generator: Generator) -> Tensor:
         drawn = torch.randint(vocabulary, (len(lengths), n), generator=generator)
         return drawn.masked_fill(torch.arange(n) >= torch.tensor(lengths)[:, None], -100)
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def _picked(values, targets) -> Tensor:
@@ -336,14 +336,14 @@ copy_without_mask = Check(
     exercise="copy_without_mask",
     reference=targets.next_token_loss,
     cases=[
-        given("lengths 4, 2, 5 of n = 5", random_logits(3, 5, 7), padded_targets((4, 2, 5), 5, 7)),
-        given("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
-        given("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
-        given("a sequence that is ignored altogether", random_logits(2, 3, 4), padded_targets((0, 3), 3, 4)),
-        given("logits near 200", normal(2, 3, 5, mean=200.0), padded_targets((3, 2), 3, 5)),
-        given("logits near 60, and near −60 at the next position", Drawn(_positions_apart), padded_targets((3, 2), 3, 5)),
-        given("token 0 among the targets", random_logits(1, 4, 6), torch.tensor([[0, 3, 0, -100]])),
-        given("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
+        explicit_case("lengths 4, 2, 5 of n = 5", random_logits(3, 5, 7), padded_targets((4, 2, 5), 5, 7)),
+        explicit_case("no padding", random_logits(2, 4, 9, scale=2.0), padded_targets((4, 4), 4, 9)),
+        explicit_case("logits in the hundreds", random_logits(2, 6, 5, scale=300.0), padded_targets((6, 1), 6, 5)),
+        explicit_case("a sequence that is ignored altogether", random_logits(2, 3, 4), padded_targets((0, 3), 3, 4)),
+        explicit_case("logits near 200", normal(2, 3, 5, mean=200.0), padded_targets((3, 2), 3, 5)),
+        explicit_case("logits near 60, and near −60 at the next position", RandomArg(_positions_apart), padded_targets((3, 2), 3, 5)),
+        explicit_case("token 0 among the targets", random_logits(1, 4, 6), torch.tensor([[0, 3, 0, -100]])),
+        explicit_case("gradients, in float64", random_logits(2, 4, 6, dtype=torch.float64), padded_targets((3, 1), 4, 6), gradient=True),
     ],
     misconceptions=[
         Misconception(

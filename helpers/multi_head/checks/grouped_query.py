@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, normal, on_levels, sized
+from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import (
     CLAMPED,
@@ -145,23 +145,23 @@ def queries_dealt_out(q, k, v) -> Tensor:
     return attention(grouped, k.unsqueeze(2), v.unsqueeze(2)).flatten(1, 2)
 
 
-def _rows_apart(*shape: int) -> Drawn:
+def _rows_apart(*shape: int) -> RandomArg:
     """Queries with entries near 9 and near −9, in turn."""
     signs = 1 - 2 * (torch.arange(shape[-2]) % 2)[:, None]
-    return Drawn(lambda generator: signs * (9 + torch.randn(shape, generator=generator)))
+    return RandomArg(lambda generator: signs * (9 + torch.randn(shape, generator=generator)))
 
 
 grouped_query_attention = Check(
     reference=grouped_query.grouped_query_attention,
     cases=[
-        sized(b=2, h=6, h_kv=2, n=5, m=7, d_h=4, label="6 query heads, 2 key/value heads"),
-        sized(b=2, h=6, h_kv=3, n=4, m=5, d_h=3, dtype=torch.float64, label="6 query heads, 3 key/value heads, in float64"),
-        sized(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
-        sized(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
-        sized(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
-        sized(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, gradient=True, label="4 key/value heads: gradients, in float64"),
-        given("scores near 160 and −160", _rows_apart(2, 4, 3, 4), normal(2, 2, 5, 4, mean=9.0), normal(2, 2, 5, 4)),
-        on_levels(sized(b=2, h=4, h_kv=2, n=3, m=5, d_h=4, dtype=torch.float64), -800.0),
+        random_case(b=2, h=6, h_kv=2, n=5, m=7, d_h=4, label="6 query heads, 2 key/value heads"),
+        random_case(b=2, h=6, h_kv=3, n=4, m=5, d_h=3, dtype=torch.float64, label="6 query heads, 3 key/value heads, in float64"),
+        random_case(b=3, h=4, h_kv=1, n=4, m=6, d_h=5, label="one key/value head: multi-query attention"),
+        random_case(b=2, h=4, h_kv=4, n=3, m=5, d_h=6, label="as many as query heads: multi-head attention"),
+        random_case(b=1, h=8, h_kv=2, n=3, m=4, d_h=8, scale=3.0, label="large scores"),
+        random_case(b=2, h=8, h_kv=4, n=3, m=4, d_h=3, dtype=torch.float64, gradient=True, label="4 key/value heads: gradients, in float64"),
+        explicit_case("scores near 160 and −160", _rows_apart(2, 4, 3, 4), normal(2, 2, 5, 4, mean=9.0), normal(2, 2, 5, 4)),
+        on_levels(random_case(b=2, h=4, h_kv=2, n=3, m=5, d_h=4, dtype=torch.float64), -800.0),
     ],
     properties=[AS_PRECISE],
     misconceptions=[

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from helpers.engine.cases import Case, Drawn, given, normal, sized
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.common_misconceptions import (
     CLAMPED,
@@ -19,7 +19,7 @@ from helpers.engine.common_misconceptions import (
     in_single_precision,
     visible_mask,
 )
-from helpers.engine.compare import TOLERANCE, Told, agree, in_float64, tolerance
+from helpers.engine.compare import TOLERANCE, Message, agree, in_float64, tolerance
 from helpers.engine.drivers import Stopped, call
 from helpers.engine.observe import Observation, observe
 
@@ -78,9 +78,9 @@ def cut_off(function) -> Misconception:
 split_heads = Check(
     reference=multi_head.split_heads,
     cases=[
-        sized(b=2, n=5, d=12, h=3), sized(b=3, n=4, d=8, h=2), sized(b=2, n=6, d=9, h=3, label="n = 6, d_h = h = 3"),
-        sized(b=1, n=3, d=7, h=1, label="one head"), sized(b=2, n=4, d=5, h=5, label="heads of width 1"),
-        sized(b=2, n=3, d=6, h=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        random_case(b=2, n=5, d=12, h=3), random_case(b=3, n=4, d=8, h=2), random_case(b=2, n=6, d=9, h=3, label="n = 6, d_h = h = 3"),
+        random_case(b=1, n=3, d=7, h=1, label="one head"), random_case(b=2, n=4, d=5, h=5, label="heads of width 1"),
+        random_case(b=2, n=3, d=6, h=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
@@ -142,9 +142,9 @@ split_heads = Check(
 merge_heads = Check(
     reference=multi_head.merge_heads,
     cases=[
-        sized(b=2, h=3, n=5, d_h=4), sized(b=3, h=2, n=4, d_h=6), sized(b=2, h=4, n=4, d_h=4, label="h = n = d_h = 4"),
-        sized(b=1, h=1, n=3, d_h=5, label="one head"), sized(b=2, h=2, n=3, d_h=4, dtype=torch.float64, gradient=True, label="gradients, in float64"),
-        sized(b=1, h=3, n=1, d_h=2, label="one sequence of one token"),
+        random_case(b=2, h=3, n=5, d_h=4), random_case(b=3, h=2, n=4, d_h=6), random_case(b=2, h=4, n=4, d_h=4, label="h = n = d_h = 4"),
+        random_case(b=1, h=1, n=3, d_h=5, label="one head"), random_case(b=2, h=2, n=3, d_h=4, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        random_case(b=1, h=3, n=1, d_h=2, label="one sequence of one token"),
     ],
     properties=[AS_PRECISE],
     misconceptions=[
@@ -209,13 +209,13 @@ def loop_case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float3
     into = normal(h, d, d_h, scale=d**-0.5, dtype=dtype)
     out = normal(h * d_h, d, scale=(h * d_h) ** -0.5, dtype=dtype)
     x, memory = normal(b, n, d, scale=scale, dtype=dtype), normal(b, m, d, scale=scale, dtype=dtype)
-    return given(label, x, memory, into, into, into, out, visible_mask(n, m), gradient=gradient)
+    return explicit_case(label, x, memory, into, into, into, out, visible_mask(n, m), gradient=gradient)
 
 
-def one_key_apart(*shape: int) -> Drawn:
+def one_key_apart(*shape: int) -> RandomArg:
     """A memory near −20, but for its first token: that is near 20."""
     signs = torch.cat([torch.ones(1, 1), -torch.ones(shape[-2] - 1, 1)])
-    return Drawn(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
+    return RandomArg(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
 def queries_apart(generator: Generator) -> Tensor:
@@ -223,10 +223,10 @@ def queries_apart(generator: Generator) -> Tensor:
     return torch.tensor([20.0, -20.0, 0.0])[:, None] + torch.randn(2, 3, 8, generator=generator).double()
 
 
-def mask_without_key_0(n: int, m: int) -> Drawn:
+def mask_without_key_0(n: int, m: int) -> RandomArg:
     """A mask (n, m) that hides key 0 from all queries."""
     others = visible_mask(n, m - 1)
-    return Drawn(lambda generator: torch.nn.functional.pad(others.make(generator), (1, 0)))
+    return RandomArg(lambda generator: torch.nn.functional.pad(others.make(generator), (1, 0)))
 
 
 # Tokens: where keys lie near −20, every score of every row is near −800.
@@ -437,12 +437,12 @@ multi_head_loop = Check(
         loop_case("heads wider than d/h: d = 6, 2 heads of width 5", b=3, n=4, m=6, d=6, h=2, d_h=5),
         loop_case("large scores", n=3, m=5, d=8, h=4, d_h=2, scale=9.0),
         loop_case("one sequence: gradients, in float64", b=1, n=3, m=4, d=6, h=3, d_h=3, dtype=torch.float64, gradient=True),
-        given(
-            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", Drawn(queries_apart), one_key_apart(2, 5, 8),
+        explicit_case(
+            "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", RandomArg(queries_apart), one_key_apart(2, 5, 8),
             _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3, dtype=torch.float64), normal(8, 8, scale=0.3, dtype=torch.float64),
             mask_without_key_0(3, 5), gradient=True,
         ),
-        given(
+        explicit_case(
             "scores near −800, those of a hidden key near 800", _NEAR_20, one_key_apart(2, 5, 8),
             _AS_THEY_ARE, _AS_THEY_ARE, normal(2, 8, 4, scale=0.3, dtype=torch.float64), normal(8, 8, scale=0.3, dtype=torch.float64), mask_without_key_0(3, 5),
         ),
@@ -610,7 +610,7 @@ def _run(
     return {"output": seen.output} | _told_gradients(seen, ["x"]) | {WEIGHTS: trained}
 
 
-def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Told:
+def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Message:
     """Whether a gradient reaches each of the four layers: it alone wants one, and a hook asks whether the output still does. (The weights
     live in their student's process, and what is differentiated there is inputs. So no gradient of theirs is computed here.)"""
     wants = []
@@ -618,8 +618,10 @@ def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Tol
     call(layer.requires_grad_, False)
     lost = [f"`{name}`" for name in NAMES if not _wants(layer_class, layer, name, x, given_too, wants)]
     if not lost:
-        return Told("all layers are trained")
-    return Told(f"the values are right, but no gradient reaches {' and '.join(lost)}: training can't move the weights")
+        return Message("all layers are trained")
+    return Message(
+        f"the values are right, but no gradient reaches {' and '.join(lost)}: training can't move the weights"
+    )
 
 
 def _wants(layer_class, layer, name: str, x: Tensor, given_too: dict[str, Tensor], wants: list[bool]) -> bool:
@@ -642,17 +644,17 @@ def _told_gradients(seen: Observation, names: list[str]) -> dict[str, Tensor | s
     """The gradients of a call, by name."""
     lead = "the values are right, but"
     if seen.backward_error:
-        found = [Told(f"{lead} the backward pass stopped with an error. {seen.backward_error}")] * len(names)
+        found = [Message(f"{lead} the backward pass stopped with an error. {seen.backward_error}")] * len(names)
     else:
         found = seen.gradients or [None] * len(names)
     lost = "no gradient reaches it, so nothing before it could be trained"
     return {
-        f"gradient of {name}": Told(f"{lead} {lost}") if one is None else one
+        f"gradient of {name}": Message(f"{lead} {lost}") if one is None else one
         for name, one in zip(names, found, strict=True)
     }
 
 
-def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
+def _weights(d: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Weights and biases under the names of the docstring. The biases are large, so that one that is left out shows."""
 
     def draw(generator: Generator) -> dict[str, Tensor]:
@@ -660,7 +662,7 @@ def _weights(d: int, dtype: torch.dtype = torch.float32) -> Drawn:
         weights |= {f"{name}.bias": torch.randn(d, generator=generator) for name in NAMES}
         return {name: weight.to(dtype) for name, weight in weights.items()}
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def layer_case(
@@ -669,14 +671,14 @@ def layer_case(
     memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
     x = normal(b, n, d, scale=scale, dtype=dtype)
     inputs = (h, _weights(d, dtype), x, memory, visible_mask(*mask) if mask else None)
-    return given(label, *inputs, earlier, gradients)
+    return explicit_case(label, *inputs, earlier, gradients)
 
 
-def _weights_that_pass_on(d: int) -> Drawn:
+def _weights_that_pass_on(d: int) -> RandomArg:
     """Queries and keys are the tokens themselves. In float64."""
     eye, nothing = torch.eye(d).double(), torch.zeros(d).double()
     same = {"w_q.weight": eye, "w_q.bias": nothing, "w_k.weight": eye, "w_k.bias": nothing}
-    return Drawn(lambda generator: _weights(d, torch.float64).make(generator) | same)
+    return RandomArg(lambda generator: _weights(d, torch.float64).make(generator) | same)
 
 
 class _Layer(nn.Module):
@@ -1110,11 +1112,11 @@ MultiHeadAttention = Check(
         layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
         layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
         layer_case("a mask, after a call with another one and other weights", n=6, d=8, h=2, mask=(6, 6), earlier=visible_mask(6, 6)),
-        given(
+        explicit_case(
             "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64", 2, _weights_that_pass_on(8),
-            Drawn(queries_apart), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
+            RandomArg(queries_apart), one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True,
         ),
-        given(
+        explicit_case(
             "scores near −800, without a mask", 2, _weights_that_pass_on(8),
             _NEAR_20, normal(2, 5, 8, mean=-20.0, dtype=torch.float64), None, None, False,
         ),
@@ -1362,7 +1364,12 @@ MultiHeadAttention = Check(
 
 # ------------------------------------------------------------------------------------------------------------- costs
 
-SIZES = [sized(d=12, h=3, d_h=4), sized(d=8, h=4, d_h=8), sized(d=10, h=3, d_h=7), sized(d=512, h=8, d_h=64)]
+SIZES = [
+    random_case(d=12, h=3, d_h=4),
+    random_case(d=8, h=4, d_h=8),
+    random_case(d=10, h=3, d_h=7),
+    random_case(d=512, h=8, d_h=64),
+]
 
 READS_ALL = "Every head reads the whole token: its W_Q, W_K and W_V go from d to d_h, not from d_h to d_h."
 
@@ -1428,7 +1435,7 @@ head_parameters = Check(
 head_flops = Check(
     reference=multi_head.head_flops,
     cases=[
-        sized(n=5, d=12, h=3, d_h=4), sized(n=100, d=8, h=4, d_h=8), sized(n=7, d=10, h=3, d_h=6), sized(n=1024, d=512, h=8, d_h=64),
+        random_case(n=5, d=12, h=3, d_h=4), random_case(n=100, d=8, h=4, d_h=8), random_case(n=7, d=10, h=3, d_h=6), random_case(n=1024, d=512, h=8, d_h=64),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -1513,7 +1520,7 @@ head_flops = Check(
 
 
 def parts_case(label: str, b: int, h: int, n: int, d_h: int, d: int, dtype=torch.float32, gradient=False) -> Case:
-    return given(label, normal(b, h, n, d_h, dtype=dtype), normal(h * d_h, d, dtype=dtype), gradient=gradient)
+    return explicit_case(label, normal(b, h, n, d_h, dtype=dtype), normal(h * d_h, d, dtype=dtype), gradient=gradient)
 
 
 def parts_by_columns(heads, w_o) -> tuple[Tensor, Tensor]:

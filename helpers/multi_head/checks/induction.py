@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 
 from .. import induction
@@ -17,7 +17,7 @@ __all__ = ["two_hand_made_heads"]
 CLOSE = (0.0, 0.01)  # attention of 0.99 counts as all of it
 
 
-def _tokens(v: int, length: int) -> Drawn:
+def _tokens(v: int, length: int) -> RandomArg:
     """Two sequences: the start token, then drawn tokens, the last of which stood before and the second of which is new."""
 
     def draw(generator: Generator) -> Tensor:
@@ -25,11 +25,11 @@ def _tokens(v: int, length: int) -> Drawn:
         tokens[:, 0], tokens[:, -1] = 0, tokens[:, 2]
         return tokens
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def token_sequences(label: str, v: int, n: int, length: int) -> Case:
-    return given(label, v, n, _tokens(v, length))
+    return explicit_case(label, v, n, _tokens(v, length))
 
 
 CASES = [  # some agree in v and others in n: heads that were kept for one of the two are found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given, on_levels, sized, whole
+from helpers.engine.cases import Case, RandomArg, explicit_case, on_levels, random_case, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import (
     NO_FUSED_ATTENTION,
@@ -32,12 +32,12 @@ def _weights(query, k) -> Tensor:
     return torch.softmax(k @ query / math.sqrt(len(query)), dim=0)
 
 
-def _near(mean: float, *shape: int) -> Drawn:
+def _near(mean: float, *shape: int) -> RandomArg:
     """Entries around `mean`. Rows of 9 entries around 7 have dot products near 441: scores near 147, and e^147 overflows."""
-    return Drawn(lambda generator: mean + torch.randn(shape, generator=generator))
+    return RandomArg(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
-def _one_row_of_zeros(*shape: int) -> Drawn:
+def _one_row_of_zeros(*shape: int) -> RandomArg:
     """Whole numbers, with a query of zeros among the large ones: its scores are all 0."""
 
     def make(generator: Generator) -> Tensor:
@@ -45,7 +45,7 @@ def _one_row_of_zeros(*shape: int) -> Drawn:
         rows[1] = 0
         return rows
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
 def _scaled_by_values(q, v) -> Tensor:
@@ -93,13 +93,13 @@ def running_maximum(q, k, v, i) -> Tensor:
 one_token = Check(
     reference=parallel.attention_one_token,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3, i=2, label="token 2 of 5, 7 keys"), sized(n=6, m=6, d=3, d_v=3, i=5, label="the last token of 6"),
-        sized(n=4, m=9, d=16, d_v=2, i=0, dtype=torch.float64, label="the first token of 4, 9 keys, in float64"),
-        given("large scores", _near(7, 3, 9), _near(7, 5, 9), _near(0, 5, 4), 1),
-        sized(n=8, m=5, d=3, d_v=4, i=6, dtype=torch.float64, label="more tokens than keys, in float64"),
-        given("scores of some hundred", whole(4, 4), whole(6, 4), _near(0, 6, 3), 2),
-        sized(n=3, m=1, d=4, d_v=2, i=1, label="a single key"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2, i=1, dtype=torch.float64), -800.0),
+        random_case(n=5, m=7, d=4, d_v=3, i=2, label="token 2 of 5, 7 keys"), random_case(n=6, m=6, d=3, d_v=3, i=5, label="the last token of 6"),
+        random_case(n=4, m=9, d=16, d_v=2, i=0, dtype=torch.float64, label="the first token of 4, 9 keys, in float64"),
+        explicit_case("large scores", _near(7, 3, 9), _near(7, 5, 9), _near(0, 5, 4), 1),
+        random_case(n=8, m=5, d=3, d_v=4, i=6, dtype=torch.float64, label="more tokens than keys, in float64"),
+        explicit_case("scores of some hundred", whole(4, 4), whole(6, 4), _near(0, 6, 3), 2),
+        random_case(n=3, m=1, d=4, d_v=2, i=1, label="a single key"),
+        on_levels(random_case(n=3, m=6, d=4, d_v=2, i=1, dtype=torch.float64), -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -218,13 +218,13 @@ LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 token
 attention_all_tokens = Check(
     reference=parallel.attention_all_tokens,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3, dtype=torch.float64), sized(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
-        sized(n=12, m=18, d=9, d_v=4, scale=4.0, dtype=torch.float64, max_operations=LOOP_FREE, label="large scores"),
-        sized(n=600, m=5, d=3, d_v=2, max_operations=LOOP_FREE, label=f"600 tokens in {LOOP_FREE} operations"),
-        given("one query of zeros among large ones", _one_row_of_zeros(5, 4), whole(7, 4), _near(0, 7, 3)),
-        sized(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
-        sized(n=1, m=6, d=3, d_v=5, label="a single token"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0), on_levels(sized(n=5, m=4, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
+        random_case(n=5, m=7, d=4, d_v=3, dtype=torch.float64), random_case(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
+        random_case(n=12, m=18, d=9, d_v=4, scale=4.0, dtype=torch.float64, max_operations=LOOP_FREE, label="large scores"),
+        random_case(n=600, m=5, d=3, d_v=2, max_operations=LOOP_FREE, label=f"600 tokens in {LOOP_FREE} operations"),
+        explicit_case("one query of zeros among large ones", _one_row_of_zeros(5, 4), whole(7, 4), _near(0, 7, 3)),
+        random_case(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
+        random_case(n=1, m=6, d=3, d_v=5, label="a single token"),
+        on_levels(random_case(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0), on_levels(random_case(n=5, m=4, d=3, d_v=2, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -318,14 +318,14 @@ def chunk_with_columns_normalised(q, k, v, start, stop) -> Tensor:
 attention_chunk = Check(
     reference=parallel.attention_chunk,
     cases=[
-        sized(n=24, m=9, d=4, d_v=3, start=2, stop=5, max_elements=120, label="rows 2 to 4 of 24, 9 keys"),
-        sized(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
-        sized(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
-        sized(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="only 6 rows of 64"),
-        given("scores of some hundred", whole(8, 4), whole(5, 4), _near(0, 5, 3), 3, 6),
-        sized(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
-        sized(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
-        on_levels(sized(n=6, m=4, d=3, d_v=2, start=1, stop=3, dtype=torch.float64), -800.0), on_levels(sized(n=7, m=5, d=3, d_v=2, start=2, stop=5, dtype=torch.float64), 800.0, -800.0),
+        random_case(n=24, m=9, d=4, d_v=3, start=2, stop=5, max_elements=120, label="rows 2 to 4 of 24, 9 keys"),
+        random_case(n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"),
+        random_case(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
+        random_case(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="only 6 rows of 64"),
+        explicit_case("scores of some hundred", whole(8, 4), whole(5, 4), _near(0, 5, 3), 3, 6),
+        random_case(n=7, m=6, d=4, d_v=3, start=1, stop=4, dtype=torch.float64, label="rows 1 to 3 of 7, in float64"),
+        random_case(n=6, m=5, d=3, d_v=4, start=4, stop=5, label="a chunk of one row"),
+        on_levels(random_case(n=6, m=4, d=3, d_v=2, start=1, stop=3, dtype=torch.float64), -800.0), on_levels(random_case(n=7, m=5, d=3, d_v=2, start=2, stop=5, dtype=torch.float64), 800.0, -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -383,18 +383,18 @@ attention_chunk = Check(
 )  # fmt: skip
 
 
-def _worker(n: int, m: int, dtype: torch.dtype) -> Drawn:
+def _worker(n: int, m: int, dtype: torch.dtype) -> RandomArg:
     """A worker with tokens of its own: task(start, stop) is that part of its output."""
 
     def make(generator: Generator) -> Callable:
         q, k, v = (torch.randn(rows, 4, generator=generator).to(dtype) for rows in (n, m, m))
         return lambda start, stop: attention(q[start:stop], k, v)
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
 def handing_out(n: int, size: int, order: list[int], label: str, dtype: torch.dtype = torch.float32) -> Case:
-    return given(label, _worker(n, n + 3, dtype), n, size, list(order))
+    return explicit_case(label, _worker(n, n + 3, dtype), n, size, list(order))
 
 
 def with_calls_counted(answer, task, n, size, order) -> Tensor:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, sized, whole
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision
 from helpers.engine.compare import agree, tolerance
@@ -177,15 +177,15 @@ def _like_pytorch(states, *inputs) -> bool:
 rnn_encoder = Check(
     reference=recurrence.rnn_encoder,
     cases=[
-        sized(b=2, n=5, d_in=3, d=4),
-        sized(b=3, n=4, d_in=4, d=4, scale=0.5, label="as wide as its inputs"),
-        sized(b=3, n=1, d_in=2, d=5, label="one token"),
-        sized(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
-        sized(b=2, n=130, d_in=2, d=3, dtype=torch.float64, gradient=True, label="gradients through 130 tokens"),
-        sized(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, gradient=True, label="large inputs, in float64, with gradients"),
-        given("large inputs", whole(2, 4, 3), whole(3, 5), whole(5, 5), whole(5)),
+        random_case(b=2, n=5, d_in=3, d=4),
+        random_case(b=3, n=4, d_in=4, d=4, scale=0.5, label="as wide as its inputs"),
+        random_case(b=3, n=1, d_in=2, d=5, label="one token"),
+        random_case(b=2, n=6, d_in=4, d=3, scale=0.5, dtype=torch.float64, gradient=True, label="gradients through time"),
+        random_case(b=2, n=130, d_in=2, d=3, dtype=torch.float64, gradient=True, label="gradients through 130 tokens"),
+        random_case(b=2, n=4, d_in=3, d=5, scale=16.0, dtype=torch.float64, gradient=True, label="large inputs, in float64, with gradients"),
+        explicit_case("large inputs", whole(2, 4, 3), whole(3, 5), whole(5, 5), whole(5)),
         # last: a slip shows before, and isn't tried on so many steps. Small weights: without a tanh the states stay finite.
-        sized(b=1, n=1_100, d_in=2, d=3, scale=0.2, label="1,100 tokens"),
+        random_case(b=1, n=1_100, d_in=2, d=3, scale=0.2, label="1,100 tokens"),
     ],
     misconceptions=[
         Misconception(
@@ -361,9 +361,9 @@ def unbound_along_the_first_axis(first, second) -> Tensor:
 combine = Check(
     reference=recurrence.combine,
     cases=[
-        sized(k=(), label="one pair of steps"), sized(k=(5,)), sized(k=(3, 4), dtype=torch.float64),
-        given("double, then add 1", torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])),
-        sized(k=(4,), dtype=torch.float64, label="k = 4, in float64"),
+        random_case(k=(), label="one pair of steps"), random_case(k=(5,)), random_case(k=(3, 4), dtype=torch.float64),
+        explicit_case("double, then add 1", torch.tensor([2.0, 0.0]), torch.tensor([1.0, 1.0])),
+        random_case(k=(4,), dtype=torch.float64, label="k = 4, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -465,7 +465,7 @@ def plain_sum(first: Tensor, second: Tensor) -> Tensor:
     return first + second
 
 
-def _elements(n: int, width: int) -> Drawn:
+def _elements(n: int, width: int) -> RandomArg:
     """Elements near 1 in size, so that long products neither vanish nor explode, with a zero depth in the last column."""
 
     def make(generator: Generator) -> Tensor:
@@ -481,12 +481,12 @@ def _elements(n: int, width: int) -> Drawn:
         }
         return torch.cat([values[width], torch.zeros(n, 1)], dim=1)
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
 def scan_case(what: str, operator, width: int, n: int) -> Case:
-    counted = Drawn(lambda _: _counting(operator))
-    return given(f"{what}, n = {n}", counted, _elements(n, width))
+    counted = RandomArg(lambda _: _counting(operator))
+    return explicit_case(f"{what}, n = {n}", counted, _elements(n, width))
 
 
 def _depth(output: Tensor) -> int:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import EXACT, axes_of_size_1_dropped
 
@@ -34,7 +34,7 @@ def a_call_for_each_token_written(n, layers) -> int:
 
 rnn_steps = Check(
     reference=schedules.rnn_steps,
-    cases=[sized(n=7), sized(n=LONG), sized(n=1)],
+    cases=[random_case(n=7), random_case(n=LONG), random_case(n=1)],
     within=EXACT,
     misconceptions=[
         Misconception("1 for an RNN", lambda n: 1, "State 2 needs state 1, state 3 needs state 2: no two of them can be computed at once."),
@@ -50,7 +50,7 @@ rnn_steps = Check(
 
 stacked_rnn_steps = Check(
     reference=schedules.stacked_rnn_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
+    cases=[random_case(n=7, layers=4), random_case(n=3, layers=5), random_case(n=LONG, layers=2), random_case(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("n·L for the stacked RNN", lambda n, layers: n * layers,
@@ -88,7 +88,7 @@ stacked_rnn_steps = Check(
 
 encoder_steps = Check(
     reference=schedules.encoder_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
+    cases=[random_case(n=7, layers=4), random_case(n=3, layers=5), random_case(n=LONG, layers=2), random_case(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("1 for all layers of a Transformer", lambda n, layers: 1,
@@ -118,7 +118,7 @@ encoder_steps = Check(
 
 decoder_steps = Check(
     reference=schedules.decoder_steps,
-    cases=[sized(n=7, layers=4), sized(n=3, layers=5), sized(n=LONG, layers=2), sized(n=1, layers=6)],
+    cases=[random_case(n=7, layers=4), random_case(n=3, layers=5), random_case(n=LONG, layers=2), random_case(n=1, layers=6)],
     within=EXACT,
     misconceptions=[
         Misconception("writing taken for reading", lambda n, layers: layers,
@@ -152,7 +152,13 @@ critical_path = CheckGroup("critical_path", rnn_steps, stacked_rnn_steps, encode
 
 # --------------------------------------------------------------------------------------------- the step of every cell
 
-GRIDS = (sized(layers=3, n=5), sized(layers=4, n=2), sized(layers=3, n=3), sized(layers=1, n=5), sized(layers=2, n=300))
+GRIDS = (
+    random_case(layers=3, n=5),
+    random_case(layers=4, n=2),
+    random_case(layers=3, n=3),
+    random_case(layers=1, n=5),
+    random_case(layers=2, n=300),
+)
 
 WHOLE_NUMBERS = Property(
     "whole numbers",
@@ -342,7 +348,7 @@ def _smaller_bubble(seen) -> bool:
 
 pipeline_steps = Check(
     reference=schedules.pipeline_steps,
-    cases=[sized(layers=4, micro_batches=8), sized(layers=3, micro_batches=2), sized(layers=6, micro_batches=1), sized(layers=1, micro_batches=5)],
+    cases=[random_case(layers=4, micro_batches=8), random_case(layers=3, micro_batches=2), random_case(layers=6, micro_batches=1), random_case(layers=1, micro_batches=5)],
     within=(1e-3, 1e-6),
     misconceptions=[
         Misconception("L·M: one micro-batch at a time",
@@ -415,7 +421,7 @@ pipeline_steps = Check(
 forward_passes = Check(
     reference=schedules.forward_passes,
     quiz=True,
-    cases=[given("both numbers")],
+    cases=[explicit_case("both numbers")],
     within=EXACT,
     misconceptions=[
         Misconception("one pass for each token in training", lambda: (128, 128),

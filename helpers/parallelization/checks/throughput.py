@@ -2,7 +2,7 @@
 
 import math
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.observe import Observation
 
@@ -22,7 +22,7 @@ def _rounded_down(seen: Observation) -> bool:
 matmul_gflops = Check(
     reference=throughput.matmul_gflops,
     cases=[
-        sized(m=1000, k=1000, n=1000, seconds=0.5), sized(m=64, k=30, n=128, seconds=0.0003), sized(m=1, k=4096, n=5, seconds=2.0),
+        random_case(m=1000, k=1000, n=1000, seconds=0.5), random_case(m=64, k=30, n=128, seconds=0.0003), random_case(m=1, k=4096, n=5, seconds=2.0),
     ],
     within=(1e-4, 0.0),
     misconceptions=[

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine import common_misconceptions
-from helpers.engine.cases import Drawn, as_float64, given, normal, on_levels, sized
+from helpers.engine.cases import RandomArg, as_float64, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, constant_in_the_denominator, power_before_division
 
@@ -33,7 +33,7 @@ def _scores_near_1000(sign: float = 1.0) -> tuple[Tensor, Tensor]:
     return sign * torch.tensor([10.0, 1.0]), torch.tensor([[100.0, -1.0], [99.0, 10.0], [100.0, -2.0]])
 
 
-def _far_ahead(*shape: int) -> Drawn:
+def _far_ahead(*shape: int) -> RandomArg:
     """Of two such tensors the first rows have a product that lies far above the mean of all: less the mean, it still overflows."""
 
     def make(generator: torch.Generator) -> Tensor:
@@ -41,7 +41,7 @@ def _far_ahead(*shape: int) -> Drawn:
         rows.view(-1)[0] = 60
         return rows
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
 def mean_subtracted(scores) -> Tensor:
@@ -56,9 +56,9 @@ MEAN_HINT = "A score can lie far above the mean, and then its exponential still 
 attention_weights = Check(
     reference=attention.attention_weights,
     cases=[
-        sized(n=5, d=3), sized(n=4, d=6), given("large scores", _far_ahead(4), _far_ahead(3, 4)), sized(n=1, d=4),
-        sized(n=4, d=4, label="as many keys as entries, n = d = 4"),
-        given("scores of 999, 1,000 and 998", *_scores_near_1000()), given("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0)),
+        random_case(n=5, d=3), random_case(n=4, d=6), explicit_case("large scores", _far_ahead(4), _far_ahead(3, 4)), random_case(n=1, d=4),
+        random_case(n=4, d=4, label="as many keys as entries, n = d = 4"),
+        explicit_case("scores of 999, 1,000 and 998", *_scores_near_1000()), explicit_case("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0)),
     ],
     misconceptions=[
         Misconception(
@@ -137,10 +137,10 @@ def as_wide_as_the_query(query, keys, values) -> Tensor:
 attend = Check(
     reference=attention.attend,
     cases=[
-        sized(n=5, d=3, d_v=4), sized(n=3, d=6, d_v=2), given("large scores", _far_ahead(3), _far_ahead(4, 3), normal(4, 5)),
-        sized(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), sized(n=5, d=3, d_v=1), sized(n=1, d=5, d_v=3),
-        given("scores of 999, 1,000 and 998", *_scores_near_1000(), normal(3, 2)),
-        given("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0), normal(3, 2)),
+        random_case(n=5, d=3, d_v=4), random_case(n=3, d=6, d_v=2), explicit_case("large scores", _far_ahead(3), _far_ahead(4, 3), normal(4, 5)),
+        random_case(n=4, d=3, d_v=4, label="as many values as entries, n = d_v = 4"), random_case(n=5, d=3, d_v=1), random_case(n=1, d=5, d_v=3),
+        explicit_case("scores of 999, 1,000 and 998", *_scores_near_1000(), normal(3, 2)),
+        explicit_case("scores of −999, −1,000 and −998", *_scores_near_1000(-1.0), normal(3, 2)),
     ],
     misconceptions=[
         Misconception(
@@ -238,8 +238,8 @@ qkv_projections = Check(
     reference=attention.qkv_projections,
     names=("Q", "K", "V"),
     cases=[
-        sized(n=3, d=4, d_k=2, d_v=5), sized(n=3, d=3, d_k=3, d_v=3), sized(batch=(2, 3), n=4, d=5, d_k=3, d_v=2, dtype=torch.float64),
-        sized(batch=(4,), n=1, d=3, d_k=1, d_v=3, label="one token, d_k = 1, a batch of 4"),
+        random_case(n=3, d=4, d_k=2, d_v=5), random_case(n=3, d=3, d_k=3, d_v=3), random_case(batch=(2, 3), n=4, d=5, d_k=3, d_v=2, dtype=torch.float64),
+        random_case(batch=(4,), n=1, d=3, d_k=1, d_v=3, label="one token, d_k = 1, a batch of 4"),
     ],
     misconceptions=[
         Misconception(
@@ -397,15 +397,15 @@ def _float32_or_less(seen) -> bool:
 scaled_dot_product_attention = Check(
     reference=attention.scaled_dot_product_attention,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3),
-        sized(n=4, m=4, d=8, d_v=8, label="as many queries as keys"),
-        sized(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
-        given("large scores", _far_ahead(3, 16), _far_ahead(5, 16), normal(5, 4)),
-        sized(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
-        given("scores near 240, 0 and −240", Drawn(_rows_far_apart), Drawn(_keys_ahead), normal(5, 2)),
-        sized(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
-        sized(n=4, m=6, d=5, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
-        on_levels(sized(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0),
+        random_case(n=5, m=7, d=4, d_v=3),
+        random_case(n=4, m=4, d=8, d_v=8, label="as many queries as keys"),
+        random_case(batch=(2, 3), n=4, m=6, d=5, d_v=2, label="two batch axes"),
+        explicit_case("large scores", _far_ahead(3, 16), _far_ahead(5, 16), normal(5, 4)),
+        random_case(batch=(2,), n=6, m=4, d=3, d_v=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        explicit_case("scores near 240, 0 and −240", RandomArg(_rows_far_apart), RandomArg(_keys_ahead), normal(5, 2)),
+        random_case(batch=(1,), n=1, m=4, d=3, d_v=1, label="one query, values of width 1"),
+        random_case(n=4, m=6, d=5, d_v=3, dtype=torch.bfloat16, label="bfloat16"),
+        on_levels(random_case(n=3, m=6, d=4, d_v=2, dtype=torch.float64), -800.0),
     ],
     misconceptions=[
         Misconception(
@@ -566,21 +566,21 @@ def _pushed_down(d: int, generator: torch.Generator) -> Callable:
     return lambda x: x - x[:1].norm(dim=-1, keepdim=True)
 
 
-def after_a_short_token(n: int, d: int) -> tuple[Drawn, Drawn]:
+def after_a_short_token(n: int, d: int) -> tuple[RandomArg, RandomArg]:
     """Tokens of which the first is the shortest by far, and a permutation."""
     tokens, shift = tokens_and_shift(n, d)
     lengths = torch.tensor([0.01, *[1.0] * (n - 1)])[:, None]
-    return Drawn(lambda g: tokens.make(g) * lengths), shift
+    return RandomArg(lambda g: tokens.make(g) * lengths), shift
 
 
-def tokens_and_shift(n: int, d: int) -> tuple[Drawn, Drawn]:
+def tokens_and_shift(n: int, d: int) -> tuple[RandomArg, RandomArg]:
     """Tokens, and a permutation that isn't its own inverse."""
     shift = torch.eye(n).roll(1, dims=0)[torch.tensor([1, 0, *range(2, n)])]
-    return Drawn(lambda g: torch.randn(n, d, generator=g)), Drawn(lambda _: shift)
+    return RandomArg(lambda g: torch.randn(n, d, generator=g)), RandomArg(lambda _: shift)
 
 
-def layer_case(make, d: int) -> Drawn:
-    return Drawn(lambda generator: make(d, generator))
+def layer_case(make, d: int) -> RandomArg:
+    return RandomArg(lambda generator: make(d, generator))
 
 
 def small_gaps_rounded(layer, x, p) -> Tensor:
@@ -592,13 +592,13 @@ permutation_equivariance = Check(
     exercise="permutation_equivariance",
     reference=attention.permutation_gap,
     cases=[
-        given("self-attention, n = 5, d = 3", layer_case(self_attention, 3), *tokens_and_shift(5, 3)),
-        given("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
-        as_float64(given("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3))),
-        given("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
-        given("outputs that only fall, n = 5, d = 3", layer_case(_pushed_down, 3), *after_a_short_token(5, 3)),
-        given("positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)),
-        as_float64(given("a gap of a billionth, n = 6, d = 2", layer_case(_with_positions_fainter_still, 2), *tokens_and_shift(6, 2))),
+        explicit_case("self-attention, n = 5, d = 3", layer_case(self_attention, 3), *tokens_and_shift(5, 3)),
+        explicit_case("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
+        as_float64(explicit_case("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3))),
+        explicit_case("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
+        explicit_case("outputs that only fall, n = 5, d = 3", layer_case(_pushed_down, 3), *after_a_short_token(5, 3)),
+        explicit_case("positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)),
+        as_float64(explicit_case("a gap of a billionth, n = 6, d = 2", layer_case(_with_positions_fainter_still, 2), *tokens_and_shift(6, 2))),
     ],
     misconceptions=[
         Misconception(
@@ -694,8 +694,8 @@ def layers_built(n, d) -> tuple:
 parameter_counts = Check(
     reference=attention.parameter_counts,
     names=("QKV weights", "QKV biases", "attention weights", "dense weights", "dense biases"),
-    cases=[sized(n=10, d=64), sized(n=512, d=8), sized(n=3, d=5), sized(n=8192, d=4096, label="n = 8,192, d = 4,096"),
-           sized(n=16385, d=6001, label="n = 16,385, d = 6,001")],
+    cases=[random_case(n=10, d=64), random_case(n=512, d=8), random_case(n=3, d=5), random_case(n=8192, d=4096, label="n = 8,192, d = 4,096"),
+           random_case(n=16385, d=6001, label="n = 16,385, d = 6,001")],
     within=(0.0, 0.0),
     properties=[WHOLE, EXACT],
     misconceptions=[

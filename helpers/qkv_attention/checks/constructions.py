@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, sized
+from helpers.engine.cases import RandomArg, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 
 from .. import constructions
@@ -112,7 +112,7 @@ def _rows(n: int, d: int) -> Tensor:
 
 select_one_value = Check(
     reference=constructions.select_one_value,
-    cases=[sized(n=4, d=4), sized(n=5, d=8), sized(n=4, d=8), sized(n=16, d=16), sized(n=200, d=256)],
+    cases=[random_case(n=4, d=4), random_case(n=5, d=8), random_case(n=4, d=8), random_case(n=16, d=16), random_case(n=200, d=256)],
     compare=False,
     properties=[
         Property("all are n × d", _sized, "Return three n × d tensors.", _sizes),
@@ -230,8 +230,8 @@ def _as_long_as_the_square(seen) -> bool:
     return 0.1 < query.norm() / made.norm() < 10 and _gives_halves(query / query.norm(), *seen.args)
 
 
-def wide_key(d: int) -> Drawn:
-    return Drawn(lambda generator: 180 * torch.rand(d, generator=generator) - 90)
+def wide_key(d: int) -> RandomArg:
+    return RandomArg(lambda generator: 180 * torch.rand(d, generator=generator) - 90)
 
 
 def _nearly_equal() -> tuple[Tensor, Tensor]:
@@ -247,16 +247,16 @@ def _at_a_right_angle_to_one(query, k1, k2) -> bool:
 query_between = Check(
     reference=constructions.query_between,
     cases=[
-        sized(d=2), sized(d=5), sized(d=16, dtype=torch.float64),
-        given("k1 = (1, 0), k2 = (3, 0)", torch.tensor([1.0, 0.0]), torch.tensor([3.0, 0.0])),
-        given("d = 2, the difference nearly along the first axis", torch.tensor([50.0, 2.01]), torch.tensor([-40.0, 2.0])),
-        given("d = 3, the difference nearly along the last axis", torch.tensor([0.01, 1.0, 50.0]), torch.tensor([0.0, 1.0, -40.0])),
-        given("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.0])),
-        given("k1 = (0, 0, 5), k2 = (0, 4, 5): they differ in the middle entry", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
-        given("k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", torch.full((3,), 3.0), torch.ones(3)),
-        given("opposite keys, k1 = (3, −1, 2) = −k2", torch.tensor([3.0, -1.0, 2.0]), torch.tensor([-3.0, 1.0, -2.0])),
-        given("d = 16, entries up to 90", wide_key(16), wide_key(16)),
-        given("keys that differ by 0.01 in one entry", *_nearly_equal()),
+        random_case(d=2), random_case(d=5), random_case(d=16, dtype=torch.float64),
+        explicit_case("k1 = (1, 0), k2 = (3, 0)", torch.tensor([1.0, 0.0]), torch.tensor([3.0, 0.0])),
+        explicit_case("d = 2, the difference nearly along the first axis", torch.tensor([50.0, 2.01]), torch.tensor([-40.0, 2.0])),
+        explicit_case("d = 3, the difference nearly along the last axis", torch.tensor([0.01, 1.0, 50.0]), torch.tensor([0.0, 1.0, -40.0])),
+        explicit_case("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 2.0, 3.0])),
+        explicit_case("k1 = (0, 0, 5), k2 = (0, 4, 5): they differ in the middle entry", torch.tensor([0.0, 0.0, 5.0]), torch.tensor([0.0, 4.0, 5.0])),
+        explicit_case("k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", torch.full((3,), 3.0), torch.ones(3)),
+        explicit_case("opposite keys, k1 = (3, −1, 2) = −k2", torch.tensor([3.0, -1.0, 2.0]), torch.tensor([-3.0, 1.0, -2.0])),
+        explicit_case("d = 16, entries up to 90", wide_key(16), wide_key(16)),
+        explicit_case("keys that differ by 0.01 in one entry", *_nearly_equal()),
     ],
     compare=False,
     properties=[
@@ -321,8 +321,8 @@ query_between = Check(
 )  # fmt: skip
 
 
-def orthonormal_keys(n: int, d: int) -> Drawn:
-    return Drawn(lambda generator: torch.linalg.qr(torch.randn(d, n, generator=generator)).Q.mT)
+def orthonormal_keys(n: int, d: int) -> RandomArg:
+    return RandomArg(lambda generator: torch.linalg.qr(torch.randn(d, n, generator=generator)).Q.mT)
 
 
 def _pair_shares(query, keys, a, b) -> bool:
@@ -366,11 +366,11 @@ def _unequal(query, keys, a, b) -> bool:
 query_for_pair = Check(
     reference=constructions.query_for_pair,
     cases=[
-        given("4 keys, a = 0, b = 2", orthonormal_keys(4, 4), 0, 2),
-        given("6 keys of width 9, a = 5, b = 1", orthonormal_keys(6, 9), 5, 1),
-        given("12 keys, a = 3, b = 4", orthonormal_keys(12, 16), 3, 4),
-        given("100 keys, a = 40, b = 7", orthonormal_keys(100, 128), 40, 7),
-        given("500 keys, a = 0, b = 499", orthonormal_keys(500, 512), 0, 499),
+        explicit_case("4 keys, a = 0, b = 2", orthonormal_keys(4, 4), 0, 2),
+        explicit_case("6 keys of width 9, a = 5, b = 1", orthonormal_keys(6, 9), 5, 1),
+        explicit_case("12 keys, a = 3, b = 4", orthonormal_keys(12, 16), 3, 4),
+        explicit_case("100 keys, a = 40, b = 7", orthonormal_keys(100, 128), 40, 7),
+        explicit_case("500 keys, a = 0, b = 499", orthonormal_keys(500, 512), 0, 499),
     ],
     compare=False,
     properties=[
@@ -432,10 +432,10 @@ query_for_pair = Check(
 equal_attention = CheckGroup("equal_attention", query_between, query_for_pair)
 
 
-def distribution_and_values(n: int, d: int) -> tuple[Drawn, Drawn]:
+def distribution_and_values(n: int, d: int) -> tuple[RandomArg, RandomArg]:
     return (
-        Drawn(lambda g: torch.softmax(torch.randn(n, generator=g).clamp(-2, 2), dim=0)),  # none below 0.001
-        Drawn(lambda g: torch.randn(n, d, generator=g)),
+        RandomArg(lambda g: torch.softmax(torch.randn(n, generator=g).clamp(-2, 2), dim=0)),  # none below 0.001
+        RandomArg(lambda g: torch.randn(n, d, generator=g)),
     )
 
 
@@ -448,7 +448,7 @@ def _kept_direction(values) -> Tensor:
     return _null_direction(torch.cat([values, torch.ones(len(values), 1)], dim=1))
 
 
-def one_wide_direction(n: int) -> Drawn:
+def one_wide_direction(n: int) -> RandomArg:
     """Values (n, n − 2) for which all directions that keep output and sum are parallel to (1, −1, 1, −1, …); n is even."""
 
     def make(generator: torch.Generator) -> Tensor:
@@ -456,11 +456,11 @@ def one_wide_direction(n: int) -> Drawn:
         values = torch.randn(n, n - 2, generator=generator)
         return values - torch.outer(direction, direction @ values) / n
 
-    return Drawn(make)
+    return RandomArg(make)
 
 
-def near_uniform(n: int) -> Drawn:
-    return Drawn(lambda g: (lambda w: w / w.sum())(0.5 + torch.rand(n, generator=g)))  # none below 1/(3n)
+def near_uniform(n: int) -> RandomArg:
+    return RandomArg(lambda g: (lambda w: w / w.sum())(0.5 + torch.rand(n, generator=g)))  # none below 1/(3n)
 
 
 def a_step_too_far(weights, values) -> Tensor:
@@ -524,16 +524,16 @@ def along_a_seen_direction(weights, values) -> Tensor:
 same_output_other_weights = Check(
     reference=constructions.same_output_other_weights,
     cases=[
-        given("n = 6, d = 2", *distribution_and_values(6, 2)),
-        given("n = 9, d = 4", *distribution_and_values(9, 4)),
-        given("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
-        given("values 1, 2, 3, a small weight in the middle", torch.tensor([0.2, 0.002, 0.798]), torch.tensor([[1.0], [2.0], [3.0]])),
-        given("n = 16, d = 14: one direction only, which moves all weights alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
-        given("values 1, 2, 3, a weight of 0.001", torch.tensor([0.2, 0.001, 0.799]), torch.tensor([[1.0], [2.0], [3.0]])),
-        given("values 1, 1, 2, 3: two are equal", torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([[1.0], [1.0], [2.0], [3.0]])),
-        given("values on a line, d = 2", torch.tensor([0.3, 0.1, 0.15, 0.25, 0.2]), torch.tensor([[1.0, 2.0], [0.0, 0.0], [-1.0, -2.0], [2.0, 4.0], [3.0, 6.0]])),
-        given("n = 200, d = 198: one direction only, which moves all weights alike", near_uniform(200), one_wide_direction(200)),
-        given("values 1, 2, 3, small weights at the ends", torch.tensor([0.002, 0.9, 0.098]), torch.tensor([[1.0], [2.0], [3.0]])),
+        explicit_case("n = 6, d = 2", *distribution_and_values(6, 2)),
+        explicit_case("n = 9, d = 4", *distribution_and_values(9, 4)),
+        explicit_case("n = 5, d = 3: one direction only", *distribution_and_values(5, 3)),
+        explicit_case("values 1, 2, 3, a small weight in the middle", torch.tensor([0.2, 0.002, 0.798]), torch.tensor([[1.0], [2.0], [3.0]])),
+        explicit_case("n = 16, d = 14: one direction only, which moves all weights alike", distribution_and_values(16, 14)[0], one_wide_direction(16)),
+        explicit_case("values 1, 2, 3, a weight of 0.001", torch.tensor([0.2, 0.001, 0.799]), torch.tensor([[1.0], [2.0], [3.0]])),
+        explicit_case("values 1, 1, 2, 3: two are equal", torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([[1.0], [1.0], [2.0], [3.0]])),
+        explicit_case("values on a line, d = 2", torch.tensor([0.3, 0.1, 0.15, 0.25, 0.2]), torch.tensor([[1.0, 2.0], [0.0, 0.0], [-1.0, -2.0], [2.0, 4.0], [3.0, 6.0]])),
+        explicit_case("n = 200, d = 198: one direction only, which moves all weights alike", near_uniform(200), one_wide_direction(200)),
+        explicit_case("values 1, 2, 3, small weights at the ends", torch.tensor([0.002, 0.9, 0.098]), torch.tensor([[1.0], [2.0], [3.0]])),
     ],
     compare=False,
     properties=[

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import given, sized
+from helpers.engine.cases import explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
 from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision, power_before_division
 from helpers.engine.compare import agree, tolerance
@@ -15,11 +15,11 @@ from .. import scores
 __all__ = ["score_functions", "score_variance", "two_word_example"]
 
 WIDE = (
-    sized(n=3, m=5, d=4),
-    sized(n=4, m=2, d=16, scale=3.0),
-    sized(n=3, m=3, d=5),
-    sized(n=1, m=1, d=6),
-    sized(n=5, m=3, d=6, dtype=torch.float64),
+    random_case(n=3, m=5, d=4),
+    random_case(n=4, m=2, d=16, scale=3.0),
+    random_case(n=3, m=3, d=5),
+    random_case(n=1, m=1, d=6),
+    random_case(n=5, m=3, d=6, dtype=torch.float64),
 )
 
 
@@ -54,9 +54,9 @@ def _constant_beside_the_norms(seen) -> bool:
 
 cosine_score = Check(
     reference=scores.cosine_score,
-    cases=(*WIDE, sized(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002"),
-           sized(n=3, m=2, d=5, dtype=torch.float16, label="float16"),
-           sized(n=4, m=6, d=5, scale=1e-3, dtype=torch.float16, label="float16, vectors of length 0.002")),
+    cases=(*WIDE, random_case(n=2, m=4, d=5, scale=1e-3, label="vectors of length 0.002"),
+           random_case(n=3, m=2, d=5, dtype=torch.float16, label="float16"),
+           random_case(n=4, m=6, d=5, scale=1e-3, dtype=torch.float16, label="float16, vectors of length 0.002")),
     misconceptions=[
         Misconception(
             "the norms left out", lambda q, k: q @ k.mT,
@@ -127,8 +127,8 @@ def product_of_projections(q, k, w_q, w_k, v) -> Tensor:
 additive_score = Check(
     reference=scores.additive_score,
     cases=[
-        sized(n=3, m=5, d_q=4, d_k=2, a=6), sized(n=4, m=3, d_q=3, d_k=3, a=3), sized(n=1, m=4, d_q=2, d_k=3, a=5), sized(n=3, m=3, d_q=3, d_k=2, a=4),
-        sized(n=2, m=4, d_q=3, d_k=5, a=6, dtype=torch.float64),
+        random_case(n=3, m=5, d_q=4, d_k=2, a=6), random_case(n=4, m=3, d_q=3, d_k=3, a=3), random_case(n=1, m=4, d_q=2, d_k=3, a=5), random_case(n=3, m=3, d_q=3, d_k=2, a=4),
+        random_case(n=2, m=4, d_q=3, d_k=5, a=6, dtype=torch.float64),
     ],
     misconceptions=[
         Misconception(
@@ -179,7 +179,7 @@ additive_score = Check(
 location_score = Check(
     reference=scores.location_score,
     names=("scores: queries positions",),
-    cases=[sized(n=3, d=4, m=5), sized(n=2, d=3, m=3), sized(n=1, d=2, m=1), sized(n=4, d=2, m=5, dtype=torch.float64)],
+    cases=[random_case(n=3, d=4, m=5), random_case(n=2, d=3, m=3), random_case(n=1, d=2, m=1), random_case(n=4, d=2, m=5, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "weights instead of scores", lambda q, w: torch.softmax(q @ w, dim=-1),
@@ -201,7 +201,7 @@ location_score = Check(
 
 general_score = Check(
     reference=scores.general_score,
-    cases=[sized(n=3, d_q=4, d_k=2, m=5), sized(n=3, d_q=3, d_k=3, m=4), sized(n=1, d_q=2, d_k=3, m=1), sized(n=2, d_q=5, d_k=3, m=4, dtype=torch.float64)],
+    cases=[random_case(n=3, d_q=4, d_k=2, m=5), random_case(n=3, d_q=3, d_k=3, m=4), random_case(n=1, d_q=2, d_k=3, m=1), random_case(n=2, d_q=5, d_k=3, m=4, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "transposed W", lambda q, w, k: q @ w.mT @ k.mT,
@@ -313,7 +313,7 @@ def _measured(seen) -> bool:
 score_variance = Check(
     reference=scores.score_variance,
     names=("mean of q·k", "variance of q·k", "variance of q·k / √d"),
-    cases=[sized(d=64, sigma=1.0), sized(d=16, sigma=0.5), sized(d=100, sigma=3.0)],
+    cases=[random_case(d=64, sigma=1.0), random_case(d=16, sigma=0.5), random_case(d=100, sigma=3.0)],
     misconceptions=[
         Misconception(
             "dσ² instead of dσ⁴", lambda d, sigma: (0.0, d * sigma**2, sigma**2),
@@ -367,7 +367,7 @@ score_variance = Check(
 two_word_example = Check(
     reference=scores.two_word_example,
     quiz=True,
-    cases=[given("both weights, to two decimals")],
+    cases=[explicit_case("both weights, to two decimals")],
     within=(0.0, 0.006),
     misconceptions=[
         Misconception(

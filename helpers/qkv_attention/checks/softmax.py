@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Check, Misconception
 from helpers.engine.common_misconceptions import in_single_precision
 
@@ -115,17 +115,17 @@ def _logarithms(seen) -> bool:
 softmax = Check(
     reference=reference.softmax,
     cases=[
-        sized(shape=(3, 5), dim=1),
-        sized(shape=(4, 6), dim=0),
-        sized(shape=(2, 3, 4), dim=-2, dtype=torch.float64),
-        given("one row with 1000 in it", torch.tensor([1000.0, 999.0, 0.0]), 0),
-        given("rows near 1000, 0 and −1000", Drawn(_levels), 1),
-        given("one score 150 below the rest", torch.tensor([0.0, 0.5, -150.0, -0.5]), 0),
-        given("rows near a million, 0 and minus a million", Drawn(_near_a_million), 1),
-        given("float16, up to 50,000", Drawn(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
-        sized(shape=(1, 4), dim=0, label="a single row, dim = 0"),
-        given("all scores near −1000", normal(3, 4, mean=-1000.0), 1),
-        given("float16, a score of 20 in each row", torch.tensor([[20.0, 0.0, 1.0], [-1.0, 0.5, 20.0]]).half(), 1),
+        random_case(shape=(3, 5), dim=1),
+        random_case(shape=(4, 6), dim=0),
+        random_case(shape=(2, 3, 4), dim=-2, dtype=torch.float64),
+        explicit_case("one row with 1000 in it", torch.tensor([1000.0, 999.0, 0.0]), 0),
+        explicit_case("rows near 1000, 0 and −1000", RandomArg(_levels), 1),
+        explicit_case("one score 150 below the rest", torch.tensor([0.0, 0.5, -150.0, -0.5]), 0),
+        explicit_case("rows near a million, 0 and minus a million", RandomArg(_near_a_million), 1),
+        explicit_case("float16, up to 50,000", RandomArg(lambda g: (50_000 * torch.rand(3, 4, generator=g)).half()), -1),
+        random_case(shape=(1, 4), dim=0, label="a single row, dim = 0"),
+        explicit_case("all scores near −1000", normal(3, 4, mean=-1000.0), 1),
+        explicit_case("float16, a score of 20 in each row", torch.tensor([[20.0, 0.0, 1.0], [-1.0, 0.5, 20.0]]).half(), 1),
     ],
     misconceptions=[
         Misconception(
@@ -302,9 +302,9 @@ def jacobian_summed_up(z) -> Tensor:
 softmax_jacobian = Check(
     reference=reference.softmax_jacobian,
     cases=[
-        sized(n=3), sized(n=6), sized(n=4, dtype=torch.float64), sized(n=1),
-        given("z = (−3, 1, 100, 5, −1): saturated", torch.tensor([-3.0, 1.0, 100.0, 5.0, -1.0])),
-        given("z near −300", normal(4, mean=-300.0)),
+        random_case(n=3), random_case(n=6), random_case(n=4, dtype=torch.float64), random_case(n=1),
+        explicit_case("z = (−3, 1, 100, 5, −1): saturated", torch.tensor([-3.0, 1.0, 100.0, 5.0, -1.0])),
+        explicit_case("z near −300", normal(4, mean=-300.0)),
     ],
     misconceptions=[
         Misconception(

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, sized
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Check, Misconception
 
 from .. import shapes
@@ -13,7 +13,7 @@ __all__ = ["pairwise_dot", "read_shape", "row_means", "weighted_rows"]
 # The worked example of the first notebook: not an exercise, but a check like any other, for the student to see red on.
 row_means = Check(
     reference=shapes.row_means,
-    cases=[sized(n=3, d=4), sized(n=2, d=6), sized(batch=(2,), n=3, d=4, label="a batch: 2 × 3 × 4")],
+    cases=[random_case(n=3, d=4), random_case(n=2, d=6), random_case(batch=(2,), n=3, d=4, label="a batch: 2 × 3 × 4")],
     misconceptions=[
         Misconception(
             "columns instead of rows", lambda x: x.mean(dim=0),
@@ -30,7 +30,7 @@ row_means = Check(
 
 pairwise_dot = Check(
     reference=shapes.pairwise_dot,
-    cases=[sized(n=3, m=5, d=4), sized(n=4, m=4, d=4, label="everything square"), sized(n=1, m=6, d=2, dtype=torch.float64)],
+    cases=[random_case(n=3, m=5, d=4), random_case(n=4, m=4, d=4, label="everything square"), random_case(n=1, m=6, d=2, dtype=torch.float64)],
     misconceptions=[
         Misconception(
             "the transposed result", lambda a, b: b @ a.mT,
@@ -68,12 +68,14 @@ pairwise_dot = Check(
 )  # fmt: skip
 
 
-def _positive(*shape: int) -> Drawn:
-    return Drawn(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
+def _positive(*shape: int) -> RandomArg:
+    return RandomArg(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
 
 
 def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]) -> Case:
-    return given(label, _positive(*weights), Drawn(lambda generator: torch.randn(rows, generator=generator)))
+    return explicit_case(
+        label, _positive(*weights), RandomArg(lambda generator: torch.randn(rows, generator=generator))
+    )
 
 
 def weights_of_all_axes_transposed(weights: Tensor, rows: Tensor) -> Tensor:
@@ -141,7 +143,7 @@ read_shape = Check(
     reference=shapes.read_shape,
     quiz=True,
     drive=_one_shape,
-    cases=[given(f"{number}: {expression}", number) for number, expression in enumerate(EXPRESSIONS, start=1)],
+    cases=[explicit_case(f"{number}: {expression}", number) for number, expression in enumerate(EXPRESSIONS, start=1)],
     within=(0.0, 0.0),
     misconceptions=[
         Misconception(

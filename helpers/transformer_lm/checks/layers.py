@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Generator
 from torch.utils._pytree import tree_leaves
 
-from helpers.engine.cases import Case, Drawn, given, normal, sized
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.common_misconceptions import in_single_precision
 
@@ -16,15 +16,15 @@ __all__ = ["feed_forward", "layer_norm", "residual", "rms_norm", "transformer_bl
 # -------------------------------------------------------------------------------------------------------------- norms
 
 
-def _offset(*shape: int, centre: float = 3.0, scale: float = 2.0, dtype=torch.float32) -> Drawn:
+def _offset(*shape: int, centre: float = 3.0, scale: float = 2.0, dtype=torch.float32) -> RandomArg:
     """Rows whose mean is far from 0: what should be subtracted must be seen to be subtracted."""
-    return Drawn(lambda g: (centre + scale * torch.randn(shape, generator=g, dtype=torch.float64)).to(dtype))
+    return RandomArg(lambda g: (centre + scale * torch.randn(shape, generator=g, dtype=torch.float64)).to(dtype))
 
 
 def normed_rows(label: str, *shape: int, eps: float = 1e-5, parameters: int = 2, dtype=torch.float32, **more) -> Case:
     limits = {name: more.pop(name) for name in ("gradient",) if name in more}
     rows = _offset(*shape, dtype=dtype, **more)
-    return given(
+    return explicit_case(
         label, rows, *(_offset(shape[-1], centre=0.5, scale=1.0, dtype=dtype) for _ in range(parameters)), eps, **limits
     )
 
@@ -295,10 +295,10 @@ rms_norm = Check(
 _relu = Check(
     reference=reference.feed_forward,
     cases=[
-        sized(batch=(), d=3, d_ff=7, label="one token, d = 3, d_ff = 7"),
-        sized(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
-        sized(batch=(3,), d=6, d_ff=2, label="narrower inside"),
-        sized(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        random_case(batch=(), d=3, d_ff=7, label="one token, d = 3, d_ff = 7"),
+        random_case(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
+        random_case(batch=(3,), d=6, d_ff=2, label="narrower inside"),
+        random_case(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     ],
     misconceptions=[
         Misconception(
@@ -354,7 +354,7 @@ def far_gates(label: str, *batch: int, d: int, d_ff: int) -> Case:
         return w_gate
 
     others = (normal(*shape, dtype=torch.float64) for shape in ((d, d_ff), (d_ff, d)))
-    return given(label, Drawn(rows), Drawn(gates), *others, gradient=True)
+    return explicit_case(label, RandomArg(rows), RandomArg(gates), *others, gradient=True)
 
 
 def _cut_gate(x, w_gate, w_up, w_down, bound):
@@ -370,10 +370,10 @@ def _gate_cut(seen) -> bool:
 _swiglu = Check(
     reference=reference.swiglu,
     cases=[
-        sized(batch=(), d=3, d_ff=7, label="one token, d = 3, d_ff = 7"),
-        sized(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
-        sized(batch=(3,), d=5, d_ff=8, scale=40.0, dtype=torch.float64, label="numbers in the thousands, in float64"),
-        sized(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+        random_case(batch=(), d=3, d_ff=7, label="one token, d = 3, d_ff = 7"),
+        random_case(batch=(2, 5), d=4, d_ff=6, label="2 sequences of 5 tokens"),
+        random_case(batch=(3,), d=5, d_ff=8, scale=40.0, dtype=torch.float64, label="numbers in the thousands, in float64"),
+        random_case(batch=(2,), d=3, d_ff=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
         far_gates("gradients where gates are near −1,000 and 1,000, in float64", 3, d=4, d_ff=6),
     ],
     misconceptions=[
@@ -445,17 +445,17 @@ feed_forward = CheckGroup("feed_forward", _relu, _swiglu)
 # ---------------------------------------------------------------------------------------------------- residual stream
 
 
-def _layer(d: int) -> Drawn:
+def _layer(d: int) -> RandomArg:
     """A layer that is neither linear nor keeps lengths, another at each call."""
 
     def draw(generator: Generator):
         w, b = torch.randn(d, d, generator=generator), torch.randn(d, generator=generator)
         return lambda x: torch.tanh(x @ w.to(x.dtype) + b.to(x.dtype))
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
-def _keeping(layer: Drawn) -> Drawn:
+def _keeping(layer: RandomArg) -> RandomArg:
     """The layer, which keeps all that it reads, as trained ones do for the way back, and how often that had been written to by then.
     (One that is called from another process reads copies: there it can't be seen.)"""
 
@@ -469,7 +469,7 @@ def _keeping(layer: Drawn) -> Drawn:
         keeping.kept = kept
         return keeping
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def _left_as_it_was(_, x, *inputs) -> bool:
@@ -487,8 +487,10 @@ NOT_OVERWRITTEN = Property(
 
 def random_layers(label: str, count: int, *shape: int, dtype=torch.float32, keep: bool = False) -> Case:
     drawn = [_keeping(_layer(shape[-1])) if keep else _layer(shape[-1]) for _ in range(count)]
-    return given(
-        label, _offset(*shape, centre=0.5, scale=1.0, dtype=dtype), Drawn(lambda g: [layer.make(g) for layer in drawn])
+    return explicit_case(
+        label,
+        _offset(*shape, centre=0.5, scale=1.0, dtype=dtype),
+        RandomArg(lambda g: [layer.make(g) for layer in drawn]),
     )
 
 
@@ -576,30 +578,32 @@ residual = Check(
 # -------------------------------------------------------------------------------------------------------------- block
 
 
-def _norm(d: int) -> Drawn:
+def _norm(d: int) -> RandomArg:
     """A norm with a gain and a bias of its own, so that the two can't be exchanged unseen."""
 
     def draw(generator: Generator):
         w, b = torch.randn(d, generator=generator) + 1, torch.randn(d, generator=generator)
         return lambda x: reference.layer_norm(x, w.to(x.dtype), b.to(x.dtype))
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
-def _mixing(d: int) -> Drawn:
+def _mixing(d: int) -> RandomArg:
     """Stands for attention: tokens are mixed."""
 
     def draw(generator: Generator):
         w = torch.randn(d, d, generator=generator)
         return lambda x: torch.tanh(x.flip(-2) @ w.to(x.dtype)) * 2
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32, keep: bool = False) -> Case:
     d = shape[-1]
     parts = [_mixing(d), _layer(d), _norm(d), _norm(d)]
-    return given(label, _offset(*shape, centre=1.0, dtype=dtype), *(map(_keeping, parts) if keep else parts), pre_norm)
+    return explicit_case(
+        label, _offset(*shape, centre=1.0, dtype=dtype), *(map(_keeping, parts) if keep else parts), pre_norm
+    )
 
 
 def _both(pre, post):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
 
 from .. import masked_lm as reference
@@ -35,9 +35,9 @@ def masked_texts(
         return drawn
 
     real = torch.arange(n) < torch.tensor(lengths)[:, None]
-    tokens = Drawn(lambda g: torch.randint(*words, (b, n), generator=g))
-    other = Drawn(lambda g: torch.randint(*others, (b, n), generator=g))
-    return given(label, tokens, real, Drawn(chances), other, mask_token)
+    tokens = RandomArg(lambda g: torch.randint(*words, (b, n), generator=g))
+    other = RandomArg(lambda g: torch.randint(*others, (b, n), generator=g))
+    return explicit_case(label, tokens, real, RandomArg(chances), other, mask_token)
 
 
 def _objective(tokens, real, chance, other, mask_token, *, asked=None, hidden=None, replaced=None, targets=None):

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.drivers import choice
 
@@ -32,12 +32,12 @@ def _leading_digits(n, d):
 binary_positions = Check(
     reference=reference.binary_positions,
     cases=[
-        given("n = 8, d = 3: the positions 0 … 7", 8, 3),
-        given("n = 5, d = 4", 5, 4),
-        given("n = 11, d = 3: more positions than codes", 11, 3),
-        given("n = 5, d = 7", 5, 7),
-        given("n = 300, d = 9: more positions than a byte counts", 300, 9),
-        given("n = 3, d = 60: powers beyond int32", 3, 60),
+        explicit_case("n = 8, d = 3: the positions 0 … 7", 8, 3),
+        explicit_case("n = 5, d = 4", 5, 4),
+        explicit_case("n = 11, d = 3: more positions than codes", 11, 3),
+        explicit_case("n = 5, d = 7", 5, 7),
+        explicit_case("n = 300, d = 9: more positions than a byte counts", 300, 9),
+        explicit_case("n = 3, d = 60: powers beyond int32", 3, 60),
     ],
     misconceptions=[
         Misconception(
@@ -121,12 +121,12 @@ def _one_pair_too_fast(n, d, base):
 sinusoidal_positions = Check(
     reference=reference.sinusoidal_positions,
     cases=[
-        given("n = 6, d = 4", 6, 4, 10_000.0),
-        given("n = 6, d = 10", 6, 10, 10_000.0),
-        given("n = 6, d = 10, base 50", 6, 10, 50.0),
-        given("n = 9, d = 6, base 50", 9, 6, 50.0),
-        given("n = 300, d = 4: a long text", 300, 4, 10_000.0),
-        given("n = 3, d = 2: a single clock", 3, 2, 10_000.0),
+        explicit_case("n = 6, d = 4", 6, 4, 10_000.0),
+        explicit_case("n = 6, d = 10", 6, 10, 10_000.0),
+        explicit_case("n = 6, d = 10, base 50", 6, 10, 50.0),
+        explicit_case("n = 9, d = 6, base 50", 9, 6, 50.0),
+        explicit_case("n = 300, d = 4: a long text", 300, 4, 10_000.0),
+        explicit_case("n = 3, d = 2: a single clock", 3, 2, 10_000.0),
     ],
     within=(1e-4, 1e-4),
     misconceptions=[
@@ -191,7 +191,7 @@ frequencies_fall = Check(
     exercise="frequencies_fall",
     reference=lambda: "b",
     quiz=True,
-    cases=[given("the letter of one choice")],
+    cases=[explicit_case("the letter of one choice")],
     drive=choice,
     misconceptions=[
         Misconception(
@@ -237,12 +237,12 @@ shift_is_rotation = Check(
     exercise="shift_is_rotation",
     reference=reference.shift_rotation,
     cases=[
-        given("a shift by k = 1, d = 4", 1, 4, 10_000.0),
-        given("k = 1, d = 4, base 100", 1, 4, 100.0),
-        given("backwards, k = −3, d = 4", -3, 4, 10_000.0),
-        given("k = 0: nothing moves", 0, 2, 10_000.0),
-        given("k = 1, d = 6", 1, 6, 10_000.0),
-        given("k = 40, d = 10", 40, 10, 1_000.0),
+        explicit_case("a shift by k = 1, d = 4", 1, 4, 10_000.0),
+        explicit_case("k = 1, d = 4, base 100", 1, 4, 100.0),
+        explicit_case("backwards, k = −3, d = 4", -3, 4, 10_000.0),
+        explicit_case("k = 0: nothing moves", 0, 2, 10_000.0),
+        explicit_case("k = 1, d = 6", 1, 6, 10_000.0),
+        explicit_case("k = 40, d = 10", 40, 10, 1_000.0),
     ],
     within=(1e-4, 1e-5),
     misconceptions=[
@@ -429,13 +429,13 @@ def turned_rows(
     def draw(generator: Generator) -> Tensor:
         return torch.randn(*batch, where.shape[-1], d, generator=generator, dtype=torch.float64).to(dtype)
 
-    return given(label, Drawn(draw), where, base, **limits)
+    return explicit_case(label, RandomArg(draw), where, base, **limits)
 
 
 def rows_in_any_order(label: str, batch: tuple[int, ...], n: int, d: int) -> Case:
-    """Drawn positions: a second call gets others, as many as before, and what the first has kept is wrong then."""
-    x = Drawn(lambda generator: torch.randn(*batch, n, d, generator=generator))
-    return given(label, x, Drawn(lambda generator: torch.randperm(40, generator=generator)[:n]), 10_000.0)
+    """RandomArg positions: a second call gets others, as many as before, and what the first has kept is wrong then."""
+    x = RandomArg(lambda generator: torch.randn(*batch, n, d, generator=generator))
+    return explicit_case(label, x, RandomArg(lambda generator: torch.randperm(40, generator=generator)[:n]), 10_000.0)
 
 
 KEEPS_DTYPE = "the dtype of x is kept"

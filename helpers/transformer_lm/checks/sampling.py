@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
 from helpers.engine.drivers import watch
 
@@ -35,11 +35,11 @@ def random_logits(
         moved = levels + 0.1 * torch.rand(1, generator=generator)
         return scale * (widths * (places / shape[-1] * 4 - 2) + moved)
 
-    return given(label, Drawn(draw), temperature, top_k, top_p)
+    return explicit_case(label, RandomArg(draw), temperature, top_k, top_p)
 
 
 def given_probabilities(label: str, p: list, temperature: float, top_k: int | None, top_p: float | None) -> Case:
-    return given(label, torch.tensor(p).log(), temperature, top_k, top_p)
+    return explicit_case(label, torch.tensor(p).log(), temperature, top_k, top_p)
 
 
 def _kept(logits, keep):
@@ -240,7 +240,7 @@ _next = Check(
         random_logits("temperature 2", 2, 5, temperature=2.0),
         random_logits("temperature 80, logits in the hundreds", 3, 6, temperature=80.0, scale=100.0),
         random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
-        given("temperature 0, two logits that are close", torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]), 0.0, None, None),
+        explicit_case("temperature 0, two logits that are close", torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]), 0.0, None, None),
         random_logits("top_k = 3 of 8", 2, 8, top_k=3),
         random_logits("top_k = 1", 3, 5, top_k=1),
         random_logits("top_k = 6 of 6: nothing is cut", 2, 6, top_k=6),
@@ -253,7 +253,7 @@ _next = Check(
         given_probabilities("top_k = 3, then top_p = 0.8", [0.3, 0.05, 0.4, 0.15, 0.1], 1.0, 3, 0.8),
         given_probabilities("temperature 3 and top_p = 0.6", [0.02, 0.8, 0.1, 0.05, 0.03], 3.0, None, 0.6),
         random_logits("temperature 1.5, top_k = 5, top_p = 0.83", 2, 9, temperature=1.5, top_k=5, top_p=0.83),
-        given("logits near −1000, top_k = 3, then top_p = 0.9", normal(2, 7, mean=-1000.0), 1.0, 3, 0.9),
+        explicit_case("logits near −1000, top_k = 3, then top_p = 0.9", normal(2, 7, mean=-1000.0), 1.0, 3, 0.9),
     ],
     within=(1e-4, 1e-6),
     properties=[Property(FLOATS, lambda output, *_: output.is_floating_point(), "The numbers are right, but they come as whole numbers: probabilities are floats.")],
@@ -426,8 +426,8 @@ def _riddle(table: Tensor, tokens: Tensor) -> Tensor:
 
 
 def random_riddle(label: str, v: int, b: int, p: int, n: int, context: int) -> Case:
-    table = Drawn(lambda g: torch.randn(v, v, generator=g, dtype=torch.float64))
-    return given(label, table, Drawn(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
+    table = RandomArg(lambda g: torch.randn(v, v, generator=g, dtype=torch.float64))
+    return explicit_case(label, table, RandomArg(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
 
 
 def _loop(model, prompt, n, context, choose, *, window=None, logits=None, keep=None, returns=None, pick=None):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception, Property
 from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.compare import TOLERANCE, agree
@@ -26,9 +26,9 @@ __all__ = ["learning_rate", "next_token_loss", "train"]
 def padded_texts(label: str, n: int, v: int, *lengths: int, scale: float = 1.0, dtype=torch.float32, **limits) -> Case:
     """Random tokens everywhere: nothing but `lengths` says what is padding."""
     b = len(lengths)
-    logits = Drawn(lambda g: (scale * torch.randn(b, n, v, generator=g, dtype=torch.float64)).to(dtype))
-    tokens = Drawn(lambda g: torch.randint(v, (b, n), generator=g))
-    return given(label, logits, tokens, torch.tensor(lengths), **limits)
+    logits = RandomArg(lambda g: (scale * torch.randn(b, n, v, generator=g, dtype=torch.float64)).to(dtype))
+    tokens = RandomArg(lambda g: torch.randint(v, (b, n), generator=g))
+    return explicit_case(label, logits, tokens, torch.tensor(lengths), **limits)
 
 
 def _surprise(logits, tokens, axis=-1):
@@ -227,7 +227,7 @@ def _rate(step, steps, warm_up, peak, floor, *, early=None, late=None):
 
 
 def rate_at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, floor: float = 0.004) -> Case:
-    return given(f"step {step} of {steps}, {warm_up} to warm up", step, steps, warm_up, peak, floor)
+    return explicit_case(f"step {step} of {steps}, {warm_up} to warm up", step, steps, warm_up, peak, floor)
 
 
 learning_rate = Check(
@@ -339,7 +339,7 @@ def lessons(
         return found
 
     rates = [peak * min(1.0, (step + 1) / 4) * (1 - 0.9 * step / count) for step in range(count)]
-    return given(label, Drawn(batches), rates, weight_decay, clip, watched, listed)
+    return explicit_case(label, RandomArg(batches), rates, weight_decay, clip, watched, listed)
 
 
 def _loop(batches, rates, weight_decay, clip, model=None, watch=None, *, groups=None, optimiser=None, zero=True, clipping=nn.utils.clip_grad_norm_,

@@ -7,9 +7,9 @@ from itertools import combinations
 import torch
 from torch import Generator, Tensor, nn
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.compare import Told
+from helpers.engine.compare import Message
 from helpers.engine.drivers import Stopped, StudentError, call, choice
 from helpers.engine.observe import observe
 
@@ -26,7 +26,7 @@ STRIDE = 2  # positions count by two here: who turns by a function of their own,
 
 def drive_lm(
     cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
-) -> tuple[Tensor, int, str, Told]:
+) -> tuple[Tensor, int, str, Message]:
     """The logits of a model with these weights, how many numbers it would train, where its embedding begins, and whether both its uses
     train it, and gradients come back through a block."""
     model = call(cls, *sizes, lambda x, positions: rotary_embedding(x, STRIDE * positions))
@@ -51,14 +51,16 @@ def _begins(weights: dict[str, Tensor]) -> str:
     return f"row {empty[0]} of a new embedding is all zeros" if empty else "every row of a new embedding is a word's"
 
 
-def _way_back(model, d: int) -> Told | None:
+def _way_back(model, d: int) -> Message | None:
     """What stops the way back through the first block, if anything does. (A block that is called in another way isn't asked.)"""
     x = torch.linspace(-1, 1, 3 * d, dtype=torch.float64).view(1, 3, d)
     error = observe(call(model.get_submodule, "blocks.0"), (x,), gradient=True, counts=False).backward_error
-    return Told(f"the way back through a block stops with an error. {error.kind}: {error.message}") if error else None
+    return (
+        Message(f"the way back through a block stops with an error. {error.kind}: {error.message}") if error else None
+    )
 
 
-def _trained_sides(cls, model, tokens: Tensor) -> Told:
+def _trained_sides(cls, model, tokens: Tensor) -> Message:
     """Whether the table is trained as input and as head. It alone wants gradients, and the last norm hands none on: what comes there comes
     from the input, and what the logits still have from the head. (A model lives in its student's process, and its tensors come here without
     their graph, but with the word whether they want gradients. So hooks ask for that, and no gradient is computed.)"""
@@ -77,7 +79,7 @@ def _trained_sides(cls, model, tokens: Tensor) -> Told:
     call(model.register_forward_hook, note("as the head"))
     call(model, tokens)
     cut = " nor ".join(side for side, wanted in wants.items() if not wanted)
-    return Told(
+    return Message(
         f"no gradient reaches the table {cut}, so training can't move it from there" if cut else "all is trained"
     )
 
@@ -105,8 +107,8 @@ def random_model(label: str, v: int, d: int, h: int, layers: int, b: int, n: int
             drawn[name] = numbers / math.sqrt(d) if value.dim() == 2 else numbers / 2 + name.endswith("weight")
         return drawn
 
-    tokens = Drawn(lambda generator: torch.randint(v, (b, n), generator=generator))
-    return given(label, (v, d, h, layers), Drawn(weights), tokens)
+    tokens = RandomArg(lambda generator: torch.randint(v, (b, n), generator=generator))
+    return explicit_case(label, (v, d, h, layers), RandomArg(weights), tokens)
 
 
 class _Reference(reference.DecoderLM):
@@ -652,10 +654,10 @@ def _size(
 _parameters = Check(
     reference=reference.lm_parameters,
     cases=[
-        given("v = 11, d = 8, 3 layers", 11, 8, 3, 0, False),
-        given("v = 50, d = 6, 2 layers, biases", 50, 6, 2, 0, True),
-        given("v = 29, d = 10, 4 layers, 17 learned positions", 29, 10, 4, 17, False),
-        given("GPT-2 small", 50_257, 768, 12, 1024, True),
+        explicit_case("v = 11, d = 8, 3 layers", 11, 8, 3, 0, False),
+        explicit_case("v = 50, d = 6, 2 layers, biases", 50, 6, 2, 0, True),
+        explicit_case("v = 29, d = 10, 4 layers, 17 learned positions", 29, 10, 4, 17, False),
+        explicit_case("GPT-2 small", 50_257, 768, 12, 1024, True),
     ],
     within=(0.0, 0.0),
     misconceptions=[
@@ -765,7 +767,7 @@ what_is_trained = Check(
     exercise="what_is_trained",
     reference=lambda: TRAINED,
     quiz=True,
-    cases=[given("the letters of all that is trained")],
+    cases=[explicit_case("the letters of all that is trained")],
     drive=drive_letters,
     misconceptions=[
         *(_believed(letter) for letter in SLIPS),
