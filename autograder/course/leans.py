@@ -31,11 +31,12 @@ def rooms() -> frozenset[str]:
 
 
 def scoring(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """The files of `helpers` and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
+    """The files of `helpers` (hints too) and of the hidden cases that the unit's scores depend on. imported: what its cells import."""
     room = reach.room(unit)
     own = [path for path in sorted((reach.HELPERS / room).rglob("*.py")) if not is_picture(path)]
     hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
-    return _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+    found = _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+    return tuple(sorted({*found, *(words for path in found if (words := path.with_suffix(".md")).is_file())}))
 
 
 def is_picture(path: Path) -> bool:

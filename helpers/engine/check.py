@@ -196,7 +196,7 @@ class Check:
 
     def is_misconception(self, answer: Callable) -> bool:
         """Whether an answer is one of this check's own wrong answers, and no student's."""
-        return any(answer is misconception.function for misconception in self.misconceptions)
+        return any(answer is one for wrong in self.misconceptions for one in (wrong.function, *wrong.variants))
 
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation:
         """`observe`, which remembers what the course's own answers do."""

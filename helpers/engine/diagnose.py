@@ -52,6 +52,7 @@ class Subject(Protocol):
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation: ...
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation: ...
+    def right(self, args: tuple) -> Any: ...
     def agrees(self, got: Any, expected: Any, inputs: Any) -> bool: ...
     def difference(self, seen: Observation, expected: Any) -> str: ...
 
@@ -81,10 +82,10 @@ def _by_output(
     apart = [(wrong, _first_apart(check, wrong, trials, words)) for wrong in check.misconceptions]
     same = [wrong for wrong, place in apart if place is None]
     same = [
-        wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
+        wrong for wrong in same if not _mark(check, wrong) or any(_shows(_mark(check, wrong), t.seen) for t in failed)
     ]
     same = _still_the_same(check, student, same, failed, words)
-    same = [wrong for wrong in same if _mark(wrong)] or same
+    same = [wrong for wrong in same if _mark(check, wrong)] or same
     if len(same) == 1:
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
@@ -115,20 +116,20 @@ def _still_the_same(
 
 
 def _by_mark(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
-    wrong = _marked(check, failed, "recognise")
+    wrong = _marked(check, failed, mark_in_output)
     return Diagnosis(wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
 
 
 def _by_cost(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
-    wrong = _marked(check, failed, "cost")
+    wrong = _marked(check, failed, lambda _, wrong: wrong.cost)
     lead = TOO_LONG if any(exceeded_steps(trial.seen) for trial in failed) else TOO_DEAR
     return Diagnosis(wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 
-def _marked(check: Subject, failed: list[CaseResult], kind: str) -> Misconception | None:
+def _marked(check: Subject, failed: list[CaseResult], mark_of: Callable[..., Mark | None]) -> Misconception | None:
     """The first misconception whose mark every failing trial shows, and the right answer in none of them."""
     for wrong in check.misconceptions:
-        mark = getattr(wrong, kind)
+        mark = mark_of(check, wrong)
         if mark and all(_shows(mark, trial.seen) for trial in failed) and not _innocent(check, mark, failed):
             return wrong
     return None
@@ -170,8 +171,20 @@ def _kind(error: StudentError | None) -> str:
     return error.kind if error else ""
 
 
-def _mark(wrong: Misconception) -> Mark | None:
-    return wrong.recognise or wrong.cost
+def _mark(check: Subject, wrong: Misconception) -> Mark | None:
+    return mark_in_output(check, wrong) or wrong.cost
+
+
+def mark_in_output(check: Subject, wrong: Misconception) -> Mark | None:
+    """A misconception's own mark; else, where it has variants, that an output is off and is what one of them gives."""
+    if wrong.recognise or not wrong.variants:
+        return wrong.recognise
+    return lambda seen: (
+        not check.agrees(seen.output, check.right(seen.args), seen.args)
+        and any(
+            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args) for one in wrong.variants
+        )
+    )
 
 
 def _shows(mark: Mark, seen: Observation) -> bool:
