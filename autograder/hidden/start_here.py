@@ -3,7 +3,7 @@
 import torch
 
 from helpers.engine.cases import random_case
-from helpers.start_here.checks.shapes import rows_case
+from helpers.start_here.checks.weighted_rows import rows_case
 
 pairwise_dot = [random_case(n=6, m=2, d=9), random_case(n=1, m=1, d=3), random_case(n=5, m=3, d=4, dtype=torch.float64)]
 weighted_rows = [
