@@ -3,8 +3,9 @@
 import torch
 
 from helpers.engine.cases import as_float64, explicit_case, random_case
-from helpers.parallelization.checks.parallel import LOOP_FREE, handing_out
-from helpers.parallelization.checks.recurrence import affine_step, matrix_product, plain_sum, scan_case
+from helpers.parallelization.checks.associative_scan import affine_step, matrix_product, plain_sum, scan_case
+from helpers.parallelization.checks.attention_one_token import LOOP_FREE
+from helpers.parallelization.checks.chunked_attention import handing_out
 
 rnn_encoder = [
     random_case(b=1, n=9, d_in=5, d=2),
