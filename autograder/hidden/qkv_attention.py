@@ -3,13 +3,17 @@
 import torch
 
 from helpers.engine.cases import RandomArg, explicit_case, random_case
-from helpers.qkv_attention.checks.attention import layer_case, running_mean, self_attention, tokens_and_shift
-from helpers.qkv_attention.checks.constructions import (
+from helpers.qkv_attention.checks.equal_attention import orthonormal_keys, wide_key
+from helpers.qkv_attention.checks.permutation_equivariance import (
+    layer_case,
+    running_mean,
+    self_attention,
+    tokens_and_shift,
+)
+from helpers.qkv_attention.checks.same_output_other_weights import (
     distribution_and_values,
     near_uniform,
     one_wide_direction,
-    orthonormal_keys,
-    wide_key,
 )
 
 softmax = [
