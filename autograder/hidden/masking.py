@@ -5,9 +5,10 @@ import torch
 from helpers.engine.cases import explicit_case, normal, random_case
 from helpers.engine.common_misconceptions import visible_mask
 from helpers.masking import peekers
-from helpers.masking.checks.leaks import planted
-from helpers.masking.checks.masks import any_mask
-from helpers.masking.checks.targets import padded_targets, random_logits, random_tokens
+from helpers.masking.checks.combine_masks import any_mask
+from helpers.masking.checks.copy_without_mask import padded_targets, random_logits
+from helpers.masking.checks.leaks_future import planted
+from helpers.masking.checks.shift_targets import random_tokens
 
 causal_mask = [explicit_case("n = 8", 8), explicit_case("n = 4, the last of m = 11", 4, 11), explicit_case("n = 2", 2)]
 masked_softmax = [
