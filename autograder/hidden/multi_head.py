@@ -3,8 +3,10 @@
 import torch
 
 from helpers.engine.cases import random_case
-from helpers.multi_head.checks.heads import layer_case, loop_case, parts_case
-from helpers.multi_head.checks.induction import token_sequences
+from helpers.multi_head.checks.heads_as_sum import parts_case
+from helpers.multi_head.checks.multi_head_attention import layer_case
+from helpers.multi_head.checks.multi_head_loop import loop_case
+from helpers.multi_head.checks.two_hand_made_heads import token_sequences
 
 split_heads = [
     random_case(b=1, n=7, d=20, h=4),
