@@ -3,12 +3,16 @@
 import torch
 
 from helpers.engine.cases import explicit_case, random_case
-from helpers.transformer_lm.checks.layers import block_inputs, far_gates, normed_rows, random_layers
-from helpers.transformer_lm.checks.masked_lm import masked_texts
-from helpers.transformer_lm.checks.positions import turned_rows
-from helpers.transformer_lm.checks.sampling import given_probabilities, random_logits, random_riddle
-from helpers.transformer_lm.checks.training import lessons, padded_texts, rate_at
-from helpers.transformer_lm.checks.transformer import random_model
+from helpers.transformer_lm.checks.decoder_lm import random_model
+from helpers.transformer_lm.checks.generate import given_probabilities, random_logits, random_riddle
+from helpers.transformer_lm.checks.layers import far_gates, normed_rows
+from helpers.transformer_lm.checks.learning_rate import rate_at
+from helpers.transformer_lm.checks.masked_lm_objective import masked_texts
+from helpers.transformer_lm.checks.next_token_loss import padded_texts
+from helpers.transformer_lm.checks.residual import random_layers
+from helpers.transformer_lm.checks.rotary_embedding import turned_rows
+from helpers.transformer_lm.checks.train import lessons
+from helpers.transformer_lm.checks.transformer_block import block_inputs
 
 binary_positions = [
     explicit_case("n = 16, d = 5", 16, 5),
