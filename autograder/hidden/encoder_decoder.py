@@ -2,10 +2,12 @@
 
 import torch
 
-from helpers.encoder_decoder.checks.decoding import sentence, tree
-from helpers.encoder_decoder.checks.layers import _decoder, _encoder
-from helpers.encoder_decoder.checks.model import _model
-from helpers.encoder_decoder.checks.training import _exam, _targets
+from helpers.encoder_decoder.checks.beam_search import tree
+from helpers.encoder_decoder.checks.decoder_layer import _decoder
+from helpers.encoder_decoder.checks.encoder_decoder import _model
+from helpers.encoder_decoder.checks.encoder_layer import _encoder
+from helpers.encoder_decoder.checks.greedy_decode import sentence
+from helpers.encoder_decoder.checks.train_reversal import _exam, _targets
 from helpers.engine.cases import RandomArg, explicit_case, random_case
 
 EncoderLayer = [
