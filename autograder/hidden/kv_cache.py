@@ -3,22 +3,16 @@
 import torch
 
 from helpers.engine.cases import RandomArg, explicit_case, random_case
-from helpers.kv_cache.checks.cache import cache_steps
-from helpers.kv_cache.checks.decoding import (
-    bidirectional_attention,
-    causal_attention,
-    fed_in_chunks,
-    grouped_heads,
-    random_prompt,
-    random_tokens,
-    riddle_model,
-    small_transformer,
-)
-from helpers.kv_cache.checks.decoding_cost import published_model
+from helpers.kv_cache.checks.bidirectional_cannot_cache import bidirectional_attention, causal_attention, random_tokens
+from helpers.kv_cache.checks.cache_bytes import published_model
+from helpers.kv_cache.checks.decode_step import fed_in_chunks
+from helpers.kv_cache.checks.generate_cached import random_prompt, riddle_model, small_transformer
+from helpers.kv_cache.checks.kv_cache import cache_steps
 from helpers.kv_cache.checks.latent_attention import latent_step
+from helpers.kv_cache.checks.mqa_gqa_cache import grouped_heads
 from helpers.kv_cache.checks.paged_cache import requests
 from helpers.kv_cache.checks.quantized_cache import cached_rows
-from helpers.kv_cache.checks.ragged import random_prompts, real_tokens
+from helpers.kv_cache.checks.ragged_batch import random_prompts, real_tokens
 from helpers.kv_cache.checks.sliding_cache import window_case
 
 redundant_projections = [random_case(n=37, layers=5), random_case(n=2, layers=3)]
