@@ -3,23 +3,21 @@
 import torch
 
 from helpers.engine.cases import RandomArg, explicit_case, random_case
-from helpers.flash_attention.checks.flash import (
-    climbing_scores,
-    counted_tiles,
-    skipping_tiles,
-    tile_sizes,
-    with_a_key_of_zeros,
-)
-from helpers.flash_attention.checks.flash_backward import (
+from helpers.flash_attention.checks.causal_tiles import skipping_tiles
+from helpers.flash_attention.checks.flash import tile_sizes
+from helpers.flash_attention.checks.flash_attention_backward import (
     after_forward,
     counted_backward,
     long_gradients,
     with_gradients,
 )
+from helpers.flash_attention.checks.flash_attention_forward import climbing_scores, counted_tiles, with_a_key_of_zeros
 from helpers.flash_attention.checks.flash_decoding import counted_parts
-from helpers.flash_attention.checks.flash_triton import backward_case, in_tiles
-from helpers.flash_attention.checks.online import long_row, score_rows, two_parts
-from helpers.flash_attention.checks.rotation import rotation_case
+from helpers.flash_attention.checks.flash_triton import in_tiles
+from helpers.flash_attention.checks.incoherent_rotation import rotation_case
+from helpers.flash_attention.checks.merge_partials import two_parts
+from helpers.flash_attention.checks.online_softmax import long_row, score_rows
+from helpers.flash_attention.checks.triton_backward import backward_case
 
 # ---------------------------------------------------------------- online softmax, flash attention in PyTorch
 

@@ -1,0 +1,243 @@
+"""The check of flash decoding: one query, its keys in parts. That there are parts, and that none waits for another, is counted."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
+from helpers.engine.check import Behaviour, Check
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
+from helpers.engine.observe import Observation
+from helpers.engine.wrong_answers import Wrong, wrong_answers
+
+from .. import flash, online
+from .flash_attention_forward import WITHIN, levelled_scores, low_scores
+
+__all__ = ["flash_decoding"]
+
+AT_ONCE = 120  # tensor operations: einsum and padding need about 60; a loop over 48 parts at least 250
+
+
+def _parts(x, splits, size) -> Tensor:
+    return F.pad(x, (0, 0, 0, splits * size - x.shape[-2])).unflatten(-2, (splits, size))
+
+
+def _partials(q, k, v, splits, slip="") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
+    m, size = k.shape[-2], -(-k.shape[-2] // splits)
+    empty = torch.arange(splits * size).view(splits, size) >= m
+    empty = torch.zeros_like(empty) if slip == "padding" else empty
+    empty = torch.arange(splits * size).view(splits, size) > m if slip == "one added key" else empty
+    k, v = _parts(k, splits, size), _parts(v, splits, size)
+    scores = (q[..., None, :, :] @ k.mT).squeeze(-2) * (1.0 if slip == "no scale" else q.shape[-1] ** -0.5)
+    scores = scores.masked_fill(empty, -math.inf)
+    weights = scores.softmax(-2 if slip == "over the parts" else -1)
+    weights = weights if slip == "NaN" else weights.nan_to_num(0.0)
+    return (weights[..., None, :] @ v).squeeze(-2), scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
+
+
+def _mixed(outs, shares) -> Tensor:
+    """(*batch, splits, d_v) and (*batch, splits) → (*batch, 1, d_v)"""
+    return (shares[..., None] * outs).sum(-2, keepdim=True)
+
+
+def shared_by(q, k, v, splits, slip) -> Tensor:
+    outs, lse, top, keys = _partials(q, k, v, splits, slip)
+    if slip == "averaged":
+        return outs.mean(-2, keepdim=True)
+    if slip == "averaged over the keys":
+        return _mixed(outs, keys / keys.sum())
+    if slip == "no maximum":
+        return _mixed(outs, torch.exp(lse)) / torch.exp(lse).sum(-1)[..., None, None]
+    if slip == "by logsumexp":
+        shares = lse.masked_fill(lse == -math.inf, 0.0)
+        return _mixed(outs, shares / shares.sum(-1, keepdim=True))
+    shares = {
+        "added": torch.ones_like(lse),
+        "by maximum": top.softmax(-1),
+        "not normalised": torch.exp(lse - top.amax(-1, keepdim=True)),
+    }
+    if slip == "the largest alone":
+        return _mixed(outs, F.one_hot(lse.argmax(-1), lse.shape[-1]).to(outs))
+    return _mixed(outs, shares.get(slip, lse.softmax(-1)))
+
+
+def zeros_taken_for_missing(q, k, v, splits) -> Tensor:
+    size = -(-k.shape[-2] // splits)
+    keys, values = _parts(k, splits, size), _parts(v, splits, size)
+    scores = (q[..., None, :, :] @ keys.mT).squeeze(-2) * q.shape[-1] ** -0.5
+    scores = scores.masked_fill((keys == 0).all(-1), -math.inf)
+    return _mixed(
+        (scores.softmax(-1).nan_to_num(0.0)[..., None, :] @ values).squeeze(-2), scores.logsumexp(-1).softmax(-1)
+    )
+
+
+def _some_zero_keys(m: int, d: int) -> RandomArg:
+    """Real keys, of which every third is zero."""
+
+    def draw(generator: torch.Generator) -> Tensor:
+        k = torch.randn(2, m, d, generator=generator)
+        k[:, ::3] = 0
+        return k
+
+    return RandomArg(draw)
+
+
+def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
+    kept = max(k.shape[-2] // splits, 1) * splits
+    return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
+
+
+def merged_over(axis: int, q, k, v, splits) -> Tensor:
+    """Outputs of the parts (*batch, splits, 1, d_v) that are merged over this axis, -3 being right."""
+    outs, lse, *_ = _partials(q, k, v, splits)
+    return (lse[..., None, None].softmax(axis) * outs.unsqueeze(-2)).sum(axis)
+
+
+def _merged_from_the_front(seen: Observation) -> bool:
+    """Whether the parts were merged over an axis that was counted from the front."""
+    wrong = [merged_over(axis, *seen.args) for axis in (0, 1)]
+    return any(
+        x.shape == seen.output.shape and torch.allclose(x, seen.output, 1e-3, 1e-4, equal_nan=True) for x in wrong
+    )
+
+
+def part_after_part(q, k, v, splits) -> Tensor:
+    outs, lses = [], []
+    size = -(-k.shape[-2] // splits)
+    for keys, values in zip(k.split(size, -2), v.split(size, -2)):
+        scores = q @ keys.mT / math.sqrt(q.shape[-1])
+        outs.append(scores.softmax(-1) @ values)
+        lses.append(scores.logsumexp(-1))
+    return _mixed(torch.cat(outs, dim=-2), torch.cat(lses, dim=-1).softmax(-1))
+
+
+def merged_part_after_part(q, k, v, splits) -> Tensor:
+    outs, lse, _, _ = _partials(q, k, v, splits)
+    merged = outs[..., :1, :], lse[..., :1]
+    for i in range(1, splits):
+        merged = online.merge_partials(*merged, outs[..., i : i + 1, :], lse[..., i : i + 1])
+    return merged[0]
+
+
+def undivided(q, k, v, splits) -> Tensor:
+    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
+
+
+def _outputs_of_parts(seen: Observation) -> int:
+    """How many numbers the outputs of all parts have together, empty ones left out."""
+    _, _, v, splits = seen.args
+    *batch, m, d_v = v.shape
+    return math.prod(batch) * math.ceil(m / math.ceil(m / splits)) * d_v
+
+
+def _parts_apart(seen: Observation) -> bool:
+    """Whether no tensor could hold the outputs of all parts side by side."""
+    return seen.largest < _outputs_of_parts(seen)
+
+
+def _products(seen: Observation) -> int:
+    return sum(seen.operations[name] for name in ("mm", "bmm", "baddbmm", "addmm", "mv", "dot"))
+
+
+def _never_in_parts(seen: Observation) -> bool:
+    return _parts_apart(seen) and _products(seen) <= 2
+
+
+def _one_after_the_other(seen: Observation) -> bool:
+    """A loop has products of its own for every part."""
+    return sum(seen.operations.values()) > AT_ONCE or (_parts_apart(seen) and _products(seen) > 2)
+
+
+def _merged_in_a_loop(seen: Observation) -> bool:
+    """Whether a few products served all parts, and the operations are still those of a loop."""
+    return sum(seen.operations.values()) > AT_ONCE and 0 < _products(seen) <= 4
+
+
+def _far_apart(m: int, d_v: int, step: float) -> tuple[RandomArg, RandomArg, RandomArg]:
+    """One query whose scores climb by `step` a key."""
+    return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
+
+
+def _sequences_apart(m: int, d_v: int, level: float) -> tuple[RandomArg, ...]:
+    """Two sequences: all scores of one are near `level`, all of the other near −`level`."""
+    both = [
+        levelled_scores((1, 4), m, d_v, lambda i, j, at=at: (torch.ones_like(i), torch.full_like(j, at)))
+        for at in (level, -level)
+    ]
+    return tuple(
+        RandomArg(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True)
+    )
+
+
+def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
+    """Many parts in few operations, and none of them as long as all keys together."""
+    return random_case(
+        f"m = {m} in {splits} parts, in at most {AT_ONCE} operations",
+        batch=batch,
+        m=m,
+        d=d,
+        d_v=d_v,
+        splits=splits,
+        max_operations=AT_ONCE,
+        max_elements=math.prod(batch) * splits * m * (d + d_v),
+    )
+
+
+flash_decoding = Check(
+    reference=flash.flash_decoding,
+    cases=[
+        random_case("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
+        random_case("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
+        random_case("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
+        random_case("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
+        explicit_case("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
+        explicit_case("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
+        explicit_case(
+            "some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3
+        ),
+        explicit_case(
+            "float64, scores near −30,000, m = 7 in 3 parts",
+            *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64),
+            3,
+        ),
+        explicit_case("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
+        counted_parts(96, 48, 3, 4),
+    ],
+    misconceptions=wrong_answers(
+        __file__,
+        power_before_division(flash.flash_decoding),
+        merged_one_part_after_other=Wrong(merged_part_after_part, cost=_merged_in_a_loop),
+        one_part_after_other=Wrong(part_after_part, cost=_one_after_the_other),
+        never_split=Wrong(undivided, cost=_never_in_parts),
+        parts_outputs_averaged=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
+        shares_by_number_keys=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
+        parts_outputs_added=lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
+        shares_proportion_logsumexps=lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
+        shares_by_parts_maxima=lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
+        shares_that_dont_sum_1=lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
+        shares_without_maximum=lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
+        only_largest_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
+        softmax_over_parts=lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
+        padding_that_takes_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
+        one_added_key_counts=lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
+        empty_parts_that_give_nan=lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
+        rows_zeros_taken_missing_ones=zeros_taken_for_missing,
+        axis_parts_counted_from_front=Wrong(
+            lambda q, k, v, splits: merged_over(1, q, k, v, splits), recognise=_merged_from_the_front
+        ),
+        keys_at_end_lost=keys_at_the_end_lost,
+        no_scale=lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
+    ),
+    behaviours=[
+        Behaviour(
+            "the parts side by side",
+            lambda seen: not _parts_apart(seen),
+            "No tensor was large enough to hold the outputs of all parts side by side.",
+        )
+    ],
+    forbids=NO_FUSED_ATTENTION,
+    within=WITHIN,
+)
