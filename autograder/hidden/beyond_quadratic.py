@@ -10,14 +10,11 @@ from helpers.beyond_quadratic.checks.decayed_attention import (
     resets,
 )
 from helpers.beyond_quadratic.checks.delta_rule import few_keys, long_written, written
+from helpers.beyond_quadratic.checks.global_local import far_global, long_global
 from helpers.beyond_quadratic.checks.linear_attention import large_after_small, long_causal, long_chunks, long_sequences
-from helpers.beyond_quadratic.checks.sparse import (
-    far_global,
-    listed_keys,
-    long_global,
-    long_local,
-    with_a_token_of_zeros,
-)
+from helpers.beyond_quadratic.checks.local_attention import long_local
+from helpers.beyond_quadratic.checks.sparse import with_a_token_of_zeros
+from helpers.beyond_quadratic.checks.strided_sparse import listed_keys
 from helpers.engine.cases import as_float64, random_case
 
 local_attention = [
