@@ -218,7 +218,7 @@ def test_the_way_back_has_limits_too():
 
 def test_unknown_axes_are_an_error():
     with pytest.raises(
-        ValueError, match=r"sized\(d_h=…\): `attention` has no axis of that name; it has d, d_v, m, n\."
+        ValueError, match=r"random_case\(d_h=…\): `attention` has no axis of that name; it has d, d_v, m, n\."
     ):
         check(cases=[random_case(n=3, d_h=4)])(attention, points=1)
 
