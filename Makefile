@@ -66,7 +66,7 @@ bench-grade: setup
 
 # ARGS="TIMES"
 bench-import: setup
-	@$(BIN)/python -m autograder.bench.imports $(ARGS)
+	@$(BIN)/python -m autograder.bench.import_time $(ARGS)
 
 # ARGS="oldest newest colab --units 00 02"
 versions: setup

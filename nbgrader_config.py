@@ -27,7 +27,7 @@ c.CourseDirectory.ignore = [
     "feedback",
     "[0-9][0-9]_*.py",
     "pictures",
-]  # pictures: shown.py puts them in
+]  # pictures: insert_previews.py puts them in
 
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 c.ClearSolutions.text_stub = "*Your answer here.*"
@@ -38,18 +38,18 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 c.ClearMarkScheme.enforce_metadata = False
 
 # Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
-# this nbgrader has no setting: see door.py); then nbgrader's own steps, with ours in the place of its Execute.
+# this nbgrader has no setting: see nbgrader_hook.py); then nbgrader's own steps, with ours in the place of its Execute.
 if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, and needs no nbgrader
-    from autograder.course import shown, waiting
-    from autograder.grading.door import install as install_door
+    from autograder.course import feedback_grades, insert_previews
+    from autograder.grading.nbgrader_hook import install
 
-    install_door()
+    install()
     # nbgrader starts `alembic` by name for a new gradebook, also where no environment is active.
     scripts = str(Path(sys.executable).parent)
     if scripts not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, (scripts, os.environ.get("PATH"))))
-    c.GenerateAssignment.preprocessors = shown.PREPROCESSORS
-    c.GenerateFeedback.preprocessors = waiting.PREPROCESSORS
+    c.GenerateAssignment.preprocessors = insert_previews.PREPROCESSORS
+    c.GenerateFeedback.preprocessors = feedback_grades.PREPROCESSORS
 c.Autograde.sanitize_preprocessors = [
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.DeduplicateIds",

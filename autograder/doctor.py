@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from autograder.cores import cores
-from autograder.course.origin import ADVICE, repository
 from autograder.course.paths import Course
+from autograder.course.repository_url import ADVICE, repository_url
+from autograder.cpu_count import cpu_count
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Finding:
 def examine(course: Course) -> list[Finding]:
     """The findings about this machine, and about where the course is published."""
     found = [finding for part in (_python, _torch, _triton, _grading, _sandbox) for finding in part()]
-    url = repository(course)
+    url = repository_url(course)
     return [*found, *_resources(course.root), Finding("repository", url or "not set", "" if url else ADVICE)]
 
 
@@ -106,11 +106,14 @@ def _answers(command: list[str]) -> bool:
 def _resources(folder: Path) -> list[Finding]:
     memory, free = _memory(), shutil.disk_usage(folder).free / 2**30
     return [
-        Finding("cores", str(cores())),
-        Finding("memory", f"{memory:.0f} GiB" if memory else "unknown",
-                "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cores() else ""),
+        Finding("cores", str(cpu_count())),
+        Finding(
+            "memory",
+            f"{memory:.0f} GiB" if memory else "unknown",
+            "Grade with fewer --workers: each needs about 1 GiB." if memory and memory < 1.5 * cpu_count() else "",
+        ),
         Finding("free disk", f"{free:.0f} GiB", "Results and feedback take a few GiB: make room." if free < 5 else ""),
-    ]  # fmt: skip
+    ]
 
 
 def _memory() -> float | None:

@@ -35,7 +35,7 @@ def to_text(notebook: NotebookNode) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
-def marks(cell: NotebookNode) -> dict:
+def nbgrader_metadata(cell: NotebookNode) -> dict:
     """nbgrader's metadata of the cell; nothing where it has none, or where they have been spoilt."""
     found = cell.metadata.get("nbgrader")
     return found if isinstance(found, dict) else {}
@@ -43,13 +43,13 @@ def marks(cell: NotebookNode) -> dict:
 
 def grade_id(cell: NotebookNode) -> str | None:
     """The cell's grade_id, if it has a well-formed one."""
-    found = marks(cell).get("grade_id")
+    found = nbgrader_metadata(cell).get("grade_id")
     return found if isinstance(found, str) and found else None
 
 
 def flag(cell: NotebookNode, name: str) -> bool:
     """Whether nbgrader's metadata of the cell says so: `grade`, `solution`, `locked` or `task`."""
-    return bool(marks(cell).get(name, False))
+    return bool(nbgrader_metadata(cell).get(name, False))
 
 
 def is_test(cell: NotebookNode) -> bool:
@@ -83,7 +83,7 @@ def by_id(notebook: NotebookNode) -> dict[str, NotebookNode]:
     return {grade_id(cell): cell for cell in notebook.cells if grade_id(cell)}
 
 
-def name_cells(cells: Iterable[NotebookNode]) -> None:
+def assign_cell_ids(cells: Iterable[NotebookNode]) -> None:
     """Gives every cell an id that depends on nothing but the notebook's text: its grade_id, else a hash of its source
     and of how many equal cells come before it. jupytext draws ids at random, so no build would be like another."""
     seen: dict[tuple[str, str], int] = {}

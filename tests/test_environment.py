@@ -86,7 +86,7 @@ def test_the_students_wheel_holds_helpers_alone(tmp_path):
 def test_the_instructors_wheel_holds_the_grader_alone(tmp_path):
     names = _wheel(tmp_path, "autograder")
     assert {name.split("/")[0].split("-")[0] for name in names} == {"autograder", "attention_course_autograder"}
-    assert "autograder/cli.py" in names and "autograder/hidden/qkv_attention.py" in names
+    assert "autograder/cli/__init__.py" in names and "autograder/hidden/qkv_attention.py" in names
     assert not any("class/" in name for name in names)
 
 
@@ -108,8 +108,9 @@ def test_the_setup_says_what_is_too_old_and_what_to_do(monkeypatch, capsys):
     setup()
     first, *more = capsys.readouterr().out.splitlines()
     assert first.endswith("Ready.") and [line.split(":")[0] for line in more] == [
-        "torch 2.4.1+cu121 is older than the course supports", "nowhere is missing",
-    ]  # fmt: skip
+        "torch 2.4.1+cu121 is older than the course supports",
+        "nowhere is missing",
+    ]
     monkeypatch.setattr("importlib.metadata.version", _versions({"torch": "2.11.0+cu128", "nowhere": "1.0"}))
     assert environment.too_old() == []
 

@@ -45,18 +45,18 @@ def of_command(*arguments: str) -> set[str]:
     ("module", "needs"),
     [
         ("autograder.cli", set()),
-        ("autograder.tables", set()),
+        ("autograder.cli.tables", set()),
         ("autograder.doctor", set()),
         ("autograder.course.lint", set()),
         ("autograder.course.build", set()),
         ("autograder.course.exercises", set()),
-        ("autograder.course.reach", set()),
+        ("autograder.course.visibility", set()),
         ("autograder.judge.sandbox.bubblewrap", set()),  # its keeper is a process of its own for every kernel
         ("autograder.grading.intake", {"nbconvert"}),
         ("autograder.grading.mark", {"nbconvert"}),
-        ("autograder.term.collect", {"nbconvert"}),
-        ("autograder.term.shapes", {"nbconvert"}),
-        ("autograder.grading.door", {"nbgrader", "nbconvert", "sqlalchemy"}),
+        ("autograder.lms.collect", {"nbconvert"}),
+        ("autograder.lms.filenames", {"nbconvert"}),
+        ("autograder.grading.nbgrader_hook", {"nbgrader", "nbconvert", "sqlalchemy"}),
     ],
 )
 def test_a_module_brings_no_more_along(module, needs):

@@ -1,8 +1,9 @@
-"""Compile the attention kernels for GPUs that are not here, and show what they use: `python -m autograder.bench.compile_kernels`.
+"""Compile the attention kernels for GPUs that are not here, and show what they use: `python -m
+autograder.bench.compile_kernels`.
 
-Triton writes assembly for any target, and the assembler that it brings along says how many registers a thread takes and how
-many bytes were spilled to memory for want of them. Exit status 1 if a configuration of `helpers/tiles.py` spills or does
-not fit.
+Triton writes assembly for any target, and the assembler that it brings along says how many registers a thread takes and
+how many bytes were spilled to memory for want of them. Exit status 1 if a configuration of `helpers/tiles.py` spills or
+does not fit.
 """
 
 import argparse
@@ -30,7 +31,8 @@ KERNELS = {"forward": "forward_kernel", "keys": "backward_keys_kernel", "queries
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or "float32").
+    """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or
+    "float32").
 
     even: the lengths are multiples of 16, which Triton makes use of.
     """
@@ -59,7 +61,8 @@ class Compiled:
 
 
 def jobs(architectures: list[int]) -> Iterator[Job]:
-    """All that is chosen in `helpers/tiles.py`, in all FORMS. (float32 is the same everywhere: the first architecture will do.)"""
+    """All that is chosen in `helpers/tiles.py`, in all FORMS. (float32 is the same everywhere: one architecture will
+    do.)"""
     for arch in architectures:
         for table in ("teaching", "tuned", *["float32"] * (arch == architectures[0])):
             for kernel in KERNELS:
@@ -90,7 +93,7 @@ def compiled(job: Job) -> Compiled:
 
 
 def _arguments(names: list[str], constants: dict, dtype: str, even: bool) -> tuple[dict, dict, dict]:
-    """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors would find them."""
+    """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors has them."""
     types, values, attributes = {}, {}, {}
     aligned = [["tt.divisibility", 16]]
     for place, name in enumerate(names):
@@ -154,10 +157,20 @@ def show(found: list[Compiled]) -> None:
         worst = max(forms, key=lambda one: (one.spilled, one.registers))
         job, options = worst.job, worst.options
         style = None if all(one.good for one in forms) else "bold red"
-        table.add_row(job.table, job.kernel, f"{ARCHITECTURES[job.arch]} sm_{job.arch}", str(job.d),
-                      f"{options['BLOCK_Q']} × {options['BLOCK_K']}", str(options["num_warps"]), str(options["num_stages"]),
-                      "yes" if options["SPLIT"] else "", f"{max(one.shared for one in forms):.0f} of {SHARED[job.arch]}",
-                      str(worst.registers), str(worst.spilled), style=style)  # fmt: skip
+        table.add_row(
+            job.table,
+            job.kernel,
+            f"{ARCHITECTURES[job.arch]} sm_{job.arch}",
+            str(job.d),
+            f"{options['BLOCK_Q']} × {options['BLOCK_K']}",
+            str(options["num_warps"]),
+            str(options["num_stages"]),
+            "yes" if options["SPLIT"] else "",
+            f"{max(one.shared for one in forms):.0f} of {SHARED[job.arch]}",
+            str(worst.registers),
+            str(worst.spilled),
+            style=style,
+        )
     Console(width=120).print(table)
 
 

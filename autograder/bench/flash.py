@@ -1,8 +1,8 @@
 """What tiling gains, measured: `python -m autograder.bench.flash [--lengths N …] [--json FILE] [--skip-cpu]`.
 
-On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of the
-course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark. Where there
-is a GPU, bench_flash_gpu measures the kernels there.
+On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of
+the course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark.
+Where there is a GPU, bench_flash_gpu measures the kernels there.
 """
 
 import argparse
@@ -43,11 +43,12 @@ def tiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 VARIANTS = {"naive": naive, "SDPA": F.scaled_dot_product_attention, "tiled": tiled}
 
-# ------------------------------------------------------------------------------------------- one variant, in its own process
+# -------------------------------------------------------------------------------------- one variant, in its own process
 
 
 def measure(variant: str, n: int) -> dict[str, float]:
-    """Processor seconds (the best of up to three) and the memory above what was there before, output included, in bytes."""
+    """Processor seconds (the best of up to three) and the bytes of memory above what was there before, output
+    included."""
     torch.set_num_threads(1)
     q, k, v = (torch.randn(1, HEADS, n, WIDTH) for _ in range(3))
     call = VARIANTS[variant]
@@ -100,7 +101,7 @@ def _free_memory() -> float:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------------ the table
+# ------------------------------------------------------------------------------------------------------------ the table
 
 
 def on_cpu(lengths: tuple[int, ...]) -> list[dict]:
@@ -114,8 +115,13 @@ def on_cpu(lengths: tuple[int, ...]) -> list[dict]:
 
 def cpu_table(rows: list[dict]) -> Table:
     """Seconds and MB of all three, and how many times SDPA and tiled are faster and smaller than naive."""
-    table = Table(title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}", box=SIMPLE_HEAD, pad_edge=False,
-                  caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the better")  # fmt: skip
+    table = Table(
+        title=f"Attention on one CPU thread, float32, {HEADS} heads, d = {WIDTH}",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        caption="seconds of the processor · extra MB at the peak, output included · × against naive, the higher the "
+        "better",
+    )
     for heading in (
         "n",
         "naive\ns",

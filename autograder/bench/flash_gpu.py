@@ -1,5 +1,5 @@
-"""How fast the kernels of the course are on a GPU: forward and backward of the teaching and the tuned kernel, beside PyTorch's
-own flash and cuDNN kernels and a large matrix product, all timed in one run, and all compared with float32.
+"""How fast the kernels of the course are on a GPU: forward and backward of the teaching and the tuned kernel, beside
+PyTorch's own flash and cuDNN kernels and a large matrix product, all timed in one run, and all compared with float32.
 
 Every length has as many tokens (b · n) and features (h · d) as every other, so the speeds can be compared.
 """
@@ -50,7 +50,7 @@ class Shape:
         return 4.0 * b * h * n * n * d * (2.5 if way == "backward" else 1) / (2 if self.causal else 1)
 
 
-# --------------------------------------------------------------------------------------------------------------- who competes
+# --------------------------------------------------------------------------------------------------------- who competes
 
 Call = Callable[[], object]
 
@@ -84,7 +84,7 @@ CONTENDERS = {
 }
 OURS, THEIRS = ("teaching", "tuned"), ("SDPA flash", "SDPA cuDNN")
 
-# ------------------------------------------------------------------------------------------------------------------ measuring
+# ------------------------------------------------------------------------------------------------------------ measuring
 
 
 def seconds(call: Call) -> float:
@@ -114,7 +114,7 @@ def _ceiling() -> float:
 
 
 def _rows(shape: Shape) -> list[dict]:
-    """Speed and largest error of every contender, forward and backward, at one shape; and why there is none, where there is none."""
+    """Speed and largest error of every contender, forward and backward, at one shape; or why there is none."""
     tensors = shape.inputs()
     exact = _exact(shape.causal, *tensors)
     rows = {
@@ -144,7 +144,8 @@ def _exact(causal: bool, *tensors: Tensor) -> dict[str, tuple[Tensor, ...]]:
 
 
 def _memory(n: int) -> dict:
-    """Extra bytes at the peak for one sequence, output included: of the tuned kernel, forward and backward, and of naive attention."""
+    """Extra bytes at the peak for a sequence, with the output: of the tuned kernel, forward and backward, and of naive
+    attention."""
     q, k, v, grad = (torch.randn(1, 16, n, 64, dtype=DTYPE, device=device()) for _ in range(4))
     forward, backward = CONTENDERS["tuned"](False, q, k, v, grad)
     calls = {"forward": forward, "backward": backward, "naive forward": lambda: torch.softmax(q @ k.mT / 8, dim=-1) @ v}
@@ -159,13 +160,14 @@ def _extra_bytes(call: Call) -> int | None:
         return None
 
 
-# -------------------------------------------------------------------------------------------------------------------- showing
+# -------------------------------------------------------------------------------------------------------------- showing
 
 
 def show(found: dict, console: Console) -> None:
     """The tables, and one line each on what they come to."""
     console.print(
-        f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at {found['ceiling']:.0f} TFLOP/s"
+        f"{found['device']}, {found['dtype'].removeprefix('torch.')}: a {PRODUCT}² matrix product runs at "
+        f"{found['ceiling']:.0f} TFLOP/s"
     )
     for way in PASSES:
         console.print(_speed_table(way, [row for row in found["rows"] if row["pass"] == way], found["ceiling"]))
@@ -178,8 +180,12 @@ def show(found: dict, console: Console) -> None:
 
 
 def _speed_table(way: str, rows: list[dict], ceiling: float) -> Table:
-    table = Table(title=f"{way}: TFLOP/s (of the matrix product's, in %)", box=SIMPLE_HEAD, pad_edge=False,
-                  caption="last columns: against the better of PyTorch's two")  # fmt: skip
+    table = Table(
+        title=f"{way}: TFLOP/s (of the matrix product's, in %)",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        caption="last columns: against the better of PyTorch's two",
+    )
     for heading in ("d", "causal", "n", *CONTENDERS, *(f"{name}\n×" for name in OURS)):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -221,9 +227,14 @@ def _in_short(rows: list[dict]) -> Iterator[str]:
             ratios = sorted(filter(None, (_ratio(row, name) for row in rows if row["pass"] == way)))
             if ratios:
                 middle = ratios[len(ratios) // 2]
-                yield f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, {middle:.2f} in the middle"
-        errors = {name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
-                  for name in CONTENDERS}  # fmt: skip
+                yield (
+                    f"{way}, {name}: {ratios[0]:.2f} to {ratios[-1]:.2f} times the better of PyTorch's two, "
+                    f"{middle:.2f} in the middle"
+                )
+        errors = {
+            name: max((row["error"][name] for row in rows if row["pass"] == way and name in row["error"]), default=None)
+            for name in CONTENDERS
+        }
         yield f"{way}, largest error: " + ", ".join(
             f"{name} {error:.1e}" for name, error in errors.items() if error is not None
         )

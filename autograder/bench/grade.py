@@ -1,9 +1,10 @@
-"""A class graded by stock nbgrader and by `attn grade`: `make bench-grade`, or `python -m autograder.bench.grade --help`.
+"""A class graded by stock nbgrader and by `attn grade`: `make bench-grade`, or `python -m autograder.bench.grade
+--help`.
 
-Both get copies of one class, made from sample students, and both write feedback. Stock nbgrader runs the cells itself (its own
-Execute, one process, one thread, no sandbox); ours runs with sandbox and judge, with one worker and with two. They take turns in
-one run, so that what else the machine does meets all of them; medians count. Everything that a command takes is counted, its
-start too."""
+Both get copies of one class, made from sample students, and both write feedback. Stock nbgrader runs the cells itself
+(its own Execute, one process, one thread, no sandbox); ours runs with sandbox and judge, with one worker and with two.
+They take turns in one run, so that what else the machine does meets all of them; medians count. Everything that a
+command takes is counted, its start too."""
 
 import argparse
 import os
@@ -21,11 +22,11 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course.build import build
 from autograder.course.paths import CONFIG, PACKAGES, Course, find_course, temporary_course
-from autograder.course.reach import exam
-from autograder.grading import record
-from autograder.judge.exam import NAMESPACES, SPARE, Limits
-from autograder.judge.kernels import JUDGE, Kernels
-from autograder.judge.wire import read
+from autograder.course.visibility import judge_config
+from autograder.grading import gradebook_writer
+from autograder.judge.config import NAMESPACES, SPARE, Limits
+from autograder.judge.kernel_manager import JUDGE, KernelManager
+from autograder.judge.protocol import read
 from autograder.proofs import sample_class
 
 STOCK_CONFIG = """
@@ -64,13 +65,13 @@ def _arguments() -> argparse.Namespace:
 
 
 def _make_class(course: Course, unit: str, students: int) -> None:
-    """Sample students, the first so many, none with a file that stock nbgrader would stumble over; the unit is registered."""
+    """Sample students, the first so many, without files that stock nbgrader stumbles over; the unit is registered."""
     build(course, [unit])
     manifest, _ = sample_class.make_class(course, students + MOST_BROKEN, 0, [unit])
     fit = [name for name, made in sorted(manifest.items()) if made["kind"].startswith(FIT_FOR_BOTH)]
     for name in set(manifest) - set(fit[:students]):
         shutil.rmtree(course.submitted / name)
-    record.register(course, unit)
+    gradebook_writer.register(course, unit)
 
 
 # ---------------------------------------------------------------- the three that take turns
@@ -91,8 +92,12 @@ WAYS = {"stock nbgrader": _stock, "attn, 1 worker": _ours(1), "attn, 2 workers":
 
 def _run(course: Course, command: list[str]) -> None:
     scripts = Path(sys.executable).parent
-    more = {"PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(PACKAGES), "OMP_NUM_THREADS": "1",
-            "ATTN_COURSE": str(course.root)}  # fmt: skip
+    more = {
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(PACKAGES),
+        "OMP_NUM_THREADS": "1",
+        "ATTN_COURSE": str(course.root),
+    }
     done = subprocess.run(command, cwd=course.root, env=os.environ | more, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -127,9 +132,9 @@ def _timed(course: Course, unit: str, grade: Callable[[Course, str], None]) -> f
 
 
 def _plain_seconds(course: Course, unit: str) -> float:
-    """Seconds that a submission's cells and tests take in a plain kernel that is there already: the class's mean. Cells that
-    only draw or measure, which our judge leaves out, are left out here too."""
-    kernels, seconds = Kernels(NAMESPACES), []
+    """Seconds that a submission's cells and tests take in a plain kernel that is there already: the class's mean. Cells
+    that only draw or measure, which our judge leaves out, are left out here too."""
+    kernels, seconds = KernelManager(NAMESPACES), []
     hand_ins = sorted(course.submitted.glob(f"*/{unit}/*.ipynb"))
     try:
         for path in [hand_ins[0], *hand_ins]:  # the first is not counted: the warm process starts
@@ -139,9 +144,9 @@ def _plain_seconds(course: Course, unit: str) -> float:
     return statistics.mean(seconds[1:])
 
 
-def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kernels: Kernels) -> float:
+def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kernels: KernelManager) -> float:
     """Every cell in one kernel that has the checks; outputs are read and dropped."""
-    kernel = kernels.ready(kernels.start(JUDGE, exam(unit), Limits()))
+    kernel = kernels.ready(kernels.start(JUDGE, judge_config(unit), Limits()))
     tests = {notebooks.grade_id(cell): cell.source for cell in notebooks.tests(solved)}
     start = time.perf_counter()
     for cell in _needed(notebook, solved):
@@ -155,10 +160,10 @@ def _in_one_kernel(notebook: NotebookNode, solved: NotebookNode, unit: str, kern
 
 
 def _needed(notebook: NotebookNode, solved: NotebookNode) -> Iterable[NotebookNode]:
-    from autograder.grading.pictures import note_pictures
+    from autograder.grading.skipped_cells import mark_skipped_cells
 
     copy = deepcopy(notebook)
-    note_pictures(copy, solved)
+    mark_skipped_cells(copy, solved)
     return [cell for cell in copy.cells if cell.cell_type == "code" and SPARE not in cell.metadata]
 
 
@@ -168,15 +173,18 @@ def _needed(notebook: NotebookNode, solved: NotebookNode) -> Iterable[NotebookNo
 def _tell(seconds: dict[str, dict[str, list[float]]], plain: dict[str, float], arguments: argparse.Namespace) -> None:
     count, ways = arguments.students, list(WAYS)
     print(
-        f"\n{count} students a unit, medians of {arguments.times}, seconds a submission (start of the commands included)"
+        f"\n{count} students a unit, medians of {arguments.times}, seconds a submission (start of the commands "
+        f"included)"
     )
     medians = {unit: {way: statistics.median(took) for way, took in found.items()} for unit, found in seconds.items()}
     for unit, median in medians.items():
         told = ", ".join(f"{way} {median[way] / count:.2f}" for way in ways)
         ratios = " and ".join(f"{median[ways[0]] / median[way]:.1f}" for way in ways[1:])
         overhead = median[ways[1]] / count - plain[unit]
-        print(f"{unit}: {told}; ratios {ratios}; cells and tests in a plain kernel {plain[unit]:.2f}, "
-              f"own overhead with 1 worker {overhead:.2f}")  # fmt: skip
+        print(
+            f"{unit}: {told}; ratios {ratios}; cells and tests in a plain kernel {plain[unit]:.2f}, "
+            f"own overhead with 1 worker {overhead:.2f}"
+        )
     totals = {way: sum(median[way] for median in medians.values()) for way in ways}
     print(f"throughput ratio, 1 worker: {totals[ways[0]] / totals[ways[1]]:.1f}")
     print(f"throughput ratio, 2 workers: {totals[ways[0]] / totals[ways[2]]:.1f}")

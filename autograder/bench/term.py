@@ -1,9 +1,9 @@
-"""A whole term, step by step, on a class that is made up: roster; for each unit release, three downloads, grading, marks by hand,
-feedback, exports and their way back; then a check that was mended and late-comers, report and backup. Every number that leaves
-is compared with the gradebook's.
+"""A whole term, step by step, on a class that is made up: roster; for each unit release, three downloads, grading,
+marks by hand, feedback, exports and their way back; then a check that was mended and late-comers, report and backup.
+Every number that leaves is compared with the gradebook's.
 
-`python -m autograder.bench.term 02 --students 12` prints the seconds of each step, and ends with an error where a number differs.
-With `--folder` the class is kept there, and a run that was ended goes on where it was."""
+`python -m autograder.bench.term 02 --students 12` prints the seconds of each step, and ends with an error where a
+number differs. With `--folder` the class is kept there, and a run that was ended goes on where it was."""
 
 import argparse
 import csv
@@ -22,22 +22,23 @@ from unittest.mock import patch
 
 from rich.progress import Progress
 
+from autograder import backup, csv_files
 from autograder.bench import term_class
 from autograder.bench.term_class import CANVAS, MOODLE, HandIn
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import PACKAGES, Course, copy_course, find_course
+from autograder.course.release import release
 from autograder.course.sections import INDEX
+from autograder.exports.export import export
+from autograder.exports.return_feedback import return_feedback
+from autograder.gradebook import roster as rosters
+from autograder.gradebook.override import override
+from autograder.gradebook.roster import DROPPED, EXCUSED
 from autograder.grading import grade as grading
-from autograder.grading import regrades, store
+from autograder.grading import regrade_log, result_cache
 from autograder.grading.preview import preview
-from autograder.term import backup, report, sheet
-from autograder.term import roster as rosters
-from autograder.term.collect import collect
-from autograder.term.export import export
-from autograder.term.override import override
-from autograder.term.release import release
-from autograder.term.roster import DROPPED, EXCUSED
-from autograder.term.send_back import send_back
+from autograder.lms.collect import collect
+from autograder.reports import report
 
 Change = tuple[str, str, float | None, float | None]
 """A line of regrades.csv without its time: student, exercise, old and new points."""
@@ -45,8 +46,9 @@ Change = tuple[str, str, float | None, float | None]
 
 @dataclass
 class Term:
-    """A class in a course folder of its own, and what was found of it so far. `seconds`: of each step that is done, by unit and
-    name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step; `made`: hand-ins by unit."""
+    """A class in its own course folder, and what was found of it. `seconds`: of each step that is done, by unit and
+    name; `differ`: a line for each number that is not the gradebook's; `judged`: how many notebooks, by step; `made`:
+    hand-ins by unit."""
 
     course: Course
     folder: Path
@@ -78,7 +80,7 @@ class Term:
 
     def truth(self, unit: str) -> dict[str, float]:
         """Student → the gradebook's score."""
-        with stock.open_gradebook(self.course) as book:
+        with nbgrader_steps.open_gradebook(self.course) as book:
             return {row["student"]: row["score"] for row in book.submission_dicts(unit)}
 
     def to_send(self, unit: str) -> dict[str, float]:
@@ -102,9 +104,15 @@ Step = Callable[[Term, str], None]
 KEPT = ("seconds", "differ", "compared", "judged")
 
 
-def run(course: Course, units: list[str], people: list[rosters.Student], workers: int = 1, seed: int = 0,
-        folder: Path | None = None) -> Term:  # fmt: skip
-    """All steps, in a copy of the course: in `folder` those that are not done there yet, else in a folder that is thrown away."""
+def run(
+    course: Course,
+    units: list[str],
+    people: list[rosters.Student],
+    workers: int = 1,
+    seed: int = 0,
+    folder: Path | None = None,
+) -> Term:
+    """All steps, in a copy of the course: in `folder` those not done there yet, else in a temporary one."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="attn-term-") as thrown_away:
             return run(course, units, people, workers, seed, Path(thrown_away))
@@ -145,7 +153,7 @@ def _copy(course: Course, folder: Path, units: list[str]) -> Course:
 
 def _roster(term: Term, _: str) -> None:
     path = term.folder / "roster.csv"
-    path.write_text(sheet.own(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
+    path.write_text(csv_files.to_csv(rosters.COLUMNS, map(astuple, term.students)), encoding="utf-8")
     collect(term.course, [], path)
 
 
@@ -192,7 +200,7 @@ def _grade(term: Term, unit: str) -> None:
 def _mark(term: Term, unit: str) -> None:
     """As a marker does in formgrader."""
     rng = random.Random(term.seed)
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         for one in book.assignment_submissions(unit):
             for cell in (cell for cell in one.notebooks[0].grades if cell.needs_manual_grade):
                 cell.manual_score, cell.needs_manual_grade = rng.randint(0, int(cell.max_score)), False
@@ -204,7 +212,9 @@ def _feedback(term: Term, unit: str) -> None:
     if (outcome := _run(term, unit, "feedback")).judged:
         term.differ.append(f"{unit}: {outcome.judged} notebooks were judged again for nothing")
     pages = {path.parts[-3] for path in term.course.feedback.glob(f"*/{unit}/{unit}.html")}
-    term.differ += [f"{unit} of {who}: a page without a grade, or a grade without a page" for who in pages ^ term.truth(unit).keys()]  # fmt: skip
+    term.differ += [
+        f"{unit} of {who}: a page without a grade, or a grade without a page" for who in pages ^ term.truth(unit).keys()
+    ]
 
 
 # ---------------------------------------------------------------- and out
@@ -247,7 +257,7 @@ def _send_back(term: Term, unit: str) -> None:
     for lms in (CANVAS, MOODLE):
         wanted = sum(one.lms == lms and one.student.student_id in graded for one in term.hand_ins(unit))
         if wanted:
-            count = send_back(term.course, unit, lms, term.folder / "back.zip")[1]
+            count = return_feedback(term.course, unit, lms, term.folder / "back.zip")[1]
             term.differ += [f"{unit}: {count} of {wanted} pages go back to {lms}"] * (count != wanted)
 
 
@@ -261,7 +271,7 @@ def _hand_in_again(term: Term, _: str) -> None:
     for path in term_class.archives(term.folder, f"again-{unit}", again):
         collect(term.course, [path])
     who = next(name for name in term.truth(unit) if name not in {one.student.student_id for one in again})
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         cells = [cell.name for cell in book.find_assignment(unit).notebooks[0].grade_cells]
     override(
         term.course, unit, who, next(name for name in cells if name.endswith("_test"))[:-5], "0", "for the rehearsal"
@@ -282,11 +292,13 @@ def _preview(term: Term, _: str) -> None:
 def _grade_again(term: Term, _: str) -> None:
     """What the preview said happens, and nothing else."""
     unit, again = term.units[-1], _again(term)
-    before, known = {one: term.truth(one) for one in term.units}, len(regrades.read(term.course.regrades))
+    before, known = {one: term.truth(one) for one in term.units}, len(regrade_log.read(term.course.regrades))
     with _mended(unit):
         outcome = _run(term, unit, "grade again")
-    term.differ += [f"{unit} of {one.student} was not graded: {why}" for one, why in {**outcome.failed, **outcome.rejected}.items()]  # fmt: skip
-    changes = [_plain(one) for one in regrades.read(term.course.regrades)[known:]]
+    term.differ += [
+        f"{unit} of {one.student} was not graded: {why}" for one, why in {**outcome.failed, **outcome.rejected}.items()
+    ]
+    changes = [_plain(one) for one in regrade_log.read(term.course.regrades)[known:]]
     told = [tuple(one) for one in json.loads((term.folder / "preview.json").read_text(encoding="utf-8"))]
     term.differ += [f"told or done, and not both: {one}" for one in set(told) ^ set(changes)]
     for one in term.units:
@@ -299,7 +311,7 @@ def _grade_again(term: Term, _: str) -> None:
 def _compare_changes(term: Term, unit: str, changes: list[Change]) -> None:
     """The log's new points stand in the gradebook, and only answers that changed wait for a marker."""
     again = _again(term)
-    with stock.open_gradebook(term.course) as book:
+    with nbgrader_steps.open_gradebook(term.course) as book:
         pages = {one.student_id: one.notebooks[0] for one in book.assignment_submissions(unit)}
         cells = {(who, cell.name.removesuffix("_test")): cell for who, page in pages.items() for cell in page.grades}
         now = {
@@ -307,8 +319,14 @@ def _compare_changes(term: Term, unit: str, changes: list[Change]) -> None:
         }
         opened = {who for (who, _), cell in cells.items() if cell.needs_manual_grade}
     logged = {f"{who} {name}": new for who, name, _, new in changes if new is not None}
-    term.compare(f"{unit} regrades.csv", logged, {f"{who} {name}": now[who, name] for who, name, _, new in changes if new is not None})  # fmt: skip
-    term.differ += [f"{unit}: a mark of {who} on an unchanged answer was opened again" for who in sorted(opened - again)]  # fmt: skip
+    term.compare(
+        f"{unit} regrades.csv",
+        logged,
+        {f"{who} {name}": now[who, name] for who, name, _, new in changes if new is not None},
+    )
+    term.differ += [
+        f"{unit}: a mark of {who} on an unchanged answer was opened again" for who in sorted(opened - again)
+    ]
 
 
 def _again(term: Term) -> set[str]:
@@ -317,17 +335,17 @@ def _again(term: Term) -> set[str]:
     return {one.student.student_id for one in again}
 
 
-def _plain(one: regrades.Change) -> Change:
+def _plain(one: regrade_log.Change) -> Change:
     return one.student, one.exercise, one.old, one.new
 
 
 @contextmanager
 def _mended(unit: str) -> Iterator[None]:
     """As if a check of this unit had been changed."""
-    version, fingerprint = store.unit_version, grading.Intake._fingerprint
+    version, fingerprint = result_cache.unit_version, grading.ResultKeys._fingerprint
     with (
-        patch.object(store, "unit_version", lambda of, *more: version(of, *more) + "mended" * (of == unit)),
-        patch.object(grading.Intake, "_fingerprint", lambda *arguments: "mended" + fingerprint(*arguments)),
+        patch.object(result_cache, "unit_version", lambda of, *more: version(of, *more) + "mended" * (of == unit)),
+        patch.object(grading.ResultKeys, "_fingerprint", lambda *arguments: "mended" + fingerprint(*arguments)),
     ):
         yield
 
@@ -349,10 +367,24 @@ def _backup(term: Term, _: str) -> None:
     backup.backup(term.course, term.folder / "class.zip")
 
 
-WEEKLY: dict[str, Step] = {"release": _release, "students work": _hand_in, "collect": _collect, "grade": _grade, "mark by hand": _mark,
-                           "feedback": _feedback, "export": _export, "return": _send_back}  # fmt: skip
-AT_THE_END: dict[str, Step] = {"hand in again": _hand_in_again, "preview": _preview, "grade again": _grade_again,
-                               "mark again, export": _mark_again, "report": _report, "backup": _backup}  # fmt: skip
+WEEKLY: dict[str, Step] = {
+    "release": _release,
+    "students work": _hand_in,
+    "collect": _collect,
+    "grade": _grade,
+    "mark by hand": _mark,
+    "feedback": _feedback,
+    "export": _export,
+    "return": _send_back,
+}
+AT_THE_END: dict[str, Step] = {
+    "hand in again": _hand_in_again,
+    "preview": _preview,
+    "grade again": _grade_again,
+    "mark again, export": _mark_again,
+    "report": _report,
+    "backup": _backup,
+}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems give it out.
+"""The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems
+give it out.
 
-A unit's hand-ins are a dozen: those of the small sample class (`autograder/proofs/sample_students.py`). Each student draws one of them."""
+A unit's hand-ins are a dozen: those of the small sample class (`proofs/sample_students.py`). Each student draws one."""
 
 import csv
 import io
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course.paths import Course
+from autograder.gradebook.roster import DROPPED, EXCUSED, Student
 from autograder.proofs.sample_class import materials_of
 from autograder.proofs.sample_students import a_dozen
-from autograder.term.roster import DROPPED, EXCUSED, Student
 
 CANVAS, MOODLE, GRADESCOPE = LMS = ("canvas", "moodle", "gradescope")
 CUT_OFF, HALF, RIGHT = "a file that was cut off", "the first half done", "all right"
@@ -142,11 +143,23 @@ def canvas_gradebook(path: Path, unit: str, people: list[Student]) -> Path:
 
 def moodle_worksheet(path: Path, people: list[Student]) -> Path:
     """Moodle's grading worksheet of one assignment."""
-    header = ["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade", "Grade can be changed",
-              "Last modified (submission)", "Last modified (grade)", "Feedback comments"]  # fmt: skip
+    header = [
+        "Identifier",
+        "Full name",
+        "Email address",
+        "Status",
+        "Grade",
+        "Maximum Grade",
+        "Grade can be changed",
+        "Last modified (submission)",
+        "Last modified (grade)",
+        "Feedback comments",
+    ]
     empty = ["", "", "100.00", "Yes", "-", "-", ""]
-    rows = [[f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, *empty]
-            for at, one in enumerate(people, 1)]  # fmt: skip
+    rows = [
+        [f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, *empty]
+        for at, one in enumerate(people, 1)
+    ]
     return _table(path, [header, *rows])
 
 

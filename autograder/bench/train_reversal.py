@@ -1,5 +1,6 @@
-"""Does unit 06's model learn? `python -m autograder.bench.train_reversal [SEEDS]`: strings to reverse and sentences to translate, from three
-seeds (or as many as you say), with the share of held-out strings and sentences that come out right from the first token to END."""
+"""Does unit 06's model learn? `python -m autograder.bench.train_reversal [SEEDS]`: strings to reverse and sentences to
+translate, from three seeds (or as many as you say), with the share of held-out strings and sentences that come out
+right from the first token to END."""
 
 import sys
 import time
@@ -26,7 +27,8 @@ def _line(name: str, task: Callable, seed: int, steps: int) -> float:
     share, count = trained.matches[-1][1], len(trained.held_out[0])
     seconds = time.perf_counter() - start
     print(
-        f"{name}, seed {seed}: {share:.1%} of {count} unseen exact, loss {trained.losses[-1]:.4f}, {steps} steps, {seconds:.0f} s",
+        f"{name}, seed {seed}: {share:.1%} of {count} unseen exact, loss {trained.losses[-1]:.4f}, {steps} steps, "
+        f"{seconds:.0f} s",
         flush=True,
     )
     return share

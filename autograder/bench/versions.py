@@ -1,9 +1,10 @@
-"""Guard against rot: units run from top to bottom, as released and with the right answers, in fresh environments that have the oldest
-versions which pyproject.toml allows, the newest that pip finds, and those of Colab's image.
+"""Guard against rot: units run from top to bottom, as released and with the right answers, in fresh environments that
+have the oldest versions which pyproject.toml allows, the newest that pip finds, and those of Colab's image.
 
     python -m autograder.bench.versions [oldest] [newest] [colab] [--units 00 02] [--pin torch==2.13.0+cpu]
 
-A pin is for a machine that can't download gigabytes: PyTorch's own index has builds for the CPU. The supported ranges stand in one place: `dependencies` in pyproject.toml."""
+A pin is for a machine that can't download gigabytes: PyTorch's own index has builds for the CPU. The supported ranges
+stand in one place: `dependencies` in pyproject.toml."""
 
 import argparse
 import subprocess
@@ -53,8 +54,13 @@ def answered(course: Course, unit: str) -> NotebookNode:
 
 def lost(notebook: NotebookNode) -> list[str]:
     """The exercises of a notebook that has run which did not earn all their points."""
-    return [notebooks.exercise_id(cell) for cell in notebooks.tests(notebook)
-            if not any(output.get("data", {}).get(MIME, {}).get("score") == notebooks.points(cell) for output in cell.outputs)]  # fmt: skip
+    return [
+        notebooks.exercise_id(cell)
+        for cell in notebooks.tests(notebook)
+        if not any(
+            output.get("data", {}).get(MIME, {}).get("score") == notebooks.points(cell) for output in cell.outputs
+        )
+    ]
 
 
 def environment(course: Course, wanted: list[str], folder: Path) -> Path:

@@ -13,9 +13,9 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course import sections
-from autograder.course.contents import with_contents
-from autograder.course.origin import at_home, repository, with_badges
 from autograder.course.paths import LITTER, Course, temporary_course
+from autograder.course.repository_url import repository_url, with_badge_and_setup, with_badges
+from autograder.course.table_of_contents import with_contents
 from autograder.errors import CourseError
 
 
@@ -29,17 +29,19 @@ def solution_notebook(source: Path) -> NotebookNode:
     notebook.metadata = {"kernelspec": notebooks.KERNEL, "language_info": {"name": "python"}}
     for cell in notebook.cells:
         cell.metadata = {key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata}
-    notebooks.name_cells(notebook.cells)
+    notebooks.assign_cell_ids(notebook.cells)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
 
 def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     """Every file that a build of the units makes, by its path below the course folder."""
-    made, read, url = {}, cache(solution_notebook), repository(course)  # the index reads every source once more
+    made, read, url = {}, cache(solution_notebook), repository_url(course)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
-            notebooks.write(at_home(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit))
+            notebooks.write(
+                with_badge_and_setup(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit)
+            )
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}
@@ -47,7 +49,7 @@ def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
 
 
 def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
-    """Where every exercise stands and what it is worth, for `helpers`: what students install knows that from nowhere else."""
+    """Where every exercise stands and what it is worth, for `helpers`, which know it from nowhere else."""
     if not (course.root / sections.INDEX).parent.is_dir():
         return {}
     texts = {sections.INDEX: sections.index_text, sections.UNITS: sections.units_text}
@@ -72,8 +74,9 @@ def build(course: Course, units: Iterable[str]) -> list[Path]:
 def drift(course: Course, units: Iterable[str]) -> list[str]:
     """One line for each committed file that a build would change, and for each whose source is gone."""
     made = render(course, units := list(units))
-    lines = [_difference(course.root / path, path) for path, content in made.items()
-             if _read(course.root / path) != content]  # fmt: skip
+    lines = [
+        _difference(course.root / path, path) for path, content in made.items() if _read(course.root / path) != content
+    ]
     lines += [f"{path} is made by no source any more" for path in _leftovers(course, units, made)]
     return lines + [f"{path.relative_to(course.root)} has no source any more" for path in orphans(course)]
 
@@ -87,11 +90,13 @@ def orphans(course: Course) -> list[Path]:
 
 
 def _release(course: Course, unit: str) -> None:
-    from autograder.course import stock  # here, for it brings nbgrader along: whoever only reads sources needs none
+    from autograder.course import (
+        nbgrader_steps,  # here, for it brings nbgrader along: whoever only reads sources needs none
+    )
 
     try:
-        stock.release(course, unit)
-    except stock.StepFailed as error:
+        nbgrader_steps.release(course, unit)
+    except nbgrader_steps.StepFailed as error:
         raise CourseError(f"{course.source(unit).relative_to(course.root)}: {error}") from error
 
 

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.course.reach import room
+from autograder.course.visibility import room
 from autograder.errors import CourseError
 
 
@@ -60,7 +60,7 @@ class Exercise:
 
 
 def exercises(course: Course, unit: str, only: str | None = None) -> list[Exercise]:
-    """The exercises of a unit that code grades, in the order of the notebook; or the one whose id is `only`, if it is there."""
+    """The exercises of a unit that code grades, in the order of the notebook; or the one with the id `only`."""
     cells = notebooks.tests(solved(course, unit))
     return [_exercise(unit, cell) for cell in cells if only in (None, notebooks.exercise_id(cell))]
 
@@ -118,8 +118,12 @@ def _exercise(unit: str, cell: NotebookNode) -> Exercise:
 
 
 def _is_check_call(node: ast.AST) -> bool:
-    return (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name) and node.func.value.id == "check")  # fmt: skip
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "check"
+    )
 
 
 def _call(node: ast.Call) -> Call:

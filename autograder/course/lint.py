@@ -11,9 +11,9 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, contents, exercises, headers, kept_pictures, leans, sections
+from autograder.course import build, cell_headers, dependencies, exercises, previews, sections, table_of_contents
 from autograder.course.paths import PACKAGES, Course
-from autograder.course.reach import room, room_files, syllabus_ids
+from autograder.course.visibility import room, room_files, syllabus_ids
 from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
@@ -53,7 +53,7 @@ def to_fill_in(course: Course, unit: str) -> list[tuple[Path, int, str, str]]:
 
 
 def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str]:
-    unreadable = list(headers.problems(course.source(unit).read_text(encoding="utf-8")))
+    unreadable = list(cell_headers.problems(course.source(unit).read_text(encoding="utf-8")))
     yield from unreadable
     if unreadable:  # what else is amiss may follow from these
         return
@@ -72,8 +72,8 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     else:
         yield f"syllabus.toml has no table [{unit}]: add one"
     yield from sections.problems(course, unit, notebook)
-    yield from contents.problems(notebook)
-    yield from kept_pictures.problems(notebook, course.source(unit).parent, unit[:2])
+    yield from table_of_contents.problems(notebook)
+    yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
     yield from _cross_references(course, notebook, read)
 
 
@@ -85,9 +85,8 @@ def _ids(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
-    """Problems that every kind of cell can have: metadata that nbgrader refuses, markers that don't match, pictures that
-    nobody draws."""
-    metadata = notebooks.marks(cell)
+    """Problems of every kind of cell: metadata that nbgrader refuses, unmatched markers, pictures that nobody draws."""
+    metadata = notebooks.nbgrader_metadata(cell)
     if metadata and metadata["schema_version"] != 3:
         yield f"schema_version is {metadata['schema_version']}; write 3"
     if metadata.get("grade") and "points" not in metadata:
@@ -104,7 +103,7 @@ def _pictures(cell: NotebookNode) -> Iterator[str]:
     from helpers import registry
 
     known = registry.offered("plots")
-    for name in leans.named_pictures(cell.source):
+    for name in dependencies.named_pictures(cell.source):
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             advice = f"is it {near[0]}?" if near else "write it, and name it in its module's __all__"
@@ -145,7 +144,7 @@ def _test_cell(cell: NotebookNode, unit: str, notebook: NotebookNode) -> Iterato
 
 
 def _exercise_of(cell: NotebookNode) -> str:
-    """The exercise that a test cell means, its grade_id well formed or not: a wrong ending is one mistake, not seven."""
+    """The exercise that a test cell means, even where its grade_id ends wrongly: that is one mistake, not seven."""
     return re.sub(r"_(tests?|checks?)$", "", notebooks.grade_id(cell))
 
 
@@ -190,8 +189,10 @@ def _companions(unit: str, name: str) -> Iterator[str]:
         yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
     found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
     if len(found) < ALTERNATIVES:
-        yield (f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
-               f"write right answers in {ALTERNATIVES} other styles at least")  # fmt: skip
+        yield (
+            f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
+            f"write right answers in {ALTERNATIVES} other styles at least"
+        )
     check = exercises.find_check(name)
     for part in getattr(check, "parts", {name: check}).values():
         counts = Counter(misconception.name for misconception in getattr(part, "misconceptions", ()))
@@ -256,7 +257,10 @@ def _says_nothing(node: ast.AST, public: list[str]) -> Iterator[str]:
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("plt.show", "pyplot.show"):
         yield "plt.show() shows a figure without saying what it shows: call show() of helpers.style"
     if isinstance(node, ast.FunctionDef) and node.name in public and not ast.get_docstring(node):
-        yield f"{node.name} has no docstring, and that is what a reader who can't see the picture is told: say what it shows"
+        yield (
+            f"{node.name} has no docstring, and that is what a reader who can't see the picture is told: say what it "
+            f"shows"
+        )
 
 
 def _waits_for(node: ast.AST) -> Iterator[str]:

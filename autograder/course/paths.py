@@ -148,7 +148,7 @@ def temporary_course(course: Course, units: Iterable[str], within: Path | None =
 
 
 def copy_course(course: Course, copy: Course, units: Iterable[str]) -> None:
-    """Settings, syllabus and sources of the units into the folder of another course, which is empty; its class is empty too."""
+    """Settings, syllabus and sources of the units into another course's empty folder; without its class."""
     copy.solutions.mkdir()
     copy.classroom.mkdir(parents=True)
     shutil.copy(course.root / CONFIG, copy.root)

@@ -1,7 +1,7 @@
 """A unit's sections: their numbers, titles and points as the headings state them, and the graded cells below each.
 
-The heading is where a section's number stands; everything else that tells it is made from there (`index`). Points are given in
-the metadata of the graded cell; headings, intro, README and syllabus repeat them, and `attn lint` compares (`problems`)."""
+The heading is where a section's number stands; everything else that tells it is made from there (`index`). Points are
+given in the metadata of the graded cell; headings, intro, README and syllabus repeat them; `attn lint` compares."""
 
 import json
 import re
@@ -27,7 +27,8 @@ TITLE = re.compile(r"# \d\d · (?P<title>.+)")
 
 @dataclass
 class Section:
-    """A numbered heading (H2), or a written question inside a section (H3; then `number` is empty), and what is graded below it."""
+    """A numbered heading (H2), or a written question inside a section (H3; `number` is empty), and what is graded
+    below."""
 
     number: str
     title: str
@@ -46,7 +47,7 @@ def sections(notebook: NotebookNode) -> list[Section]:
     for cell in notebook.cells:
         lines = cell.source.split("\n") if cell.cell_type == "markdown" else []
         found += [_section(match) for line in lines if (match := HEADING.match(line) or QUESTION.match(line))]
-        if found and notebooks.flag(cell, "grade") and "points" in notebooks.marks(cell):
+        if found and notebooks.flag(cell, "grade") and "points" in notebooks.nbgrader_metadata(cell):
             found[-1].graded.append(cell)
     return found
 
@@ -97,8 +98,10 @@ def problems(course: Course, unit: str, notebook: NotebookNode) -> Iterator[str]
         if section.stated != section.points:
             name = f"section {section.number}".strip() if section.number else "question"
             cells = ", ".join(notebooks.grade_id(cell) for cell in section.graded) or "no graded cell"
-            yield (f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
-                   f"{section.points:g}: change the heading")  # fmt: skip
+            yield (
+                f"{name} '{section.title}' states {_points(section.stated)}, the metadata of {cells} "
+                f"{section.points:g}: change the heading"
+            )
     for cell in notebook.cells:
         for number in OTHER_LEVEL.findall(cell.source) if cell.cell_type == "markdown" else ():
             yield f"the heading of section {number} must be of the second level: ## {number}"

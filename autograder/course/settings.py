@@ -6,7 +6,7 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.course.paths import CONFIG, Course
-from autograder.judge.exam import Limits
+from autograder.judge.config import Limits
 
 
 def settings(course: Course) -> Config:

@@ -1,5 +1,5 @@
-"""Ctrl-C that is neither lost nor heard at a bad moment. Python drops whatever is raised while a module written in C imports another,
-or while a weak reference is cleared: grading would go on as if nobody had pressed anything."""
+"""Ctrl-C that is neither lost nor heard at a bad moment. Python drops whatever is raised while a module written in C
+imports another, or while a weak reference is cleared: grading would go on as if nobody had pressed anything."""
 
 import signal
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from threading import current_thread, main_thread
 from typing import Any
 
 
-class Presses:
-    """Ctrl-C, as it was pressed so far: heard at the next `check`, at once within `heard_at_once` and when it is pressed again."""
+class Interrupts:
+    """Ctrl-C as pressed so far: heard at the next `check`, at once within `heard_at_once` and when pressed again."""
 
     def __init__(self) -> None:
         self.pressed, self.at_once = 0, False
@@ -36,9 +36,9 @@ class Presses:
 
 
 @contextmanager
-def ctrl_c() -> Iterator[Presses]:
-    """Within it Ctrl-C is what it gives. In any other thread than the main one, where no signal arrives, nothing changes."""
-    presses = Presses()
+def ctrl_c() -> Iterator[Interrupts]:
+    """Within it Ctrl-C is what it gives. In other threads than the main one nothing changes."""
+    presses = Interrupts()
     if current_thread() is not main_thread():
         yield presses
         return

@@ -1,6 +1,5 @@
 """The step that stands in the place of nbgrader's Execute (see nbgrader_config.py): outputs come from the store of
-results, and from the judge where there is none yet. So `nbgrader autograde`, formgrader's button and `attn grade` give
-the same scores."""
+results, and from the judge where there is none yet. So nbgrader, formgrader and `attn grade` give the same scores."""
 
 from pathlib import Path
 
@@ -8,9 +7,9 @@ from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute
 from traitlets import Integer, Unicode
 
-from autograder.grading.store import Store, key
-from autograder.grading.verdict import judged
-from autograder.judge.exam import NAMESPACES, Limits
+from autograder.grading.judge_notebook import judge_notebook
+from autograder.grading.result_cache import Store, key
+from autograder.judge.config import NAMESPACES, Limits
 from autograder.notebooks import STAMP
 
 
@@ -29,7 +28,7 @@ class JudgedExecute(Execute):
         store, unit = Store(Path(self.results)), resources["nbgrader"]["assignment"]
         name = key(nb, unit, self.limits)
         if not store.apply(name, nb):
-            nb = judged(nb, unit, self.limits)
+            nb = judge_notebook(nb, unit, self.limits)
             store.put(name, nb)
         nb.metadata[STAMP] = {**nb.metadata.get(STAMP, {}), "result": name}
         return nb, resources

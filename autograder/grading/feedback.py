@@ -1,8 +1,9 @@
-"""Feedback pages: nbgrader's, with a Content-Security-Policy. What students wrote has been cleaned before (see untrusted.py and
-judge/plain.py); the policy is a second wall: a page runs the scripts of its template and loads MathJax, and nothing else.
+"""Feedback pages: nbgrader's, with a Content-Security-Policy. What students wrote has been cleaned before (see
+sanitize_text.py and judge/sanitize_outputs.py); the policy is a second wall: a page runs the scripts of its template
+and loads MathJax, and nothing else.
 
-`nbgrader generate_feedback` makes them one by one. `attn grade` has them rendered elsewhere, by an exporter that is built once
-and remembers the cells of the course (`render`); scores and comments are in the notebook by then."""
+`nbgrader generate_feedback` makes them one by one. `attn grade` has them rendered elsewhere, by an exporter that is
+built once and remembers the cells of the course (`render`); scores and comments are in the notebook by then."""
 
 import base64
 import hashlib
@@ -33,7 +34,7 @@ _PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 
 
 class FeedbackExporter(HTMLExporter):
-    """nbconvert's HTML exporter; every page says what it may do. Markdown and code that were rendered before are not again."""
+    """nbconvert's HTML exporter; every page says what it may do. What was rendered before is not again."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **more) -> tuple[str, dict]:
         nb = NotebookNode(
@@ -47,10 +48,12 @@ class FeedbackExporter(HTMLExporter):
 
     @cached_property
     def policy(self) -> str:
-        """Scripts of the template, by their hashes, and MathJax, which reads its settings with `eval`; pictures within the page."""
+        """Scripts of the template, by their hashes, and MathJax, which needs `eval`; pictures within the page."""
         scripts = " ".join(f"'sha256-{_hash(text)}'" for text in _SCRIPT.findall(self._template_text()))
-        return (f"default-src 'none'; script-src {MATHJAX} 'unsafe-eval' {scripts}; style-src 'unsafe-inline' {MATHJAX}; "
-                f"img-src data:; font-src data: {MATHJAX}; base-uri 'none'; form-action 'none'")  # fmt: skip
+        return (
+            f"default-src 'none'; script-src {MATHJAX} 'unsafe-eval' {scripts}; style-src 'unsafe-inline' {MATHJAX}; "
+            f"img-src data:; font-src data: {MATHJAX}; base-uri 'none'; form-action 'none'"
+        )
 
     def _template_text(self) -> str:
         """A page without a notebook."""
@@ -77,8 +80,8 @@ class FeedbackExporter(HTMLExporter):
 
 
 def with_names(page: str, notebook: NotebookNode, waiting: Sequence[str]) -> str:
-    """A page whose list of scores names exercises by their headings instead of saying "Test cell" fourteen times, and says what
-    waits for a marker. waiting: ids of graded cells."""
+    """A page whose list of scores names exercises by their headings instead of saying "Test cell" fourteen times, and
+    says what waits for a marker. waiting: ids of graded cells."""
     head, body, rest = page.partition('<div class="panel-body">')
     places, graded = index(notebook), [cell for cell in notebook.cells if notebooks.flag(cell, "grade")]
     for cell in graded:
@@ -114,8 +117,8 @@ class _Colours:
 
 
 class _Page:
-    """Does to a page what nbconvert does with BeautifulSoup, without taking half a megabyte apart: pictures get a text that says
-    that they have none. (The other two things are about classes that the template of feedback has not.)"""
+    """Does to a page what nbconvert does with BeautifulSoup, without taking half a megabyte apart: pictures get a text
+    that says that they have none. (The other two things are about classes that the template of feedback has not.)"""
 
     def __init__(self, text: str, features: str) -> None:
         self.text = text

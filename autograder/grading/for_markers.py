@@ -1,5 +1,5 @@
-"""What a marker needs beside an answer: the model answer, and one that earns a part of the points (solutions/calibrated.toml). Both
-stand folded above each written answer in formgrader, and in no feedback page."""
+"""What a marker needs beside an answer: the model answer, and one that earns a part of the points
+(solutions/calibrated.toml). Both stand folded above each written answer in formgrader, and in no feedback page."""
 
 import tomllib
 from functools import cache

@@ -14,24 +14,24 @@ from nbformat import NotebookNode
 from rich.progress import Progress
 from sqlalchemy.exc import OperationalError
 
-from autograder import limited, notebooks
-from autograder.cores import cores
-from autograder.course import stock
+from autograder import limited_process, notebooks
+from autograder.course import nbgrader_steps
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.course.settings import limits
+from autograder.cpu_count import cpu_count
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading import intake, record, tasks
-from autograder.grading.ahead import anything_new
-from autograder.grading.costs import Costs
-from autograder.grading.ctrl_c import Presses, ctrl_c
-from autograder.grading.fleet import Ended, Failed, Here, Later, fleet
+from autograder.grading import gradebook_writer, intake, worker_tasks
+from autograder.grading.ctrl_c import Interrupts, ctrl_c
 from autograder.grading.open_gradebook import open_gradebook
-from autograder.grading.reading import Rejected
-from autograder.grading.store import Store, grader_version, key
-from autograder.grading.triage import Submission, strays, submissions
+from autograder.grading.preload import anything_new
+from autograder.grading.result_cache import Store, grader_version, key
+from autograder.grading.runtime_estimates import RuntimeEstimates
+from autograder.grading.submission_discovery import Submission, misplaced_notebooks, submissions
+from autograder.grading.submission_parser import Rejected
+from autograder.grading.worker_pool import Ended, LazyArgument, SerialWorkers, TaskFailed, worker_pool
 from autograder.judge.clock import Clock
-from autograder.judge.exam import Limits
+from autograder.judge.config import Limits
 from autograder.judge.outputs import Result
 from autograder.judge.sandbox.namespaces import SandboxError
 
@@ -42,8 +42,8 @@ CHANGED = "it was changed while the class was graded: grade it again"
 
 @dataclass
 class Outcome:
-    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them. `seconds`: where
-    the time went, by part (see `profile_table` in tables.py), of all submissions together."""
+    """What a run of grading did. Students' scores are in the gradebook; `results` are the test cells behind them.
+    `seconds`: where the time went, by part (see `profile_table` in tables.py), of all submissions together."""
 
     submissions: list[Submission] = field(default_factory=list)
     results: dict[Submission, list[Result]] = field(default_factory=dict)
@@ -82,9 +82,9 @@ class Settings:
 
 
 def grade(course: Course, units: Iterable[str], settings: Settings, progress: Progress) -> Outcome:
-    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook or the
-    disk can't be used; what was graded by then is kept."""
-    with record.only_writer(course), ctrl_c() as presses:
+    """Grades the units' submissions. Raises CourseError where there is nothing to grade at all, and where the gradebook
+    or the disk can't be used; what was graded by then is kept."""
+    with gradebook_writer.gradebook_lock(course), ctrl_c() as presses:
         try:
             return _Run(course, list(units), settings, progress, presses).run()
         except OperationalError as error:
@@ -98,7 +98,7 @@ class _Run:
     """One run: the steps share the course, the limits and the outcome they build."""
 
     def __init__(
-        self, course: Course, units: list[str], settings: Settings, progress: Progress, presses: Presses
+        self, course: Course, units: list[str], settings: Settings, progress: Progress, presses: Interrupts
     ) -> None:
         self.course, self.units, self.settings, self.progress = course, units, settings, progress
         self.presses = presses
@@ -107,30 +107,30 @@ class _Run:
         self.outcome = Outcome()
         self.keys: dict[Submission, str] = {}
         self.judging: set[str] = set()
-        self.costs = Costs(course)
+        self.costs = RuntimeEstimates(course)
         self.clock = Clock()
 
     def run(self) -> Outcome:
-        limited.prepare("autograder.grading.reading")
+        limited_process.prepare("autograder.grading.submission_parser")
         self._collect()
         originals = [notebooks.to_text(solved(self.course, unit)) for unit in self.units]
-        workers = min(self.settings.workers or cores(), len(self.outcome.submissions))
+        workers = min(self.settings.workers or cpu_count(), len(self.outcome.submissions))
         handed_in = Counter(submission.unit for submission in self.outcome.submissions)
-        warm_up = (tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
-        with fleet(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
-            self.door = Intake(self.course, self.limits)
+        warm_up = (worker_tasks.warm_up, {unit: handed_in[unit] for unit in self.units}, originals, self.limits)
+        with worker_pool(workers, self.settings.scheduler, self.settings.dashboard, warm_up) as self.fleet:
+            self.door = ResultKeys(self.course, self.limits)
             if anything_new(self.outcome.submissions, self.door.staged):
                 self.fleet.begin()  # its processes import for seconds, while this one does what comes next
-            self.digests = {unit: record.register(self.course, unit) for unit in self.units}
-            self.known = {unit: record.graded_students(self.course, unit) for unit in self.units}
-            self.pages = record.Notes(self.course, "feedback")
+            self.digests = {unit: gradebook_writer.register(self.course, unit) for unit in self.units}
+            self.known = {unit: gradebook_writer.graded_students(self.course, unit) for unit in self.units}
+            self.pages = gradebook_writer.Notes(self.course, "feedback")
             with open_gradebook(self.course) as self.gradebook:
                 self._grade_all()
         self.outcome.seconds = self.clock.parts
         return self.outcome
 
     def _collect(self) -> None:
-        self.outcome.strays = [] if self.settings.students else strays(self.course)
+        self.outcome.strays = [] if self.settings.students else misplaced_notebooks(self.course)
         for unit in self.units:
             self.outcome.submissions += submissions(self.course, unit, list(self.settings.students))
         if not self.outcome.submissions:
@@ -138,7 +138,8 @@ class _Run:
         self.units = self.outcome.units()
 
     def _grade_all(self) -> None:
-        """Each submission is recorded as soon as its result is there, while others are still read or judged; then its page is made."""
+        """Each submission is recorded as soon as its result is there, while others are judged; then its page is
+        made."""
         self.waiting = defaultdict(list)
         self.reading, self.task = (
             self.progress.add_task(label, total=len(self.outcome.submissions)) for label in ("Reading", "Grading")
@@ -146,7 +147,7 @@ class _Run:
         try:
             self._intake()
             if not (self.judging or self.outcome.judged):  # a page or two are sooner rendered than workers started
-                self.fleet = Here()
+                self.fleet = SerialWorkers()
             for name in [name for name in self.waiting if name not in self.judging]:
                 self._record_all(name)
                 self._take(self.fleet.ready())
@@ -174,9 +175,9 @@ class _Run:
     def _begin(self, name: str, submission: Submission, notebook: NotebookNode) -> None:
         """Of what waits for a judge, what is expected to take longest comes first."""
         self.judging.add(name)
-        text = Later(self._text, name, submission)
+        text = LazyArgument(self._text, name, submission)
         cost = self.costs.expected(notebook)
-        self.fleet.submit(("judge", name), tasks.judge_text, text, submission.unit, self.limits, cost=cost)
+        self.fleet.submit(("judge", name), worker_tasks.judge_text, text, submission.unit, self.limits, cost=cost)
 
     def _text(self, name: str, submission: Submission) -> str:
         """Of the staged notebook, whose result will be kept under this name."""
@@ -201,7 +202,7 @@ class _Run:
         try:
             verdict = result()
             if verdict["grader"] != grader_version():  # of a worker that came after all others were asked for theirs
-                raise Failed("judged by a worker with another version of the course: install this one there")
+                raise TaskFailed("judged by a worker with another version of the course: install this one there")
             notebook = notebooks.parse(verdict["notebook"])
             self.store.put(name, notebook)
             self.costs.learn(notebook, verdict["cells"])
@@ -210,7 +211,7 @@ class _Run:
         except SandboxError:
             raise
         except Exception as error:
-            reason = str(error) if isinstance(error, Failed) else _named(error)
+            reason = str(error) if isinstance(error, TaskFailed) else _named(error)
             self.outcome.failed |= {submission: reason for submission in self.waiting[name]}
         self.judging.remove(name)
         self._record_all(name)
@@ -227,23 +228,23 @@ class _Run:
                 self.progress.advance(self.task)
 
     def _record(self, submission: Submission) -> None:
-        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page, where there is
-        none yet that shows this."""
+        """Into the gradebook, through nbgrader's own autograde, which finds the result in the store. Then its page,
+        where there is none yet that shows this."""
         student, unit, name = submission.student, submission.unit, self.keys[submission]
-        if not record.is_recorded(self.course, student, unit, name, self.known[unit]):
+        if not gradebook_writer.is_recorded(self.course, student, unit, name, self.known[unit]):
             if not self.door.text(submission, name) and self.door.anew(submission, self.digests[unit])[0] != name:
                 raise RuntimeError(CHANGED)
             with self._whole():
-                stock.autograde(self.course, student, unit)
+                nbgrader_steps.autograde(self.course, student, unit)
             self.outcome.recorded += 1
         self.outcome.results[submission] = self.store.results(name)
-        self.outcome.repairs[submission] = record.repairs(self.course, student, unit)
-        state = record.page_wanted(self.course, student, unit, self.pages)
+        self.outcome.repairs[submission] = gradebook_writer.repairs(self.course, student, unit)
+        state = gradebook_writer.outdated_page(self.course, student, unit, self.pages)
         if not state:
             self.progress.advance(self.task)
             return
-        text, grades = stock.page_material(self.course, student, unit)
-        self.fleet.submit(("page", (submission, state)), tasks.render_text, text, grades, cost=inf)
+        text, grades = nbgrader_steps.page_material(self.course, student, unit)
+        self.fleet.submit(("page", (submission, state)), worker_tasks.render_text, text, grades, cost=inf)
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -261,10 +262,10 @@ class _Run:
             made = result()
             page, problem = made["page"], made["problem"]
             self.clock.parts["feedback"] += made["seconds"]
-        except Failed as error:
+        except TaskFailed as error:
             problem = str(error)
         with self._one(submission), self.clock.part("recording"):
-            record.put_page(self.course, submission.student, submission.unit, page)
+            gradebook_writer.write_page(self.course, submission.student, submission.unit, page)
             self.pages.put(f"{submission.student}/{submission.unit}", state)
             self.outcome.feedback += not problem
         if problem:  # graded it is
@@ -280,7 +281,7 @@ class _Run:
             raise
         except Rejected as reason:
             self._reject(submission, str(reason))
-        except stock.StepFailed as error:
+        except nbgrader_steps.StepFailed as error:
             self._fail(submission, f"nbgrader can't grade it: {error}")
         except Exception as error:
             self._fail(submission, _named(error))
@@ -288,7 +289,7 @@ class _Run:
     def _reject(self, submission: Submission, reason: str) -> None:
         self.outcome.rejected[submission] = reason
         try:
-            record.add_student(self.course, submission.student)
+            gradebook_writer.add_student(self.course, submission.student)
             self.gradebook.keep()
         except Exception:  # a name that the gradebook can't hold, as the reason says
             return
@@ -302,7 +303,7 @@ def _named(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
-class Intake:
+class ResultKeys:
     """Which result a hand-in leads to, remembered by its bytes: a second run need not look into it again."""
 
     def __init__(self, course: Course, limits: Limits) -> None:
@@ -311,7 +312,7 @@ class Intake:
         self.known, self.staged = self._load()
 
     def read(self, submission: Submission, digest: str) -> tuple[str, NotebookNode | None, list[str]]:
-        """The key of the submission's result, the sanitised notebook if it had to be made, and notes. Raises Rejected."""
+        """The key of the submission's result, the sanitized notebook if it was made, and notes. Raises Rejected."""
         place = f"{submission.student}/{submission.unit}"
         try:
             hand_in = intake.read(self.course, submission)
@@ -323,15 +324,17 @@ class Intake:
             self.staged.pop(place, None)
             intake.unstage(self.course, submission)
             raise
-        notebook = stock.sanitise(self.course, submission.student, submission.unit)
-        record.write_whole(self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook))
+        notebook = nbgrader_steps.sanitize(self.course, submission.student, submission.unit)
+        gradebook_writer.write_whole(
+            self.course.taken_in(submission.student, submission.unit), notebooks.to_text(notebook)
+        )
         result = key(notebook, submission.unit, self.limits)
         self.staged[place], self.known[name] = name, [result, hand_in.notes]
         return result, notebook, hand_in.notes
 
     def text(self, submission: Submission, result: str) -> str:
-        """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "": nbgrader's own command
-        puts hand-ins there too, as they are, and so does a run that was ended in between."""
+        """Of what lies in the staging folder, if it is the sanitised notebook that led to this result; else "":
+        nbgrader's own command puts hand-ins there too, as they are, and so does a run that was ended in between."""
         with suppress(Exception):  # there is nothing, or nothing that can be read
             text = self.course.taken_in(submission.student, submission.unit).read_text(encoding="utf-8")
             if key(notebooks.parse(text), submission.unit, self.limits) == result:
@@ -344,7 +347,7 @@ class Intake:
         return self.read(submission, digest)
 
     def save(self) -> None:
-        record.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))
+        gradebook_writer.write_whole(self.path, json.dumps({"known": self.known, "staged": self.staged}))
 
     def _is_staged(self, submission: Submission) -> bool:
         return self.course.taken_in(submission.student, submission.unit).is_file()

@@ -1,5 +1,5 @@
-"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see reading.py), and its time go into a
-staging folder that belongs to the grader; everything after sees that copy alone.
+"""Intake: a hand-in is read once. Its notebook, made ready by a process with limits (see submission_parser.py), and its
+time go into a staging folder that belongs to the grader; everything after sees that copy alone.
 
 No link is followed, nothing but regular files is opened, other files stay where they are and are mentioned."""
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from autograder import limited, notebooks, sizes
+from autograder import limited_process, notebooks, size_limits
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
-from autograder.grading import reading
-from autograder.grading.reading import Rejected
-from autograder.grading.store import write_whole
-from autograder.grading.triage import Submission, odd_character
+from autograder.grading import submission_parser
+from autograder.grading.result_cache import write_whole
+from autograder.grading.submission_discovery import Submission, invalid_character
+from autograder.grading.submission_parser import Rejected
 
 TIMESTAMP = "timestamp.txt"
 MOST_NOTEBOOKS = 5
@@ -26,12 +26,18 @@ MOST_NAMED = 5
 NOTEBOOK = re.compile(r"\.ipynb(\.txt|\.json)?\s*$", re.IGNORECASE)  # some browsers add what they think it is
 _NUMBER = re.compile(r"(?:\((\d+)\)|-(\d+))\s*\.ipynb", re.IGNORECASE)
 LITTER = {".ipynb_checkpoints", "__pycache__", ".DS_Store", "__MACOSX"}
-KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device",
-          stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}  # fmt: skip
+KINDS = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 @dataclass(frozen=True)
-class File:
+class NotebookFile:
     """One notebook as it was handed in."""
 
     name: str
@@ -47,9 +53,10 @@ class File:
 
 @dataclass
 class HandIn:
-    """What one student handed in for one unit, in memory. `files`: the notebooks, the newest last; `time`: "" where unknown."""
+    """What one student handed in for one unit, in memory. `files`: the notebooks, newest last; `time`: "" if
+    unknown."""
 
-    files: list[File]
+    files: list[NotebookFile]
     time: str
     notes: list[str] = field(default_factory=list)
 
@@ -65,7 +72,7 @@ def units_of(course: Course) -> dict[str, list[str]]:
 
 def read(course: Course, submission: Submission) -> HandIn:
     """Reads a hand-in from its folder. Raises Rejected where there is no notebook that can be read."""
-    if odd := odd_character(submission.student):
+    if odd := invalid_character(submission.student):
         raise Rejected(f"nbgrader can't take {odd!r} in the name of the student's folder: rename it")
     folder = open_folder(course.submitted, submission.student, submission.unit)
     try:
@@ -96,8 +103,11 @@ def _no_folder(here: int, name: str, error: OSError) -> str:
 
 
 def _read_folder(folder: int, submission: Submission) -> HandIn:
-    kinds = {entry.name: KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "") for entry in os.scandir(folder)
-             if entry.name not in LITTER}  # fmt: skip
+    kinds = {
+        entry.name: KINDS.get(stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode), "")
+        for entry in os.scandir(folder)
+        if entry.name not in LITTER
+    }
     wanted = [name for name, kind in kinds.items() if not kind and NOTEBOOK.search(name)]
     if not wanted:
         raise Rejected(_none_there(submission, kinds))
@@ -111,12 +121,14 @@ def _read_folder(folder: int, submission: Submission) -> HandIn:
     return hand_in
 
 
-def read_notebook(folder: int, name: str) -> File:
+def read_notebook(folder: int, name: str) -> NotebookFile:
     """A regular file of a folder, within the size that a notebook may have. Raises Rejected."""
-    data, saved = read_regular(folder, name, sizes.FILE)
-    if len(data) > sizes.FILE:
-        raise Rejected(f"{name} has more than {sizes.FILE // 1_000_000} MB: clear the outputs and hand it in again")
-    return File(name, data, saved)
+    data, saved = read_regular(folder, name, size_limits.FILE)
+    if len(data) > size_limits.FILE:
+        raise Rejected(
+            f"{name} has more than {size_limits.FILE // 1_000_000} MB: clear the outputs and hand it in again"
+        )
+    return NotebookFile(name, data, saved)
 
 
 def read_regular(folder: int, name: str, most: int) -> tuple[bytes, int]:
@@ -160,8 +172,8 @@ def _read_time(folder: int, kinds: dict[str, str]) -> tuple[str, list[str]]:
     try:
         if kinds[TIMESTAMP]:
             raise Rejected(f"{TIMESTAMP} is {kinds[TIMESTAMP]}")
-        text = read_regular(folder, TIMESTAMP, sizes.TIMESTAMP)[0].decode("utf-8-sig").strip()
-        if text and not isinstance(parse_utc(text[: sizes.TIMESTAMP]), datetime):
+        text = read_regular(folder, TIMESTAMP, size_limits.TIMESTAMP)[0].decode("utf-8-sig").strip()
+        if text and not isinstance(parse_utc(text[: size_limits.TIMESTAMP]), datetime):
             raise ValueError
         return text, []
     except Rejected as reason:
@@ -179,16 +191,18 @@ def stage(course: Course, submission: Submission, hand_in: HandIn, units: dict[s
     """Puts the notebook, made ready, and the time into the staging folder. Adds to the notes; raises Rejected."""
     target = course.taken_in(submission.student, submission.unit)
     unstage(course, submission)
-    text = made_ready(course, submission.unit, _chosen(hand_in, submission, units).data, units)
+    text = prepare_notebook(course, submission.unit, _chosen(hand_in, submission, units).data, units)
     if hand_in.time:
         write_whole(target.parent / TIMESTAMP, hand_in.time + "\n")
     write_whole(target, text)
 
 
-def made_ready(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
+def prepare_notebook(course: Course, unit: str, data: bytes, units: dict[str, list[str]] | None = None) -> str:
     """The text of a handed-in notebook that can be graded. Raises Rejected."""
     original = course.solved(unit).read_text(encoding="utf-8")
-    return _within_limits(reading.readable, data, unit, original, units or units_of(course))["notebook"]
+    return _within_limits(submission_parser.parse_submission, data, unit, original, units or units_of(course))[
+        "notebook"
+    ]
 
 
 def unstage(course: Course, submission: Submission) -> None:
@@ -196,7 +210,7 @@ def unstage(course: Course, submission: Submission) -> None:
     shutil.rmtree(course.taken_in(submission.student, submission.unit).parent, ignore_errors=True)
 
 
-def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]) -> File:
+def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]) -> NotebookFile:
     """The notebook that counts: the newest of the unit's."""
     files = hand_in.files
     if len(files) > 1:
@@ -212,7 +226,7 @@ def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]
     return file
 
 
-def _is_of(unit: str, file: File, units: dict[str, list[str]]) -> bool:
+def _is_of(unit: str, file: NotebookFile, units: dict[str, list[str]]) -> bool:
     try:
         return unit_of(file.data, units) == unit
     except Rejected:
@@ -221,22 +235,22 @@ def _is_of(unit: str, file: File, units: dict[str, list[str]]) -> bool:
 
 def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
     """The unit whose marked cells a notebook has most of; None for a notebook of something else. Raises Rejected."""
-    return _within_limits(reading.unit_of, data, units)["unit"]
+    return _within_limits(submission_parser.unit_of, data, units)["unit"]
 
 
 def _within_limits(function, *arguments) -> dict:
     try:
-        answer = limited.call(function, *arguments)
-    except limited.TooMuch as reason:
+        answer = limited_process.call(function, *arguments)
+    except limited_process.LimitExceeded as reason:
         raise Rejected(f"reading the notebook was given up: {reason}") from None
-    except limited.Failed as reason:
+    except limited_process.CallFailed as reason:
         raise Rejected(f"not a notebook that can be read: {reason}") from None
     if "rejected" in answer:
         raise Rejected(answer["rejected"])
     return answer
 
 
-def take_in(course: Course, submission: Submission, units: dict[str, list[str]] | None = None) -> list[str]:
+def read_and_stage(course: Course, submission: Submission, units: dict[str, list[str]] | None = None) -> list[str]:
     """Reads and stages a hand-in. Returns the notes; raises Rejected."""
     try:
         hand_in = read(course, submission)
@@ -248,7 +262,7 @@ def take_in(course: Course, submission: Submission, units: dict[str, list[str]] 
 
 
 def read_file(course: Course, path: Path) -> tuple[bytes, str | None]:
-    """Any file, and the unit that it is a notebook of; None for a notebook of something else. Raises Rejected, OSError."""
+    """Any file, and the unit that it is a notebook of; None if it is of none. Raises Rejected, OSError."""
     path = path.resolve(strict=True)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,6 +1,6 @@
-"""The step that stands in the place of nbgrader's SaveAutoGrades (see nbgrader_config.py). nbgrader opens every mark again
-whenever a notebook is graded anew; here a mark on an unchanged answer stays done. Where the answer has changed, the marker sees the
-old text and its mark beside the new one. Every change of an earlier score goes to `regrades.csv`."""
+"""The step that stands in the place of nbgrader's SaveAutoGrades (see nbgrader_config.py). nbgrader opens every mark
+again whenever a notebook is graded anew; here a mark on an unchanged answer stays done. Where the answer has changed,
+the marker sees the old text and its mark beside the new one. Changed scores go to `regrades.csv`."""
 
 import hashlib
 import json
@@ -17,16 +17,16 @@ from nbgrader.preprocessors import SaveAutoGrades
 from traitlets import Unicode
 
 from autograder import notebooks
-from autograder.grading import regrades
+from autograder.grading import regrade_log
 from autograder.grading.feedback import EARLIER
 from autograder.grading.open_gradebook import OPEN
-from autograder.grading.store import write_whole
+from autograder.grading.result_cache import write_whole
 
 
 @dataclass
 class Answers:
-    """What one student answered in one unit when it was last graded. texts: of every answer cell; rest: a hash of the cells that
-    belong to nobody's exercise; marked: of the answers that were changed after a person had marked them, {"text", "score"}."""
+    """What one student answered in one unit when it was last graded. texts: of every answer cell; rest: a hash of the
+    cells that belong to nobody's exercise; marked: of answers changed after being marked, {"text", "score"}."""
 
     texts: dict[str, str] = field(default_factory=dict)
     rest: str = ""
@@ -43,7 +43,7 @@ class KeptMarks(SaveAutoGrades):
         place = resources["nbgrader"]
         path = Path(self.answers) / place["student"] / f"{place['assignment']}.json"
         self.before, self.now = _load(path), Answers(_texts(nb), _rest(nb))
-        self.changes: list[regrades.Change] = []
+        self.changes: list[regrade_log.Change] = []
         nb, resources = super().preprocess(nb, resources)
         _show_earlier(nb, self.now.marked)
         write = partial(_write, Path(self.log_file), self.changes, path, self.now)
@@ -98,12 +98,12 @@ class KeptMarks(SaveAutoGrades):
 
     def _note(self, exercise: str, old: float, new: float | None, why: str) -> None:
         time = datetime.now(UTC)
-        self.changes.append(regrades.Change(time, self.assignment_id, self.student_id, exercise, old, new, why))
+        self.changes.append(regrade_log.Change(time, self.assignment_id, self.student_id, exercise, old, new, why))
 
 
-def _write(log: Path, changes: list[regrades.Change], path: Path, now: Answers) -> None:
-    """The log first: where this is broken off, an answer may wait for its marker once more, and no change goes unsaid."""
-    regrades.add(log, changes)
+def _write(log: Path, changes: list[regrade_log.Change], path: Path, now: Answers) -> None:
+    """The log first: where this is broken off, an answer may wait for its marker again, but no change goes unsaid."""
+    regrade_log.add(log, changes)
     write_whole(path, json.dumps(vars(now), ensure_ascii=False))
 
 

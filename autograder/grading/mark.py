@@ -1,21 +1,21 @@
-"""One notebook graded without touching the gradebook: the way of `attn grade` from intake to the judge, and no further. Nothing is
-recorded, so it needs no nbgrader."""
+"""One notebook graded without touching the gradebook: the way of `attn grade` from intake to the judge, and no further.
+Nothing is recorded, so it needs no nbgrader."""
 
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder import limited, notebooks
+from autograder import limited_process, notebooks
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
-from autograder.course.reach import exam
 from autograder.course.settings import limits
+from autograder.course.visibility import judge_config
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
-from autograder.grading.reading import Rejected
+from autograder.grading.submission_parser import Rejected
 from autograder.judge import outputs
-from autograder.judge.exam import BUBBLEWRAP
-from autograder.judge.root import start_ahead
+from autograder.judge.config import BUBBLEWRAP
+from autograder.judge.fork_server_client import start_ahead
 
 
 def mark(course: Course, path: Path) -> dict:
@@ -26,17 +26,17 @@ def mark(course: Course, path: Path) -> dict:
     allowed = limits(course)
     if allowed.sandbox != BUBBLEWRAP:
         start_ahead()  # which takes longest, for it imports PyTorch
-    limited.prepare("autograder.grading.reading")  # another process imports it meanwhile
-    from autograder.grading.verdict import judged, prepare
-    from autograder.judge.kernels import kernels
+    limited_process.prepare("autograder.grading.submission_parser")  # another process imports it meanwhile
+    from autograder.grading.judge_notebook import judge_notebook, prepare
+    from autograder.judge.kernel_manager import kernel_manager
 
     data, unit = _read(course, path)
     prepare()
     original = solved(course, unit)
-    kernels(allowed.sandbox).prepare(exam(unit))
+    kernel_manager(allowed.sandbox).prepare(judge_config(unit))
     notebook = _ready(course, path, data, unit)
-    put_back(notebook, original)
-    items = _items(original, judged(notebook, unit, allowed))
+    restore_locked_cells(notebook, original)
+    items = _items(original, judge_notebook(notebook, unit, allowed))
     earned = sum(item["score"] or 0 for item in items.values())
     return {"unit": unit, "score": earned, "max": sum(item["max"] for item in items.values()), "items": items}
 
@@ -57,12 +57,12 @@ def _read(course: Course, path: Path) -> tuple[bytes, str]:
 def _ready(course: Course, path: Path, data: bytes, unit: str) -> NotebookNode:
     """The notebook as intake would stage it."""
     try:
-        return notebooks.parse(intake.made_ready(course, unit, data))
+        return notebooks.parse(intake.prepare_notebook(course, unit, data))
     except Rejected as reason:
         raise CourseError(f"{path} can't be graded: {reason}.") from None
 
 
-def put_back(notebook: NotebookNode, original: NotebookNode) -> None:
+def restore_locked_cells(notebook: NotebookNode, original: NotebookNode) -> None:
     """Locked cells say again what the course says there: nbgrader does it from its gradebook (OverwriteCells)."""
     ours = notebooks.by_id(original)
     for cell in notebook.cells:
@@ -73,14 +73,22 @@ def put_back(notebook: NotebookNode, original: NotebookNode) -> None:
 
 def _items(original: NotebookNode, judged: NotebookNode) -> dict[str, dict]:
     """The exercises in the order in which they stand in the notebook."""
-    found = {result.exercise: result for result in map(outputs.result, notebooks.tests(judged))}
+    found = {result.exercise: result for result in map(outputs.read_result, notebooks.tests(judged))}
     items = {}
     for cell in original.cells:
         if notebooks.is_test(cell):
             result = found[notebooks.exercise_id(cell)]
-            items[result.exercise] = {"score": result.score, "max": result.points, "diagnosis": result.diagnosis,
-                                      "message": result.message}  # fmt: skip
+            items[result.exercise] = {
+                "score": result.score,
+                "max": result.points,
+                "diagnosis": result.diagnosis,
+                "message": result.message,
+            }
         elif notebooks.is_written(cell):
-            items[notebooks.grade_id(cell)] = {"score": None, "max": notebooks.points(cell), "diagnosis": None,
-                                               "message": "marked by a person"}  # fmt: skip
+            items[notebooks.grade_id(cell)] = {
+                "score": None,
+                "max": notebooks.points(cell),
+                "diagnosis": None,
+                "message": "marked by a person",
+            }
     return items

@@ -1,8 +1,9 @@
-"""nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every notebook,
-one query for all grades of a notebook, and one check of nbgrader's metadata schema in the place of one for every cell.
+"""nbgrader's own steps at the pace of a class: one open gradebook in the place of the nine that they open for every
+notebook, one query for all grades of a notebook, and one check of nbgrader's metadata schema in the place of one for
+every cell.
 
-The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of one
-submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
+The steps stay nbgrader's, and so does every row that they write (tests/grading/test_same_rows.py). What they write of
+one submission reaches the file at once: a grader that is killed leaves the whole of it, or nothing."""
 
 import importlib
 import json
@@ -17,11 +18,17 @@ from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
 from nbgrader.api import BaseCell, Comment, Grade, Gradebook
 
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 
-STEPS = ("converters.autograde", "preprocessors.overwritecells", "preprocessors.overwritekernelspec",
-         "preprocessors.saveautogrades", "preprocessors.latesubmissions", "preprocessors.getgrades")  # fmt: skip
+STEPS = (
+    "converters.autograde",
+    "preprocessors.overwritecells",
+    "preprocessors.overwritekernelspec",
+    "preprocessors.saveautogrades",
+    "preprocessors.latesubmissions",
+    "preprocessors.getgrades",
+)
 """The modules of nbgrader's that open a gradebook for a submission."""
 SOURCE = ("name", "cell_type", "locked", "checksum", "source")
 
@@ -31,7 +38,7 @@ OPEN: list["OpenGradebook"] = []
 
 
 class OpenGradebook(Gradebook):
-    """A gradebook that stays open when a step closes it. What a step commits is seen by the next, and kept by `keep`."""
+    """A gradebook that stays open when a step closes it. What a step commits the next sees, and `keep` keeps."""
 
     def __init__(self, address: str, course_id: str):
         super().__init__(address, course_id)
@@ -47,7 +54,8 @@ class OpenGradebook(Gradebook):
         self.loaded.clear()
 
     def when_kept(self, write: Callable[[], None]) -> None:
-        """Calls a function once what came since `keep` is in the file: what it writes is never said of rows that are not there."""
+        """Calls a function once what came since `keep` is in the file: so it never speaks of rows that are not
+        there."""
         self.waiting.append(write)
 
     def keep(self) -> None:
@@ -79,7 +87,7 @@ class OpenGradebook(Gradebook):
         return self._of_cells(Comment, place).get(cell) or super().find_comment(cell, *place)
 
     def _of_cells(self, kind: type, place: tuple) -> dict[str, Any]:
-        """All grades, or comments, of a student's notebook by the names of their cells. place: notebook, assignment, student."""
+        """All grades, or comments, of a student's notebook by cell. place: notebook, assignment, student."""
         if (kind, place) not in self.loaded:
             cells = self.db.query(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)
             page = self.find_submission_notebook(*place)
@@ -96,9 +104,9 @@ class OpenGradebook(Gradebook):
 @contextmanager
 def open_gradebook(course: Course) -> Iterator[OpenGradebook]:
     """Within it nbgrader's steps use this gradebook."""
-    with stock.open_gradebook(course):  # made and stamped where there is none
+    with nbgrader_steps.open_gradebook(course):  # made and stamped where there is none
         pass
-    gradebook = OpenGradebook(course.gradebook, stock.settings(course).CourseDirectory.get("course_id", ""))
+    gradebook = OpenGradebook(course.gradebook, nbgrader_steps.settings(course).CourseDirectory.get("course_id", ""))
     with ExitStack() as stack:
         stack.callback(gradebook.end)
         for name in STEPS:

@@ -1,5 +1,5 @@
-"""`attn grade --preview`: the class as it is, copied, and graded there. What changes is what would change; the class itself stays as
-it was, except that the judge's results are kept, so that grading then has nothing left to judge."""
+"""`attn grade --preview`: the class as it is, copied, and graded there. What changes is what would change; the class
+itself stays as it was, except that the judge's results are kept, so that grading then has nothing left to judge."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ from rich.progress import Progress
 
 from autograder.course.paths import Course, temporary_course
 from autograder.grading import grade as grading
-from autograder.grading import record, regrades
-from autograder.grading.regrades import Change
+from autograder.grading import gradebook_writer, regrade_log
+from autograder.grading.regrade_log import Change
 
 LINKED = ("autograded", "feedback", "results", "answers", "staged")
 """Folders whose files are replaced and never written into: a second name for each does for a copy."""
@@ -26,13 +26,13 @@ def preview(
     course: Course, units: Iterable[str], settings: grading.Settings, progress: Progress
 ) -> tuple[grading.Outcome, list[Change]]:
     """What `grade` would do, and the earlier scores that it would change."""
-    with record.only_writer(course), _copy(course, units := list(units)) as copy:
-        known = len(regrades.read(copy.regrades))
+    with gradebook_writer.gradebook_lock(course), _copy(course, units := list(units)) as copy:
+        known = len(regrade_log.read(copy.regrades))
         try:
             outcome = grading.grade(copy, units, settings, progress)
         finally:
             _keep_results(copy, course)
-        return outcome, regrades.read(copy.regrades)[known:]
+        return outcome, regrade_log.read(copy.regrades)[known:]
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from typing import Any
 
 
 def without_repeats(source: str) -> str:
-    """The cell without calls that its last line makes again with more to check: students see `check.x(x, points=2)`, below it the
-    hidden part says `check.x(x, points=2, cases=hidden.x)`, and only that one's score counts."""
+    """The cell without calls that its last line makes again with more to check: students see `check.x(x, points=2)`,
+    below it the hidden part says `check.x(x, points=2, cases=hidden.x)`, and only that one's score counts."""
     *before, last = ast.parse(source).body or [ast.Pass()]
     kept = [statement for statement in before if not _is_part(statement, last)]
     return source if len(kept) == len(before) else ast.unparse(ast.Module([*kept, last], []))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Clock:
-    """parts: name → seconds. "kernels": started, set up and ended; "cells": the student's cells; "tests": the test cells, with
-    the student's functions that they call; "border": the fresh copies of the student's kernel that answer those calls.
-    cells: index of a code cell → seconds, a test cell's with its border."""
+    """parts: name → seconds. "kernels": started, set up and ended; "cells": the student's cells; "tests": the test
+    cells, with the student's functions that they call; "border": the fresh copies of the student's kernel that answer
+    those calls. cells: index of a code cell → seconds, a test cell's with its border."""
 
     parts: Counter[str] = field(default_factory=Counter)
     cells: Counter[int] = field(default_factory=Counter)

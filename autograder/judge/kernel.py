@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 
-from autograder.judge.wire import Bounds, Packer, Wire
+from autograder.judge.protocol import Bounds, Packer, Wire
 
 OUTPUTS = Bounds(frame=8 << 20)  # of what a kernel sends home: outputs of cells
 

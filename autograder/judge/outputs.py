@@ -27,14 +27,14 @@ class Result:
     message: str
 
 
-def settle(cell: NotebookNode) -> None:
+def normalize_outputs(cell: NotebookNode) -> None:
     """Leaves a test cell with outputs that nbgrader scores as the check meant it."""
     for output in cell.outputs:
         if output.output_type == "stream":
             output.name = "stdout"  # a warning that torch prints is no reason to lose the points
     errors = [output for output in cell.outputs if output.output_type == "error"]
     if not errors and read_score(cell) is None:
-        errors = [error("NoScore", "the test cell gave no score between 0 and its points")]
+        errors = [error_output("NoScore", "the test cell gave no score between 0 and its points")]
     others = [output for output in cell.outputs if output.output_type != "error"]
     cell.outputs = errors + others  # nbgrader goes by what comes first: an error after a value would not count
 
@@ -57,7 +57,7 @@ def _agrees(output: NotebookNode, found: dict, points: float) -> bool:
     return math.isfinite(score) and score == shown and 0 <= score <= points
 
 
-def result(cell: NotebookNode) -> Result:
+def read_result(cell: NotebookNode) -> Result:
     """What a settled test cell says."""
     exercise, points = notebooks.exercise_id(cell), notebooks.points(cell)
     errors = [output for output in cell.outputs if output.output_type == "error"]
@@ -67,6 +67,6 @@ def result(cell: NotebookNode) -> Result:
     return Result(exercise, float(found["score"]), points, found.get("diagnosis"), str(found.get("message", "")))
 
 
-def error(name: str, text: str) -> NotebookNode:
+def error_output(name: str, text: str) -> NotebookNode:
     """An output that says that a cell did not do what it should; nbgrader gives 0 for it."""
     return new_output("error", ename=name, evalue=text, traceback=[f"\x1b[0;31m{name}\x1b[0m: {text}"])

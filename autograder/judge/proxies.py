@@ -1,8 +1,9 @@
-"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote` asks the student's kernel, and
-plain values come back.
+"""In the judge, what stands for a student's functions, classes and objects: calling a `Remote` asks the student's
+kernel, and plain values come back.
 
-Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any other
-object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken for a tensor.
+Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any
+other object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken
+for a tensor.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autograder.judge.wire import BorderError, Closed, Endpoint, Stand, TooSlow
+from autograder.judge.protocol import BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
 from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0
@@ -28,7 +29,7 @@ class RemoteError(Exception):
         self.student_error = error
 
 
-class Remote(Stand):
+class Remote(RemoteReference):
     """In the judge: something of the student's. Private and special names are never asked for."""
 
     __written__: dict = {}  # what was found in its source (see Written in judge.py)
@@ -52,11 +53,19 @@ class Remote(Stand):
         self.__asked__("set", name=name, value=value) if self.__live__ else self.__refuse__()
 
     def __observe__(
-        self, args: tuple = (), kwargs: dict | None = None, *, forbids=(), gradient=False, layouts=(), reuses=False,
-        counts: bool | None = None, steps=0,
-    ) -> Observation:  # fmt: skip
-        """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own it is a
-        part of that one: it counts there, and its output may be live. Else the output is plain."""
+        self,
+        args: tuple = (),
+        kwargs: dict | None = None,
+        *,
+        forbids=(),
+        gradient=False,
+        layouts=(),
+        reuses=False,
+        counts: bool | None = None,
+        steps=0,
+    ) -> Observation:
+        """The call as `helpers.engine.observe` saw it in the student's kernel. Inside an observation of the judge's own
+        it is a part of that one: it counts there, and its output may be live. Else the output is plain."""
         active = ACTIVE.get()
         forbids = tuple(forbids) or (active.forbids if active else ())
         counts = active.counts or counts is True if active else counts
@@ -76,15 +85,15 @@ class Remote(Stand):
         return seen
 
     def __ahead__(self, calls: list[tuple[tuple, dict]]) -> None:
-        """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in this order: the
-        student's kernel begins with them."""
+        """These observations, each with its arguments and what else `__observe__` is told, will be asked for next, in
+        this order: the student's kernel begins with them."""
         asked = [_call(args, None, **options) for args, options in calls]
         try:
             if not self.__endpoint__.lost:
                 self.__endpoint__.ask_ahead(
                     CALL_SECONDS, [args for args, _ in calls], ask="observe", number=self.__number__, calls=asked
                 )
-        except (Closed, TooSlow) as problem:
+        except (Closed, ReplyTimeout) as problem:
             self.__endpoint__.lost = _loss(problem)
         except BorderError:  # too large together: one by one, then
             return
@@ -93,8 +102,8 @@ class Remote(Stand):
         """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
         self.__endpoint__.select_fork(cases)
 
-    def __recorded__(self) -> "Thing":
-        return type(type(self).__name__, (Thing,), {"__module__": "builtins"})(
+    def __recorded__(self) -> "RemoteObject":
+        return type(type(self).__name__, (RemoteObject,), {"__module__": "builtins"})(
             self.__endpoint__, self.__number__, self.__kind__, self.__name__
         )
 
@@ -131,21 +140,29 @@ def _call(
     args: tuple, kwargs: dict | None, forbids=(), gradient=False, layouts=(), reuses=False, counts=None, steps=0
 ) -> dict:
     """What a student's kernel is told of an observation."""
-    return {"args": args, "kwargs": kwargs or {}, "forbids": tuple(forbids), "gradient": bool(gradient),
-            "layouts": tuple(layouts), "reuses": bool(reuses), "counts": counts is not False, "steps": int(steps)}  # fmt: skip
+    return {
+        "args": args,
+        "kwargs": kwargs or {},
+        "forbids": tuple(forbids),
+        "gradient": bool(gradient),
+        "layouts": tuple(layouts),
+        "reuses": bool(reuses),
+        "counts": counts is not False,
+        "steps": int(steps),
+    }
 
 
-class Thing(Stand):
-    """An object of the student's in an output that is compared: it has a name and a home, and nothing to read or call."""
+class RemoteObject(RemoteReference):
+    """An object of the student's in an output that is compared: it has a name and a home, no more."""
 
 
 def recorded(value: Any) -> Any:
-    """A part of an output as it is looked at: what could answer differently the second time has nothing left to answer."""
+    """A part of an output as it is looked at: nothing in it can answer differently the second time."""
     return value.__recorded__() if isinstance(value, Remote) else value
 
 
 def _loss(problem: Exception) -> StudentError:
-    if isinstance(problem, TooSlow):
+    if isinstance(problem, ReplyTimeout):
         return StudentError(
             "Timeout", f"the call took longer than it may ({CALL_SECONDS:.3g} seconds) and was given up."
         )
@@ -166,13 +183,26 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
     """An Observation from what the student's kernel says; every field is checked, for anything may stand in it."""
     try:
         return Observation(
-            args, kwargs, seen["output"], _error(seen["error"]), _counts(seen["operations"]), _count(seen["flops"]),
-            _count(seen["largest"]), tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
-            _gradients(seen["gradients"], (args, kwargs)), _names(seen["forbidden"]), _count(seen["saved"]),
-            _counts(seen["backward_operations"]), _count(seen["backward_flops"]), _count(seen["backward_largest"]),
-            _error(seen["backward_error"]), seen.get("away") is True, _count(seen["living"]),
-            seen.get("overwrites") is True, _count(seen["keeps"]),
-        )  # fmt: skip
+            args,
+            kwargs,
+            seen["output"],
+            _error(seen["error"]),
+            _counts(seen["operations"]),
+            _count(seen["flops"]),
+            _count(seen["largest"]),
+            tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
+            _gradients(seen["gradients"], (args, kwargs)),
+            _names(seen["forbidden"]),
+            _count(seen["saved"]),
+            _counts(seen["backward_operations"]),
+            _count(seen["backward_flops"]),
+            _count(seen["backward_largest"]),
+            _error(seen["backward_error"]),
+            seen.get("away") is True,
+            _count(seen["living"]),
+            seen.get("overwrites") is True,
+            _count(seen["keeps"]),
+        )
     except (TypeError, KeyError, AttributeError, ValueError):
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
 
@@ -215,7 +245,7 @@ def remote(endpoint: Endpoint, number: int, kind: str, name: str) -> Remote:
     return named(endpoint, number, kind, name)
 
 
-class Absent:
+class UndefinedName:
     """A name that the student's notebook does not define: every use says so, and why."""
 
     def __init__(self, name: str, reason: str):
@@ -229,8 +259,8 @@ class Absent:
 
 
 def serve_callbacks(endpoint: Endpoint, question: dict) -> dict:
-    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else. Of an error it
-    learns the type: its message may name the function, and so tell which case this is."""
+    """The judge's answer to a student's kernel, which may call the functions it was given and nothing else. Of an error
+    it learns the type: its message may name the function, and so tell which case this is."""
     try:
         function: Callable = endpoint.objects[question["number"]]
         if question["ask"] != "call" or not callable(function):

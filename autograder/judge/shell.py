@@ -20,7 +20,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from autograder.judge.wire import BorderError, Packer, Wire, read
+from autograder.judge.protocol import BorderError, Packer, Wire, read
 
 CELL_OUTPUT = 1 << 20  # characters of output a cell may make
 CUT = f"\n… the rest of the output was cut off at {CELL_OUTPUT >> 20} MB\n"
@@ -170,7 +170,7 @@ def _no_input(prompt: object = "") -> str:
     raise RuntimeError("input() is not answered while a notebook is graded: put the value into the cell.")
 
 
-class Said:
+class CapturedOutput:
     """What programs and C code write past Python, to file descriptors 1 and 2."""
 
     def __init__(self):
@@ -187,7 +187,7 @@ class Said:
         return text
 
 
-def run_cell(shell: Shell, said: Said, source: str) -> str:
+def run_cell(shell: Shell, said: CapturedOutput, source: str) -> str:
     """Runs a cell; its outputs go home. Returns "ok", or the kind and message of the error it stopped with."""
     shell.outbox.open()
     signal.signal(signal.SIGINT, signal.default_int_handler)

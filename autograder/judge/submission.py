@@ -20,13 +20,13 @@ from nbformat.v4 import new_output
 from autograder import notebooks
 from autograder.judge import outputs
 from autograder.judge.clock import Clock
-from autograder.judge.exam import SPARE
+from autograder.judge.config import SPARE
+from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
-from autograder.judge.kernels import Kernels, patience
-from autograder.judge.plain import plain_outputs
+from autograder.judge.kernel_manager import KernelManager, timeout_factor
+from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
 from autograder.judge.sandbox.namespaces import GRACE
-from autograder.judge.warm import JUDGE, STUDENT
-from autograder.judge.wire import BorderError, Closed, TooSlow, read
+from autograder.judge.sanitize_outputs import sanitize_outputs
 
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice
@@ -44,8 +44,8 @@ class Submission:
     """
 
     notebook: NotebookNode
-    kernels: Kernels
-    exam: Any
+    kernels: KernelManager
+    config: Any
     limits: Any
     deadline: float
     clock: Clock = field(default_factory=Clock)
@@ -59,24 +59,24 @@ class Submission:
     spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
 
-def judge_split(
+def judge_in_two_kernels(
     notebook: NotebookNode,
-    exam: Any,
+    config: Any,
     limits: Any,
-    kernels: Kernels,
+    kernels: KernelManager,
     written: Callable[[], Any],
     clock: Clock | None = None,
 ) -> None:
-    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels get ready. Raises
-    SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
+    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels
+    get ready. Raises SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
     for _, cell in _code(notebook):
-        cell.outputs, cell.execution_count = [outputs.error("NotExecuted", "the cell was not run")], None
-    until = time.monotonic() + limits.notebook_seconds * patience()
-    work = Submission(notebook, kernels, exam, limits, until, clock or Clock())
+        cell.outputs, cell.execution_count = [outputs.error_output("NotExecuted", "the cell was not run")], None
+    until = time.monotonic() + limits.notebook_seconds * timeout_factor()
+    work = Submission(notebook, kernels, config, limits, until, clock or Clock())
     try:
         with work.clock.part("kernels"):
-            work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
-            work.begun = work.kernels.start(STUDENT, work.exam, work.limits)
+            work.judge = work.kernels.start(JUDGE, work.config, work.limits)
+            work.begun = work.kernels.start(STUDENT, work.config, work.limits)
         with work.clock.part("border"):
             found = written()
         _student_cells(work)
@@ -90,7 +90,7 @@ def judge_split(
             for kernel in kernels_used:
                 kernel.close()
     for cell in notebooks.tests(notebook):
-        outputs.settle(cell)
+        outputs.normalize_outputs(cell)
 
 
 @contextmanager
@@ -112,8 +112,8 @@ def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def _student_cells(work: Submission) -> None:
-    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is blamed on
-    no cell: somebody else may have ended it. A cell that ends its own does so again."""
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is
+    blamed on no cell: somebody else may have ended it. A cell that ends its own does so again."""
     until = len(work.notebook.cells)
     while work.tries < TRIES:
         culprit = _one_try(work, until)
@@ -132,7 +132,7 @@ def _one_try(work: Submission, until: int) -> int | None:
     work.tries += 1
     with _not_the_students_time(work):
         first, work.begun = work.begun, None
-        work.student = kernel = work.kernels.ready(first or work.kernels.start(STUDENT, work.exam, work.limits))
+        work.student = kernel = work.kernels.ready(first or work.kernels.start(STUDENT, work.config, work.limits))
     work.used.append(kernel)
     last = -1
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
@@ -154,19 +154,19 @@ def _one_try(work: Submission, until: int) -> int | None:
 
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
-    seconds = min(work.limits.cell_seconds * patience(), max(1.0, work.deadline - time.monotonic()))
+    seconds = min(work.limits.cell_seconds * timeout_factor(), max(1.0, work.deadline - time.monotonic()))
     kernel.overran(), kernel.allow(work.limits.cell_seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
     cell.outputs, late = [], False
     try:
         status = listen(kernel, cell, seconds, trusted=False)
-    except TooSlow:
+    except ReplyTimeout:
         kernel.interrupt()
-        status, late = listen(kernel, cell, GRACE * patience(), trusted=False), True
+        status, late = listen(kernel, cell, GRACE * timeout_factor(), trusted=False), True
     kernel.allow(0)
     if late or kernel.overran():
         cell.outputs.append(
-            outputs.error(
+            outputs.error_output(
                 "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
             )
         )
@@ -179,7 +179,7 @@ def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> st
 def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
     """Says in a cell's outputs, and in its status, how it took its kernel down."""
     why = kernel.why() if isinstance(problem, Closed) else ""
-    if isinstance(problem, TooSlow) or why == TOO_LONG:
+    if isinstance(problem, ReplyTimeout) or why == TOO_LONG:
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
         words = f"the cell ended the Python process it ran in: {why or f'{ENDED} itself'}"
@@ -187,15 +187,15 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
         words = f"the cell, or what it sent, was given up: {problem}"
     cell = work.notebook.cells[index]
     work.statuses[index] = f"KernelDied: {words}"
-    cell.outputs = [*cell.outputs, outputs.error("KernelDied", words)]
+    cell.outputs = [*cell.outputs, outputs.error_output("KernelDied", words)]
     return index
 
 
 def listen(
     kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[dict], None] | None = None
 ) -> str:
-    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge where
-    it wants a fork, which takes none of its time."""
+    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge
+    where it wants a fork, which takes none of its time."""
     deadline, left = time.monotonic() + seconds, CELL_BYTES
     while True:
         frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
@@ -209,7 +209,7 @@ def listen(
             before = time.monotonic()
             serve(message)
             deadline += time.monotonic() - before
-        cell.outputs = plain_outputs(cell.outputs, message.get("outputs"), trusted)
+        cell.outputs = sanitize_outputs(cell.outputs, message.get("outputs"), trusted)
 
 
 # ---------------------------------------------------------------- the test cells
@@ -221,7 +221,7 @@ def _set_up_judge(work: Submission) -> None:
         for _, cell in _code(work.notebook):
             if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
                 work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
-                listen(work.judge, NotebookNode(outputs=[]), 60 * patience(), trusted=True)
+                listen(work.judge, NotebookNode(outputs=[]), 60 * timeout_factor(), trusted=True)
 
 
 def _test_cells(work: Submission, written: Any) -> None:
@@ -245,18 +245,18 @@ def _add_notes(cell: NotebookNode, named: Any) -> None:
 
 
 def _order(work: Submission) -> str:
-    """What the order of the cases is drawn from: the same for the same notebook, and not known while it is written, for the
-    hidden tests are a part of it."""
+    """What the order of the cases is drawn from: the same for the same notebook, and not known while it is written, for
+    the hidden tests are a part of it."""
     sources = [cell.source for _, cell in _code(work.notebook)]
     return hashlib.sha256(repr((work.limits.seed, sources)).encode(errors="replace")).hexdigest()
 
 
 def _tested(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
-    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody else may have
-    ended that. An answer that ends its own process does so again."""
+    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody
+    else may have ended that. An answer that ends its own process does so again."""
     start = time.monotonic()
     _test(work, index, cell, known)
-    if _lost_a_process(cell) and time.monotonic() - start < SOON * patience():
+    if _lost_a_process(cell) and time.monotonic() - start < SOON * timeout_factor():
         cell.outputs = []
         _test(work, index, cell, known)
 
@@ -272,20 +272,20 @@ def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None
 
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
-        seconds = (work.limits.cell_seconds + GRACE) * patience()
+        seconds = (work.limits.cell_seconds + GRACE) * timeout_factor()
         listen(work.judge, cell, seconds, trusted=True, serve=serve)
     except BorderError as problem:
-        late = outputs.error("CellTimeout", "the test did not come to an end within its time")
-        lost = outputs.error("KernelDied", "the process that the test ran in was ended")
+        late = outputs.error_output("CellTimeout", "the test did not come to an end within its time")
+        lost = outputs.error_output("KernelDied", "the process that the test ran in was ended")
         cell.outputs = [lost if isinstance(problem, Closed) else late]
         work.judge.close()
-        work.judge = work.kernels.start(JUDGE, work.exam, work.limits)
+        work.judge = work.kernels.start(JUDGE, work.config, work.limits)
         _set_up_judge(work)
 
 
 def _witness(work: Submission, cases: str) -> socket.socket:
-    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost, its cells are run
-    once more."""
+    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost,
+    its cells run again."""
     with work.clock.part("border"):
         while True:
             with suppress(BorderError):
@@ -296,7 +296,7 @@ def _witness(work: Submission, cases: str) -> socket.socket:
 
 
 def _run_again(work: Submission) -> None:
-    """The student's cells before the last test, as they were, in a new kernel; their outputs stay those of the first run."""
+    """The student's cells before the last test, as they were, in a new kernel; their outputs stay the first ones."""
     last = max(index for index, cell in _code(work.notebook) if notebooks.is_test(cell))
     before = [(cell, cell.outputs) for _, cell in _code(work.notebook)]
     _one_try(work, last + 1)
@@ -309,14 +309,14 @@ def _fork(kernel: Kernel, cases: str) -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         kernel.tell({"ask": "fork", "cases": cases}, theirs.fileno())
-    if (status := listen(kernel, NotebookNode(outputs=[]), GRACE * patience(), trusted=False)) != "ok":
+    if (status := listen(kernel, NotebookNode(outputs=[]), GRACE * timeout_factor(), trusted=False)) != "ok":
         ours.close()
         raise BorderError(f"it can't be forked ({status})")
     return ours
 
 
 def _reasons(work: Submission) -> dict[str, str]:
-    """For every name that a student's cell would have defined, had it not failed: the end of the sentence that says so."""
+    """For every name that a student's failed cell would have defined: the end of the sentence that says so."""
     found = {}
     for index, cell in _code(work.notebook):
         status = work.statuses.get(index, "" if notebooks.is_test(cell) or SPARE in cell.metadata else "not run")

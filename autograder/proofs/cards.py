@@ -1,4 +1,4 @@
-"""`attn cards`: every card that the course's own wrong answers get, and a green one of each exercise, on one page to look at."""
+"""`attn cards`: every card that the course's own wrong answers get, and a green one of each exercise, on one page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,8 @@ PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}</title>
 <style>
-body {{ margin: 0 auto; max-width: 60rem; padding: 1rem 2rem; font: 15px/1.5 system-ui, sans-serif; background: #fff; color: #202124 }}
+body {{ margin: 0 auto; max-width: 60rem; padding: 1rem 2rem; font: 15px/1.5 system-ui, sans-serif }}
+body {{ background: #fff; color: #202124 }}
 body.dark {{ background: #111; color: #e3e3e3 }}
 body.dark a {{ color: #8ab4f8 }}
 nav {{ columns: 3; font-size: 13px }}
@@ -36,7 +37,7 @@ button {{ position: fixed; top: 1rem; right: 1rem }}
 
 
 @dataclass(frozen=True)
-class Shown:
+class CardExample:
     """One card: the wrong answer that it was made for, what it names, and its HTML."""
 
     exercise: Exercise
@@ -45,13 +46,13 @@ class Shown:
     html: str
 
 
-def cards(course: Course, units: list[str], progress: Progress) -> list[Shown]:
+def cards(course: Course, units: list[str], progress: Progress) -> list[CardExample]:
     """The cards of these units, in the order of the notebooks."""
     found = [exercise for unit in units for exercise in exercises(course, unit)]
     return [card for exercise in progress.track(found, description="cards") for card in _cards(exercise)]
 
 
-def page(shown: list[Shown]) -> str:
+def page(shown: list[CardExample]) -> str:
     """The cards with an index, the number of them, and a switch between a light and a dark ground."""
     wrong = sum(card.answer != GREEN for card in shown)
     units = list(dict.fromkeys(card.exercise.unit for card in shown))
@@ -60,19 +61,19 @@ def page(shown: list[Shown]) -> str:
     return PAGE.format(title="The cards of the course", count=count, index=index, body="".join(_sections(shown)))
 
 
-def _cards(exercise: Exercise) -> Iterator[Shown]:
+def _cards(exercise: Exercise) -> Iterator[CardExample]:
     answers = [(GREEN, exercise.references()), *exercise.wrong_answers()]
     for name, functions in answers:
         score = exercise.check(*functions, points=exercise.points, seed=SEED)
-        yield Shown(exercise, name, score.diagnosis, score._repr_mimebundle_()["text/html"])
+        yield CardExample(exercise, name, score.diagnosis, score._repr_mimebundle_()["text/html"])
 
 
-def _links(shown: list[Shown], unit: str) -> list[str]:
+def _links(shown: list[CardExample], unit: str) -> list[str]:
     names = dict.fromkeys(card.exercise.id for card in shown if card.exercise.unit == unit)
     return [f'<a href="#{name}">{escape(title(name))}</a>' for name in names]
 
 
-def _sections(shown: list[Shown]) -> Iterator[str]:
+def _sections(shown: list[CardExample]) -> Iterator[str]:
     before = None
     for card in shown:
         if card.exercise.id != before:

@@ -22,18 +22,18 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder import notebooks, parsing
-from autograder.course import stock
+from autograder import locked_ast, notebooks
+from autograder.course import nbgrader_steps
 from autograder.course.build import build
 from autograder.course.paths import PACKAGES, Course
-from autograder.grading import record
-from autograder.grading.intake import take_in
-from autograder.grading.reading import Rejected
-from autograder.grading.triage import Submission
-from autograder.grading.verdict import judged
+from autograder.grading import gradebook_writer
+from autograder.grading.intake import read_and_stage
+from autograder.grading.judge_notebook import judge_notebook
+from autograder.grading.submission_discovery import Submission
+from autograder.grading.submission_parser import Rejected
 from autograder.judge import outputs
 from autograder.judge.judge import Limits
-from autograder.judge.kernels import NAMESPACES, Kernels
+from autograder.judge.kernel_manager import NAMESPACES, KernelManager
 from autograder.judge.sandbox.namespaces import MB
 
 UNIT = "02_small"
@@ -44,7 +44,7 @@ CANARY = "CANARY-of-the-grader"
 
 
 @dataclass(frozen=True)
-class Row:
+class HostileResult:
     """What came of one notebook. `told`: the line an instructor reads; `problem`: "" if it was held."""
 
     name: str
@@ -59,24 +59,24 @@ class Row:
         return not self.problem
 
 
-def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers: int = 2) -> Iterator[Row]:
+def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers: int = 2) -> Iterator[HostileResult]:
     """The rows of the table, in its order; `names` picks some. Raises SandboxError where the sandbox does not work."""
     chosen = [(kind, one) for kind, one in notebooks_of_all_kinds() if not names or one.name in names]
-    with a_class() as course, listeners() as places, canary():
-        kernels = Kernels(sandbox, memory=MEMORY)
+    with temporary_class() as course, listeners() as places, canary():
+        kernels = KernelManager(sandbox, memory=MEMORY)
         try:
             handed_in = [_hand_in(course, kind, one, places) for kind, one in chosen]
             before = fingerprint(course)
-            parsing.guard()
+            locked_ast.lock_libraries()
             with ThreadPoolExecutor(workers) as pool:
                 for row in pool.map(lambda one: _judged(one, kernels), handed_in):
                     changed = fingerprint(course) != before
-                    yield Row(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
+                    yield HostileResult(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
         finally:
             kernels.close()
 
 
-def totals(rows: list[Row]) -> dict[str, int]:
+def totals(rows: list[HostileResult]) -> dict[str, int]:
     """How many were tried and how many held."""
     return {"tried": len(rows), "held": sum(row.held for row in rows)}
 
@@ -96,14 +96,14 @@ def notebooks_of_all_kinds() -> list[tuple[str, Any]]:
 
 
 @contextmanager
-def a_class() -> Iterator[Course]:
+def temporary_class() -> Iterator[Course]:
     """A throw-away course with the small unit, registered in a gradebook of its own."""
     with TemporaryDirectory(prefix="attn-hostile-") as folder:
         course = Course(Path(folder).resolve())
         copytree(PACKAGES / "tests" / "small_course", course.root, dirs_exist_ok=True)
         (course.root / "nbgrader_config.py").write_bytes((PACKAGES / "nbgrader_config.py").read_bytes())
         build(course, [UNIT])
-        record.register(course, UNIT)
+        gradebook_writer.register(course, UNIT)
         yield course
 
 
@@ -131,9 +131,9 @@ def _hand_in(course: Course, kind: str, one: Any, places: dict[str, str]) -> tup
     """The kind, the notebook's description, and what the judge gets: the sanitised notebook or the reason why not."""
     submission = hand_in(course, one, places)
     try:
-        take_in(course, submission)
-        return kind, one, stock.sanitise(course, one.name, UNIT)
-    except (Rejected, stock.StepFailed) as reason:
+        read_and_stage(course, submission)
+        return kind, one, nbgrader_steps.sanitize(course, one.name, UNIT)
+    except (Rejected, nbgrader_steps.StepFailed) as reason:
         return kind, one, f"{reason}"
     except Exception as error:  # of the grader itself, and the very thing that this table is to find
         return kind, one, error
@@ -171,7 +171,7 @@ def fingerprint(course: Course, *folders: str) -> str:
 # ---------------------------------------------------------------- what came of it
 
 
-def _judged(handed_in: tuple[str, Any, Any], kernels: Kernels) -> tuple:
+def _judged(handed_in: tuple[str, Any, Any], kernels: KernelManager) -> tuple:
     kind, one, notebook = handed_in
     if isinstance(notebook, Exception):
         return one.name, kind, one.tries, {}, "", f"the grader stumbled: {type(notebook).__name__}: {notebook}"
@@ -184,13 +184,13 @@ def _judged(handed_in: tuple[str, Any, Any], kernels: Kernels) -> tuple:
             else f"does not say '{one.says}'"
         )
         return one.name, kind, one.tries, {}, notebook, problem
-    judged(notebook, UNIT, LIMITS, kernels)
-    return (one.name, kind, one.tries, *verdict(one, notebook))
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
+    return (one.name, kind, one.tries, *evaluate(one, notebook))
 
 
-def verdict(one: Any, notebook: NotebookNode) -> tuple[dict[str, float], str, str]:
+def evaluate(one: Any, notebook: NotebookNode) -> tuple[dict[str, float], str, str]:
     """The scores, the line that was said, and what is wrong with them, of a judged notebook."""
-    results = [outputs.result(cell) for cell in notebooks.tests(notebook)]
+    results = [outputs.read_result(cell) for cell in notebooks.tests(notebook)]
     scores = {result.exercise: result.score for result in results}
     told = next((result.message for result in results if result.score < result.points), "") or _first_error(notebook)
     return scores, " ".join(told.split())[:200], _problem(one, notebook, scores)

@@ -1,11 +1,13 @@
-"""A machine that invents wrong answers: every small change of a right one, in the order in which they stand in its source.
+"""A machine that invents wrong answers: every small change of a right one, in the order in which they stand in its
+source.
 
-Why not a library: mutmut rewrites the files of a package and runs its test suite, cosmic-ray does the same with one process for
-each mutant. An answer here is a cell of a notebook, its test is a check that wants one process with warm references, and what
-students change is an axis, a mask, one of q, k, v or a dtype, which neither knows.
+Why not a library: mutmut rewrites the files of a package and runs its test suite, cosmic-ray does the same with one
+process for each mutant. An answer here is a cell of a notebook, its test is a check that wants one process with warm
+references, and what students change is an axis, a mask, one of q, k, v or a dtype, which neither knows.
 
-What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and `raise`, `device=`
-on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults, which an exercise's stub gives.
+What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and
+`raise`, `device=` on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults,
+which an exercise's stub gives.
 """
 
 import ast
@@ -17,7 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 OPERATORS: dict[type, type] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
     ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
@@ -25,15 +28,18 @@ OPERATORS: dict[type, type] = {
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 WORDS = (
     ("max", "min"), ("amax", "amin"), ("argmax", "argmin"), ("maximum", "minimum"), ("tril", "triu"), ("sum", "mean"),
-    ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"), ("any", "all"),
-    ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
+    ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"),
+    ("any", "all"), ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
 )  # fmt: skip
 KIN = (
-    ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"), ("h", "h_kv"),
-    ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"), ("start", "stop", "end"),
+    ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"),
+    ("h", "h_kv"),
+    ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"),
+    ("start", "stop", "end"),
     ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"), ("query", "key", "value"),
 )  # fmt: skip
-"""Names of the same kind, which are easily taken for one another; so are a function's inputs of one type, and what is unpacked together."""
+"""Names of the same kind, which are easily taken for one another; so are inputs of one type, and what is unpacked
+together."""
 
 ONLY_ELSEWHERE = ("device", "strict")
 ONLY_LAYOUT = ("contiguous",)
@@ -91,12 +97,14 @@ PLAIN = (
     "min",
     "set",
 )
-AGAIN = "first_output_again"  # a function that whoever runs a mutant provides: it calls another once for inputs of one shape
+# a function that whoever runs a mutant provides: it calls another once for inputs of one shape
+AGAIN = "first_output_again"
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one statement. before, after: the part that was changed, as it was and as it is; source: the whole as it is."""
+    """One change of one statement. before, after: the changed part, as it was and as it is; source: the whole as it
+    is."""
 
     kind: str
     before: str
@@ -193,7 +201,7 @@ class _Scope:
         return _next(name, self.groups)
 
     def of_other_size(self, name: str, axis: ast.expr) -> list[str]:
-        """The next names of the same kind, without those whose type says that they have the same size along that axis."""
+        """The next names of the same kind, without those of the same size along that axis."""
         size = self._size(name, axis)
         return [other for other in self.kin(name) if size is None or self._size(other, axis) != size]
 
@@ -278,7 +286,7 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-# ------------------------------------------------------------------------------------------------------------ other nodes
+# ---------------------------------------------------------------------------------------------------------- other nodes
 
 
 def _other_nodes(place: _Place) -> Iterator[tuple[str, ast.AST]]:
@@ -440,7 +448,7 @@ _MAKERS: dict[type, Callable] = {
     ast.Subscript: _subscript, ast.IfExp: _either, ast.Return: _returned, ast.If: _test, ast.While: _test,
 }  # fmt: skip
 
-# ----------------------------------------------------------------------------------------------------------- other bodies
+# --------------------------------------------------------------------------------------------------------- other bodies
 
 
 def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt], bool]]]:

@@ -18,13 +18,13 @@ SEED = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32)))
 
 RAISED = re.compile(r"stopped with an error(?:\. | \()(\w+)")  # in full, and of a hidden case
 WRONG_SHAPE = ("RuntimeError", "ValueError")
-"""What PyTorch raises where shapes don't fit: a wrong answer may do so on some inputs, as a student's does. Whatever else a
-misconception raises is a slip in its own code, unless it says so (`raises=`)."""
+"""What PyTorch raises where shapes don't fit: a wrong answer may do so on some inputs, as a student's does. Whatever
+else a misconception raises is a slip in its own code, unless it says so (`raises=`)."""
 
 
 @dataclass
 class Proof:
-    """How one exercise's check did: counts of what was tried, in every draw anew. `misses` are lines that say what went wrong."""
+    """How one exercise's check did: counts of what was tried, in every draw anew. `misses`: what went wrong."""
 
     misconceptions: int = 0
     caught: int = 0
@@ -38,8 +38,8 @@ class Proof:
 
 
 def prove(course: Course, units: list[str], only: str | None = None, draws: int = 1) -> dict[str, dict[str, Proof]]:
-    """The proofs of the units' exercises: unit → exercise id → Proof. `only`: the one exercise to prove; `draws`: how many times
-    over, each with inputs of its own."""
+    """The proofs of the units' exercises: unit → exercise id → Proof. `only`: the one exercise to prove; `draws`: how
+    many times over, each with inputs of its own."""
     found = {unit: exercises(course, unit, only) for unit in units}
     if only and not any(found.values()):
         raise CourseError(_unknown(only, [e.id for unit in units for e in exercises(course, unit)]), BAD_INPUT)
@@ -121,8 +121,8 @@ def _try_wrong(exercise: Exercise, name: str, answers: tuple, seed: int, proof: 
 
 
 def _crash(exercise: Exercise, name: str, scores: list[Any]) -> str:
-    """What is wrong with a misconception that raises, in a phrase; "" if nothing is. A wrong answer that never gives an output
-    shows nothing but that it crashes, and a crash of its own would be taken for every student's."""
+    """What is wrong with a misconception that raises, in a phrase; "" if nothing is. A wrong answer that never gives an
+    output shows nothing but that it crashes, and a crash of its own would be taken for every student's."""
     notes = [item.note for score in scores for item in _items(score) if item.counts]
     kinds = {match[1] for note in notes if (match := RAISED.search(note))} - _declared(exercise, name)
     if slips := sorted(kinds.difference(WRONG_SHAPE)):

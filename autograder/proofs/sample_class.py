@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from autograder import notebooks
 from autograder.course.exercises import Exercise, exercises, solved
 from autograder.course.paths import Course
-from autograder.course.splice import SpliceError, replace_definition, splice
+from autograder.course.standalone_source import SpliceError, replace_definition, splice
 from autograder.errors import CourseError
-from autograder.grading.store import write_whole
+from autograder.grading.result_cache import write_whole
 from autograder.proofs.sample_manifest import manifest_of
 from autograder.proofs.sample_students import Maker, Material, a_dozen, answer_source, everybody, ordinary
 
@@ -23,14 +23,14 @@ SHOWN = ("00", "02")
 
 
 def small_class(course: Course, seed: int) -> tuple[dict, list[str]]:
-    """Writes a dozen students of two short units, each there for a reason, into the submitted folder. Returns as `make_class`."""
+    """Writes a dozen students of two short units, each there for a reason, as submitted. Returns as `make_class`."""
     units = [unit for unit in course.units() if unit[:2] in SHOWN] or course.units()
     return _write(course, a_dozen(), *materials_of(course, units), seed)
 
 
 def make_class(course: Course, size: int | None, seed: int, units: Iterable[str] = ()) -> tuple[dict, list[str]]:
-    """Writes a class that shows everything into the submitted folder, or as much of it as `size` students can. Returns the
-    manifest, and a line for each wrong answer or style that could not be spliced into a notebook."""
+    """Writes a class that shows everything into the submitted folder, or as much of it as `size` students can. Returns
+    the manifest, and a line for each wrong answer or style that could not be spliced into a notebook."""
     materials, problems = materials_of(course, list(units) or course.units())
     makers = everybody(materials)
     size = size or max(USUAL_SIZE, len(makers))
@@ -53,8 +53,10 @@ def _write(
     names = [f"student-{number:02d}" for number in range(1, len(makers) + 1)]
     rng.shuffle(makers)
     _clear(course)
-    manifest = {name: _student(course, name, kind, maker, materials, seed)
-                for name, (kind, maker) in zip(names, makers, strict=True)}  # fmt: skip
+    manifest = {
+        name: _student(course, name, kind, maker, materials, seed)
+        for name, (kind, maker) in zip(names, makers, strict=True)
+    }
     write_whole(manifest_of(course), json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     return manifest, problems
 

@@ -1,4 +1,4 @@
-"""What `attn sample-class` notes beside the gradebook: who of a sample class is there for what. Without the imports that making one takes."""
+"""What `attn sample-class` notes beside the gradebook: who of a sample class is there for what."""
 
 import json
 from pathlib import Path

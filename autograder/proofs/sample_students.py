@@ -73,10 +73,16 @@ def everybody(materials: list[Material]) -> list[tuple[str, Maker]]:
     makers += [(f"misconception {number + 1}", _misconception(number)) for number in range(wrong)]
     makers += [(f"right, style {number + 1}, with outputs", _style(number)) for number in range(styles)]
     makers += [("half done", _half_done), ("blank", _blank), ("right, saved by Colab", _saved_by_colab)]
-    makers += [("test cell deleted", _test_cell_deleted), ("solution cell copied", _solution_cell_copied),
-               ("syntax error in a cell", _syntax_error), ("prints to stderr", _prints_to_stderr),
-               ("not JSON", _not_json), ("cut off", _cut_off), ("empty file", _empty_file),
-               ("wrong file name", _wrong_file_name)]  # fmt: skip
+    makers += [
+        ("test cell deleted", _test_cell_deleted),
+        ("solution cell copied", _solution_cell_copied),
+        ("syntax error in a cell", _syntax_error),
+        ("prints to stderr", _prints_to_stderr),
+        ("not JSON", _not_json),
+        ("cut off", _cut_off),
+        ("empty file", _empty_file),
+        ("wrong file name", _wrong_file_name),
+    ]
     if len(materials) > 1:
         makers.append(("another unit's notebook", _another_units(materials)))
     return makers

@@ -12,10 +12,10 @@ from nbformat import NotebookNode
 from nbformat.reader import NotJSONError
 
 from autograder import notebooks
-from autograder.course.origin import GITHUB, badge, repository
 from autograder.course.paths import Course
+from autograder.course.repository_url import GITHUB, badge, repository_url
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.site import cells, words
+from autograder.site import cells, markdown_html
 from autograder.site.cells import Page
 
 HERE = Path(__file__).parent
@@ -29,13 +29,13 @@ LONGEST = 4_000
 
 
 def build(course: Course, units: list[str], folder: Path, pictures: bool, told: Callable[[str], None]) -> Path:
-    """Writes the site. pictures: run the released notebooks for what their drawing cells show. Returns the first page."""
+    """Writes the site. pictures: run the released notebooks for what they draw. Returns the first page."""
     _make_room(folder)
     pages = []
     for unit in units:
         told(unit)
         pages.append(_page(course, unit, folder, pictures))
-    _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + words.colours())
+    _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + markdown_html.colours())
     _write(folder, "site.js", (HERE / "site.js").read_text(encoding="utf-8"))
     _write(folder, "search.js", f"const PLACES = {json.dumps(_places(pages), ensure_ascii=False)};\n")
     shown = _templates().get_template
@@ -45,8 +45,15 @@ def build(course: Course, units: list[str], folder: Path, pictures: bool, told: 
             "before": names[place - 1] if place else None,
             "after": names[place + 1] if place + 1 < len(names) else None,
         }
-        text = shown("page.html").render(page=page, pages=pages, home="../", about=about.get(page.unit[:2]),
-                                         colab=_colab(course, page.unit), mark=MARK, **around)  # fmt: skip
+        text = shown("page.html").render(
+            page=page,
+            pages=pages,
+            home="../",
+            about=about.get(page.unit[:2]),
+            colab=_colab(course, page.unit),
+            mark=MARK,
+            **around,
+        )
         _write(folder, f"{page.unit}/index.html", text)
         shutil.copy(course.released(page.unit), folder / page.unit)
     _write(folder, "index.html", shown("home.html").render(pages=pages, about=about, home="", mark=MARK, page=None))
@@ -87,8 +94,15 @@ def _places(pages: list[Page]) -> list[dict[str, str]]:
     found: dict[tuple[str, str], dict[str, str]] = {}
     for page in pages:
         for heading, text in page.found:
-            place = found.setdefault((page.unit, heading.name), {"unit": page.title, "title": heading.title, "text": "",
-                                                                 "to": f"{page.unit}/index.html#{heading.name}"})  # fmt: skip
+            place = found.setdefault(
+                (page.unit, heading.name),
+                {
+                    "unit": page.title,
+                    "title": heading.title,
+                    "text": "",
+                    "to": f"{page.unit}/index.html#{heading.name}",
+                },
+            )
             place["text"] = f"{place['text']} {text}"[:LONGEST].strip()
     return list(found.values())
 
@@ -101,7 +115,7 @@ def _about(course: Course) -> dict[str, dict[str, str]]:
 
 
 def _colab(course: Course, unit: str) -> str:
-    url = repository(course)
+    url = repository_url(course)
     return badge(url, unit).rpartition("](")[2].removesuffix(")") if url.startswith(GITHUB) else ""
 
 

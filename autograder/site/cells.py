@@ -14,8 +14,8 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.errors import CourseError
-from autograder.site import words
-from autograder.site.words import Heading
+from autograder.site import markdown_html
+from autograder.site.markdown_html import Heading
 
 ANSWER, CHECK, SETUP, PLAIN = "answer", "check", "setup", "plain"
 SECONDS = 600
@@ -48,14 +48,14 @@ def page(unit: str, notebook: NotebookNode, pictures: Path) -> Page:
     made = Page(unit, notebook.cells[0].source.split("\n")[0].removeprefix("# "))
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            body, headings = words.html(cell.source)
+            body, headings = markdown_html.html(cell.source)
             made.headings += headings
             made.body += f'<section class="text">{body}</section>\n'
         else:
             body = _code(cell, pictures)
             made.body += body
         if made.headings:
-            made.found.append((made.headings[-1], words.plain(body)))
+            made.found.append((made.headings[-1], markdown_html.plain(body)))
     return made
 
 
@@ -66,7 +66,7 @@ def _kind(cell: NotebookNode) -> str:
 
 
 def _code(cell: NotebookNode, pictures: Path) -> str:
-    kind, source = _kind(cell), words.code(cell.source)
+    kind, source = _kind(cell), markdown_html.code(cell.source)
     if kind == SETUP:
         return f'<details class="setup"><summary>The setup cell</summary>{source}</details>\n'
     label = {ANSWER: "Your answer goes here", CHECK: "The check"}.get(kind, "")
@@ -94,7 +94,7 @@ def _output(output: NotebookNode, pictures: Path) -> str:
 
 
 def _saved(picture: str, about: dict, pictures: Path) -> str:
-    """Where a picture is, and its size on the page (a picture may have two pixels for one): so that nothing moves when it comes."""
+    """Where a picture is, and its size on the page, so that nothing moves when it comes."""
     content = base64.b64decode(picture)
     name = hashlib.sha256(content).hexdigest()[:16] + ".png"
     pictures.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,9 @@ class Observation:
     backward_flops: int = 0
     backward_largest: int = 0
     backward_error: StudentError | None = None  # then `gradients` is None
-    away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
+    away: bool = (
+        False  # whether it started threads or processes, where a grader watches for that (see thread_tracing.py)
+    )
     living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
     overwrites: bool = False  # whether other numbers stand since then in what an earlier call returned
     keeps: int = 0  # elements of the storages in which the tensors lie that a method's object has afterwards

@@ -1,5 +1,6 @@
-"""An instructor's way through formgrader, as it is clicked: the list of units, generate, preview, autograde by the button, a written
-answer marked below its rubric, feedback, and the pages of students and assignments. The unit is one of the course."""
+"""An instructor's way through formgrader, as it is clicked: the list of units, generate, preview, autograde by the
+button, a written answer marked below its rubric, feedback, and the pages of students and assignments. The unit is one
+of the course."""
 
 import re
 
@@ -7,7 +8,7 @@ import pytest
 from conftest import ROOT, right_answers
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course, copy_course
 
 from .lab import PATIENCE, Lab
@@ -126,14 +127,14 @@ def test_a_mark_and_its_comment_are_kept(lab, page, course):
 
 def _marks(course):
     """What was marked, and what waits, of the student whose submission is the first."""
-    with stock.open_gradebook(course) as book:
+    with nbgrader_steps.open_gradebook(course) as book:
         first = min(book.notebook_submissions(UNIT, UNIT), key=lambda one: one.id)
         done = {cell.name: cell.manual_score for cell in first.grades if cell.manual_score is not None}
         return done, [cell.name for cell in first.grades if cell.needs_manual_grade]
 
 
 def test_feedback_has_the_mark(lab, page, course):
-    with stock.open_gradebook(course) as book:
+    with nbgrader_steps.open_gradebook(course) as book:
         student = min(book.notebook_submissions(UNIT, UNIT), key=lambda one: one.id).student.id
     page.goto(f"{lab.address}/formgrader/manage_submissions/{UNIT}")
     _succeeds(page, _row(page, student).locator(".generate-feedback a"))

@@ -1,4 +1,5 @@
-"""CONTRIBUTING.md is true: its map names what there is and nothing else, its words are the engine's, its example stands in the files."""
+"""CONTRIBUTING.md is true: its map names what there is and nothing else, its words are the engine's, its example stands
+in the files."""
 
 import re
 import tomllib

@@ -44,10 +44,20 @@ def test_the_small_course_is_clean(fresh_course):
         ("cases=hidden.softmax", "cases=hidden.attend", "softmax_test", "by its id it should be cases=hidden.softmax"),
         ("import qkv_attention", "import masking", "softmax_test", "must come from this unit"),
         ('"softmax", "locked": false', '"softmax", "locked": true', "softmax", "nobody could write in it"),
-        ("from helpers import check\n", "from helpers import check\nplots.softmax_step\n", "setup", "is it softmax_steps?"),
-        ("check.softmax(softmax, points=2)\n", "plots.nothing_like_it()\n", "softmax_test", "name it in its module's __all__"),
+        (
+            "from helpers import check\n",
+            "from helpers import check\nplots.softmax_step\n",
+            "setup",
+            "is it softmax_steps?",
+        ),
+        (
+            "check.softmax(softmax, points=2)\n",
+            "plots.nothing_like_it()\n",
+            "softmax_test",
+            "name it in its module's __all__",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_named_with_its_cell(fresh_course, old, new, cell, says):
     problems = _lint(fresh_course, old, new)
     assert any(f"cell {cell}:" in problem and says in problem for problem in problems), problems
@@ -89,7 +99,8 @@ def test_a_header_that_cannot_be_read_is_one_line_with_its_number(fresh_course, 
 def test_another_ending_of_a_test_cell_is_one_mistake(fresh_course, ending):
     problems = _lint(fresh_course, '"softmax_test"', f'"softmax_{ending}"')
     assert problems == [
-        f"solutions/{UNIT}/{UNIT}.py: cell softmax_{ending}: a test cell's grade_id is the exercise's id with _test: softmax_test"
+        f"solutions/{UNIT}/{UNIT}.py: cell softmax_{ending}: a test cell's grade_id is the exercise's id with _test: "
+        f"softmax_test"
     ]
 
 
@@ -186,11 +197,7 @@ def test_what_is_to_be_filled_in_is_named_with_its_line(fresh_course):
 
 
 def test_the_points_of_a_unit_are_those_of_the_syllabus(fresh_course):
-    problems = _lint(
-        fresh_course,
-        '"points": 3, ' + WRITTEN,
-        '"points": 4, ' + WRITTEN,
-    )
+    problems = _lint(fresh_course, '"points": 3, ' + WRITTEN, '"points": 4, ' + WRITTEN)
     assert problems[0] == (
         f"solutions/{UNIT}/{UNIT}.py: its cells have 10 points together, the syllabus says 9: change one of them"
     )

@@ -12,7 +12,7 @@ from conftest import ROOT, UNIT
 from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.site import build, words
+from autograder.site import build, markdown_html
 
 COURSE = Course(ROOT)
 
@@ -63,11 +63,11 @@ def _answers(unit: str) -> set[str]:
 
 @pytest.mark.parametrize("unit", COURSE.units())
 def test_no_answer_is_in_a_page(site, unit):
-    page = words.plain((site / unit / "index.html").read_text(encoding="utf-8"))
+    page = markdown_html.plain((site / unit / "index.html").read_text(encoding="utf-8"))
     squeezed, answers = "".join(page.split()), _answers(unit)
     for one in ("BEGIN SOLUTION", "HIDDEN TESTS", "MARK SCHEME", "autograder.hidden"):
         assert one not in page
-    found = [line for line in answers if "".join(words.plain(words.code(line)).split()) in squeezed]
+    found = [line for line in answers if "".join(markdown_html.plain(markdown_html.code(line)).split()) in squeezed]
     assert found == [] and answers
     assert all(path.read_bytes() == COURSE.released(unit).read_bytes() for path in (site / unit).glob("*.ipynb"))
 

@@ -7,7 +7,7 @@ from conftest import ROOT, UNIT
 
 from autograder.course import build
 from autograder.course.paths import Course
-from autograder.proofs.play import play
+from autograder.proofs.run_solution import run_solution
 
 UNITS = Course(ROOT).units()
 
@@ -17,14 +17,14 @@ def _play(course, old: str = "", new: str = "", only: str | None = None):
     text = source.read_text()
     assert old in text
     source.write_text(text.replace(old, new, 1))
-    return play(build.solution_notebook(source), only)
+    return run_solution(build.solution_notebook(source), only)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.timeout(900)  # the training of unit 05 takes two minutes alone on the machine
 def test_every_solution_notebook_runs_to_its_end(real_course, unit):
     notebook = build.solution_notebook(real_course.source(unit))
-    played = play(notebook)
+    played = run_solution(notebook)
     assert played.misses == []
     assert played.cells == sum(cell.cell_type == "code" for cell in notebook.cells)
     assert (
@@ -43,17 +43,24 @@ def test_the_small_course_earns_all_points(fresh_course):
     [
         ("e.sum(dim=dim", "e.sum(dim=0", "softmax", "the model answer gets"),
         ("e.sum(dim=dim", "f.sum(dim=dim", "softmax", "NameError: name 'f' is not defined"),
-        ("check.attend(attend, points=3)\n", "print(1, file=__import__('sys').stderr)\ncheck.attend(attend, points=3)\n",
-         "attend", "writes to stderr"),
+        (
+            "check.attend(attend, points=3)\n",
+            "print(1, file=__import__('sys').stderr)\ncheck.attend(attend, points=3)\n",
+            "attend",
+            "writes to stderr",
+        ),
         ("import math\n", "import maths\n", "setup", "cell setup raises ModuleNotFoundError in line 1"),
     ],
-)  # fmt: skip
+)
 def test_what_goes_wrong_is_a_line(fresh_course, old, new, name, says):
     misses = dict(reversed(_play(fresh_course, old, new).misses))
     assert says in misses[name], misses
 
 
-PICTURE = "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n# ## 2.2 Attend"
+PICTURE = (
+    "# %%\nfrom helpers import plots\nplots.jacobians({function}, {{'here': [0.0, 1.0]}})\n\n# %% [markdown]\n"
+    "# ## 2.2 Attend"
+)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""A class with every hostile hand-in of which we know, beside honest ones; as a script it grades two classes of forty, a clean and
-a hostile one, and prints what that cost: `python tests/grading/hostile_class.py`."""
+"""A class with every hostile hand-in of which we know, beside honest ones; as a script it grades two classes of forty,
+a clean and a hostile one, and prints what that cost: `python tests/grading/hostile_class.py`."""
 
 import json
 import os
@@ -134,11 +134,12 @@ def fill(course, size: int, hostile: dict) -> None:
 
 
 def run(folder: Path, size: int, hostile: dict) -> dict:
-    """Grades such a class in this process. Returns what came of it: seconds, largest memory in MB, who was graded or not."""
+    """Grades such a class in this process. Returns what came of it: seconds, largest memory in MB, who was graded or
+    not."""
     from rich.progress import Progress
 
     from autograder.course.build import build
-    from autograder.grading import grade, record
+    from autograder.grading import grade, gradebook_writer
 
     course = make_course(folder)
     build(course, course.units())
@@ -146,12 +147,18 @@ def run(folder: Path, size: int, hostile: dict) -> dict:
     before = time.monotonic()
     outcome = grade.grade(course, [UNIT], grade.Settings(workers=2), Progress(disable=True))
     seconds = time.monotonic() - before
-    scores = {student: row["code_score"] for student, row in record.scores(course, UNIT).items()}
+    scores = {student: row["code_score"] for student, row in gradebook_writer.scores(course, UNIT).items()}
     graded = {one.student: scores[one.student] for one in outcome.results}
     reasons = {one.student: reason for one, reason in {**outcome.rejected, **outcome.failed}.items()}
     notes = {one.student: lines + outcome.repairs.get(one, []) for one, lines in outcome.notes.items() if lines}
-    return {"seconds": seconds, "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "graded": graded,
-            "failed": [one.student for one in outcome.failed], "reasons": reasons, "notes": notes}  # fmt: skip
+    return {
+        "seconds": seconds,
+        "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "graded": graded,
+        "failed": [one.student for one in outcome.failed],
+        "reasons": reasons,
+        "notes": notes,
+    }
 
 
 def main() -> None:

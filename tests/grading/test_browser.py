@@ -1,5 +1,5 @@
-"""What students wrote, in a real browser: feedback pages and formgrader's page of a submission. No script of theirs runs, and no
-request leaves for where they point to. Needs Chromium on the PATH; skipped where there is none."""
+"""What students wrote, in a real browser: feedback pages and formgrader's page of a submission. No script of theirs
+runs, and no request leaves for where they point to. Needs Chromium on the PATH; skipped where there is none."""
 
 import re
 import shutil
@@ -18,10 +18,10 @@ from nbconvert.exporters import HTMLExporter
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from nbgrader.api import Gradebook
 from rich.progress import Progress
-from test_untrusted import HANDLERS, MARKDOWN
+from test_sanitize import HANDLERS, MARKDOWN
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.grading import grade
 from autograder.site.browser import CHROMIUM
@@ -85,8 +85,8 @@ def _opened(page: Path | str, proxy) -> tuple[str, list[str]]:
     address, asked = proxy
     target = page if isinstance(page, str) else page.as_uri()
     done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--proxy-server={address}", "--disable-background-networking",
-         "--virtual-time-budget=5000", "--dump-dom", target],
+        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--proxy-server={address}",
+         "--disable-background-networking", "--virtual-time-budget=5000", "--dump-dom", target],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.stdout, [one for one in asked if not re.search(r"cdnjs\.cloudflare\.com|google|gstatic|gvt1", one)]
@@ -133,7 +133,7 @@ def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_p
     """As formgrader renders it: its template over the autograded notebook."""
     from nbgrader.server_extensions.formgrader import handlers
 
-    config = stock.settings(graded)
+    config = nbgrader_steps.settings(graded)
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
     resources = {"index": 0, "total": 1, "base_url": "", "notebook_id": UNIT, "student": "eve", "assignment_id": UNIT,
@@ -152,7 +152,8 @@ def formgrader(graded):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=tell",
+        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
+         "--IdentityProvider.token=tell",
          "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"],
         cwd=graded.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

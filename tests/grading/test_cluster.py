@@ -1,5 +1,5 @@
-"""A scheduler and workers started by hand, as on other machines: with the two wheels, folders of their own and no file of the
-course; and SLURM, with an `sbatch` that runs the job here."""
+"""A scheduler and workers started by hand, as on other machines: with the two wheels, folders of their own and no file
+of the course; and SLURM, with an `sbatch` that runs the job here."""
 
 import json
 import os
@@ -69,8 +69,11 @@ def graded(course, *options: str, **environment: str) -> subprocess.CompletedPro
     more = {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(ROOT), **environment}
     return subprocess.run(
         [sys.executable, "-c", "from autograder.cli import app; app()", "grade", "--json", *options],
-        env=os.environ | more, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
 
 
 def expected(course) -> dict[str, float]:
@@ -101,7 +104,8 @@ def test_slurm_jobs_are_written_as_the_settings_say_and_grade(handed_in, tmp_pat
     (tmp_path / "bin").mkdir()
     sbatch = tmp_path / "bin" / "sbatch"
     sbatch.write_text(
-        f"#!/bin/sh\ncp $1 {tmp_path}/job.sh; setsid sh {tmp_path}/job.sh > {tmp_path}/log 2>&1 & echo Submitted batch job 7\n"
+        f"#!/bin/sh\ncp $1 {tmp_path}/job.sh; setsid sh {tmp_path}/job.sh > {tmp_path}/log 2>&1 & echo Submitted batch "
+        f"job 7\n"
     )
     (tmp_path / "bin" / "scancel").write_text("#!/bin/sh\nexit 0\n")
     for program in (tmp_path / "bin").iterdir():
@@ -168,8 +172,11 @@ def test_the_manifest_for_kubernetes_is_whole():
 @pytest.mark.parametrize("program", ["ours", "a worker's"])
 def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
     where = {"ours": str(ROOT), "a worker's": str(wheels)}[program]
-    code = ("from autograder.course import reach; from autograder.grading.store import grader_version; import autograder;"
-            "print(grader_version(), *(reach.room(f'{n:02}_x') for n in range(11)), autograder.__file__)")  # fmt: skip
+    code = (
+        "from autograder.course import visibility; from autograder.grading.result_cache import grader_version; import "
+        "autograder;"
+        "print(grader_version(), *(visibility.room(f'{n:02}_x') for n in range(11)), autograder.__file__)"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": where},
@@ -179,9 +186,11 @@ def test_a_wheel_has_what_a_worker_asks_for(wheels, program):
         check=True,
     )
     version, *rooms, file = found.stdout.split()
-    from autograder.course import reach
-    from autograder.grading.store import grader_version
+    from autograder.course import visibility
+    from autograder.grading.result_cache import grader_version
 
     assert (
-        version == grader_version() and rooms == [reach.room(f"{n:02}_x") for n in range(11)] and file.startswith(where)
+        version == grader_version()
+        and rooms == [visibility.room(f"{n:02}_x") for n in range(11)]
+        and file.startswith(where)
     )

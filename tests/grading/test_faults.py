@@ -13,11 +13,11 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
-from autograder.bench.kills import family, still_there
-from autograder.course import stock
+from autograder.bench.killed_processes import family, still_there
+from autograder.course import nbgrader_steps
 from autograder.course.paths import PACKAGES, Course
 from autograder.errors import CourseError
-from autograder.grading import grade, record
+from autograder.grading import grade, gradebook_writer
 
 CLASS = {"ada": 6, "bea": 6, "cem": 0}
 GRADE = f"""
@@ -34,7 +34,7 @@ def _grade(course):
 
 
 def _scores(course):
-    return {student: row["code_score"] for student, row in record.scores(course, UNIT).items()}
+    return {student: row["code_score"] for student, row in gradebook_writer.scores(course, UNIT).items()}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def course(judged, tmp_path):
         shutil.rmtree(folder)
     for file in (copy.classroom / "gradebook.db", *copy.results.glob("*.json")):
         file.unlink()
-    record.register(copy, UNIT)
+    gradebook_writer.register(copy, UNIT)
     return copy
 
 
@@ -118,8 +118,8 @@ def test_a_process_is_known_by_its_whole_command_line():
 @pytest.mark.parametrize(
     ("options", "moment", "count"),
     [
-        (["--workers", "1"], "autograder.judge.warm", 1),
-        (["--workers", "2"], "autograder.judge.warm", 5),  # a root, two branches, kernels
+        (["--workers", "1"], "autograder.judge.fork_server", 1),
+        (["--workers", "2"], "autograder.judge.fork_server", 5),  # a root, two branches, kernels
         (["--scheduler", "local", "--workers", "2"], "multiprocessing.spawn", 2),  # while Dask's workers start
     ],
 )
@@ -153,8 +153,14 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_no_process(course, options, moment,
 
 
 def test_ctrl_c_that_an_import_drops_is_heard_after_it(course):
-    drops = "import os, signal, time\ndef press(*_):\n try:\n  os.kill(os.getpid(), signal.SIGINT); time.sleep(1)\n except KeyboardInterrupt: pass\n"
-    attn = f"{drops}from autograder.grading import ahead\nahead.start_if_wanted = press\nfrom autograder.cli import app; app(['grade'])"
+    drops = (
+        "import os, signal, time\ndef press(*_):\n try:\n  os.kill(os.getpid(), signal.SIGINT); time.sleep(1)\n"
+        " except KeyboardInterrupt: pass\n"
+    )
+    attn = (
+        f"{drops}from autograder.grading import preload\npreload.start_if_wanted = press\n"
+        f"from autograder.cli import app; app(['grade'])"
+    )
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     run = subprocess.run([sys.executable, "-c", attn], cwd="/", env=environment, capture_output=True, text=True)
     assert run.returncode == 130 and "goes on with the rest" in run.stderr, run.stderr
@@ -163,12 +169,12 @@ def test_ctrl_c_that_an_import_drops_is_heard_after_it(course):
 def test_ctrl_c_does_not_end_what_nbgrader_starts_for_a_new_gradebook(course, monkeypatch):
     pressed = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"]
     found = []
-    for place, name in ((stock, "Gradebook"), (stock.GenerateAssignment, "start")):
+    for place, name in ((nbgrader_steps, "Gradebook"), (nbgrader_steps.GenerateAssignment, "start")):
         before = getattr(place, name)
         monkeypatch.setattr(
             place, name, lambda *a, before=before: (found.append(subprocess.run(pressed).returncode), before(*a))[1]
         )
-    with stock.open_gradebook(course):
+    with nbgrader_steps.open_gradebook(course):
         pass
-    stock.generate_assignment(course, UNIT)
+    nbgrader_steps.generate_assignment(course, UNIT)
     assert found == [0, 0]

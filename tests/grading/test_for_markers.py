@@ -5,7 +5,7 @@ import tomllib
 from conftest import ROOT, UNIT, right_answers
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import CALIBRATED
 from autograder.grading import feedback
 from autograder.grading.for_markers import ForMarkers
@@ -16,7 +16,7 @@ PARTLY = f"[{QUESTION}]\npoints = 1.5\nanswer = 'Because of <the> product.'\nwhy
 
 def _shown(course):
     """A handed-in notebook as formgrader would show it, and the cell before the answer."""
-    step = ForMarkers(config=stock.settings(course))
+    step = ForMarkers(config=nbgrader_steps.settings(course))
     step.solutions = str(course.solutions)
     notebook, _ = step.preprocess(notebooks.read(course.released(UNIT)), {"nbgrader": {"assignment": UNIT}})
     names = [notebooks.grade_id(cell) for cell in notebook.cells]
@@ -30,7 +30,7 @@ def test_the_model_answer_and_a_calibrated_one_stand_above_an_answer(course):
     model = right_answers(course)[QUESTION]
     assert "worth 3</summary>" in text and model in text
     assert "worth 1.5</summary>" in text and "“Because of <the> product.”" in text and "One of two reasons" in text
-    assert stock.settings(course).ForMarkers.solutions == str(course.solutions)
+    assert nbgrader_steps.settings(course).ForMarkers.solutions == str(course.solutions)
     for cell in notebook.cells:
         if "nbgrader" in cell.metadata:
             cell.metadata.nbgrader |= {"score": 0, "points": cell.metadata.nbgrader.get("points", 0)}

@@ -13,14 +13,14 @@ from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import fleet, grade, record, tasks
-from autograder.grading.mend import mend as repair
-from autograder.grading.store import Store, key
-from autograder.grading.verdict import judged
+from autograder.grading import grade, gradebook_writer, worker_pool, worker_tasks
+from autograder.grading.judge_notebook import judge_notebook
+from autograder.grading.repair import repair
+from autograder.grading.result_cache import Store, key
 from autograder.judge.judge import Limits
-from autograder.judge.outputs import read_score, result, settle
+from autograder.judge.outputs import normalize_outputs, read_result, read_score
 from helpers.engine.mime import MIME
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
@@ -70,14 +70,14 @@ def test_nbgrader_reads_a_settled_test_cell_as_the_check_meant_it(outputs, expec
     from nbgrader.utils import determine_grade
 
     cell = _test_cell(*outputs)
-    settle(cell)
+    normalize_outputs(cell)
     assert determine_grade(cell) == (expected, 2)
-    assert result(cell).score == expected
+    assert read_result(cell).score == expected
 
 
 def test_a_diagnosis_is_read_from_the_cells_output():
     cell = _test_cell(_value("1.0", {"score": 1.0, "diagnosis": "no scale", "message": "Divide."}))
-    assert (result(cell).diagnosis, result(cell).message) == ("no scale", "Divide.")
+    assert (read_result(cell).diagnosis, read_result(cell).message) == ("no scale", "Divide.")
     assert read_score(cell)["score"] == 1.0
 
 
@@ -170,7 +170,7 @@ def _notebook(course, answers):
 
 
 def _scores(notebook):
-    return {item.exercise: item.score for item in map(result, notebooks.tests(notebook))}
+    return {item.exercise: item.score for item in map(read_result, notebooks.tests(notebook))}
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def _scores(notebook):
     ],
 )
 def test_a_cell_that_ends_or_blocks_its_kernel_costs_its_own_points_only(course, softmax, says):
-    graded = judged(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
+    graded = judge_notebook(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
     assert _scores(graded) == {"softmax": 0, "attend": 3}
-    assert says in result(next(notebooks.tests(graded))).message
+    assert says in read_result(next(notebooks.tests(graded))).message
     assert all(cell.outputs or cell.execution_count for cell in graded.cells if cell.cell_type == "code")
 
 
 def test_a_notebook_that_uses_up_its_time_has_an_error_in_every_cell_left(course):
-    graded = judged(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
+    graded = judge_notebook(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
     assert _scores(graded) == {"softmax": 0, "attend": 0}
     assert all(cell.outputs[0].ename == "NotExecuted" for cell in notebooks.tests(graded))
 
@@ -211,7 +211,7 @@ def test_the_store_gives_back_what_was_put_in(course, tmp_path):
 
 
 def test_the_key_depends_on_what_decides_the_score_and_on_nothing_else(course, monkeypatch):
-    from autograder.grading import store
+    from autograder.grading import result_cache
 
     base = key(_notebook(course, {}), UNIT, Limits())
     renamed = _notebook(course, {})
@@ -220,20 +220,20 @@ def test_the_key_depends_on_what_decides_the_score_and_on_nothing_else(course, m
     assert key(_notebook(course, {"softmax": "x"}), UNIT, Limits()) != base
     assert key(_notebook(course, {}), "03_more", Limits()) != base
     assert key(_notebook(course, {}), UNIT, Limits(cell_seconds=1)) != base
-    monkeypatch.setattr(store, "unit_version", lambda *_: "another grader")
+    monkeypatch.setattr(result_cache, "unit_version", lambda *_: "another grader")
     assert key(_notebook(course, {}), UNIT, Limits()) != base
 
 
 def _all(scheduler, *jobs, workers=1):
     """The scores of notebooks judged by a fleet, by their names; or what they failed with."""
     found = {}
-    with fleet.fleet(workers, scheduler) as workers:
+    with worker_pool.worker_pool(workers, scheduler) as workers:
         for name, notebook in jobs:
-            workers.submit(name, tasks.judge_text, notebooks.to_text(notebook), UNIT, Limits())
+            workers.submit(name, worker_tasks.judge_text, notebooks.to_text(notebook), UNIT, Limits())
         for name, result in workers.results():
             try:
                 found[name] = _scores(notebooks.parse(result()["notebook"]))
-            except fleet.Failed as error:
+            except worker_pool.TaskFailed as error:
                 found[name] = str(error)
     return found
 
@@ -249,7 +249,7 @@ def test_a_scheduler_elsewhere_does_the_work(course):
 def test_workers_that_do_not_answer_are_one_clear_line(course, monkeypatch):
     from autograder.errors import CourseError
 
-    monkeypatch.setattr(fleet, "SECONDS_TO_ANSWER", 2)
+    monkeypatch.setattr(worker_pool, "SECONDS_TO_ANSWER", 2)
     with pytest.raises(CourseError, match="No Dask scheduler answers at tcp://127.0.0.1:9"):
         _all("tcp://127.0.0.1:9", ("k", _notebook(course, {})))
 
@@ -291,7 +291,7 @@ def graded(built, tmp_path_factory):
 
 
 def _score(course, student):
-    return record.scores(course, UNIT)[student]["code_score"]
+    return gradebook_writer.scores(course, UNIT)[student]["code_score"]
 
 
 def test_every_student_has_the_score_earned(graded):
@@ -304,7 +304,7 @@ def test_every_student_has_the_score_earned(graded):
 def test_rejected_work_is_named_with_the_reason_and_costs_nobody_else(graded):
     _, first, second = graded
     assert {s.student: reason for s, reason in first.rejected.items()} == {
-        "hal": "not a notebook, or one cut off: no valid JSON at line 1",
+        "hal": "not a notebook, or one cut off: no valid JSON at line 1"
     }
     assert first.failed == {} and second.rejected.keys() == first.rejected.keys()
 
@@ -312,7 +312,7 @@ def test_rejected_work_is_named_with_the_reason_and_costs_nobody_else(graded):
 def test_who_was_rejected_stands_in_the_gradebook_even_if_nobody_else_is_recorded(course):
     hand_in(course, "hal").write_text('{"cells": [')
     assert _grade(course).recorded == 0
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         assert [student.id for student in gradebook.students] == ["hal"]
 
 
@@ -347,7 +347,7 @@ def test_feedback_shows_the_partial_score_the_card_and_the_mark_scheme(graded):
     assert "no maximum is subtracted" in "".join(card)
     score = next(
         item.score
-        for item in map(result, notebooks.tests(notebooks.read(course.graded("bea", UNIT))))
+        for item in map(read_result, notebooks.tests(notebooks.read(course.graded("bea", UNIT))))
         if item.exercise == "softmax"
     )
     assert 0 < score < 2 and f"Score: {score} / 2.0" in page
@@ -361,7 +361,7 @@ def test_a_page_names_exercises_and_says_what_waits_for_a_marker(graded, tmp_pat
 
     assert "Test cell" not in page() and ">2.1 Softmax</a> (Score: 2.0 / 2.0)" in page()
     assert "(So far: 6.0 / 9.0; 1 answer waits for a marker)" in page() and "(waits for a marker; 3 to earn)" in page()
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         grade = gradebook.find_grade("why_same_size", UNIT, UNIT, "ada")
         grade.manual_score, grade.needs_manual_grade = 2, False
         gradebook.db.commit()
@@ -371,18 +371,18 @@ def test_a_page_names_exercises_and_says_what_waits_for_a_marker(graded, tmp_pat
 
 def test_written_answers_wait_for_a_marker_and_untouched_ones_have_0(graded):
     course, _, _ = graded
-    rows = record.scores(course, UNIT)
+    rows = gradebook_writer.scores(course, UNIT)
     assert rows["ada"]["needs_manual_grade"] and not rows["cem"]["needs_manual_grade"]
 
 
 def test_a_marked_written_answer_leads_to_a_new_feedback_page_only(graded, tmp_path):
     course = _copy(graded, tmp_path)
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.find_grade("why_same_size", UNIT, UNIT, "ada").manual_score = 2
         gradebook.db.commit()
     outcome = _grade(course)
     assert (outcome.judged, outcome.recorded, outcome.feedback) == (0, 0, 1)
-    assert record.scores(course, UNIT)["ada"]["score"] == 8
+    assert gradebook_writer.scores(course, UNIT)["ada"]["score"] == 8
 
 
 def test_only_what_changed_is_graded_again(graded, tmp_path):
@@ -411,7 +411,7 @@ def test_a_lost_gradebook_is_filled_from_the_store(graded, tmp_path):
 
 def test_two_runs_at_once_are_told_apart(graded):
     course, _, _ = graded
-    with record.only_writer(course), pytest.raises(Exception, match="Another `attn grade`"):
+    with gradebook_writer.gradebook_lock(course), pytest.raises(Exception, match="Another `attn grade`"):
         _grade(course)
 
 
@@ -472,7 +472,7 @@ def test_formgraders_autograde_button_gives_the_same(graded, tmp_path):
     from nbgrader.coursedir import CourseDirectory
 
     course = _copy(graded, tmp_path)
-    settings = stock.settings(course)
+    settings = nbgrader_steps.settings(course)
     api = NbGraderAPI(coursedir=CourseDirectory(config=settings), config=settings)
     done = api.autograde(UNIT, "bea")
     assert done["success"], done

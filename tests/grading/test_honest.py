@@ -1,4 +1,5 @@
-"""Right answers in notebooks as Colab, VS Code and JupyterLab leave them have full marks, and nothing is said of their form."""
+"""Right answers in notebooks as Colab, VS Code and JupyterLab leave them have full marks, and nothing is said of their
+form."""
 
 import copy
 import json
@@ -7,10 +8,10 @@ import random
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
-from autograder.course import stock
-from autograder.grading import grade, intake, record
-from autograder.grading.store import key
-from autograder.grading.triage import Submission
+from autograder.course import nbgrader_steps
+from autograder.grading import grade, gradebook_writer, intake
+from autograder.grading.result_cache import key
+from autograder.grading.submission_discovery import Submission
 
 
 def _code(data):
@@ -20,8 +21,11 @@ def _code(data):
 def colab(data):
     """Ids in the metadata, outputs with ids, the runtime's settings."""
     data["nbformat_minor"] = 0
-    data["metadata"] |= {"colab": {"provenance": [], "toc_visible": True, "gpuType": "T4"}, "accelerator": "GPU",
-                         "kernelspec": {"name": "python3", "display_name": "Python 3"}}  # fmt: skip
+    data["metadata"] |= {
+        "colab": {"provenance": [], "toc_visible": True, "gpuType": "T4"},
+        "accelerator": "GPU",
+        "kernelspec": {"name": "python3", "display_name": "Python 3"},
+    }
     for cell in data["cells"]:
         cell["metadata"]["id"] = cell.pop("id")
     for cell in _code(data):
@@ -42,8 +46,13 @@ def colab_on_github(data):
 def colab_timed(data):
     colab(data)
     for cell in _code(data):
-        cell["metadata"]["executionInfo"] = {"status": "ok", "timestamp": 1763800000000, "elapsed": 5, "user_tz": -60,
-                                             "user": {"displayName": "", "userId": ""}}  # fmt: skip
+        cell["metadata"]["executionInfo"] = {
+            "status": "ok",
+            "timestamp": 1763800000000,
+            "elapsed": 5,
+            "user_tz": -60,
+            "user": {"displayName": "", "userId": ""},
+        }
 
 
 def colab_form(data):
@@ -65,8 +74,10 @@ def colab_picture(data):
 
 def vscode(data):
     """Language of each cell, no kernel's name, a long list of outputs' metadata."""
-    data["metadata"] = {"kernelspec": {"display_name": ".venv", "language": "python", "name": "python3"},
-                        "language_info": {"name": "python", "version": "3.13.1", "file_extension": ".py"}}  # fmt: skip
+    data["metadata"] = {
+        "kernelspec": {"display_name": ".venv", "language": "python", "name": "python3"},
+        "language_info": {"name": "python", "version": "3.13.1", "file_extension": ".py"},
+    }
     for cell in data["cells"]:
         cell["metadata"]["vscode"] = {"languageId": "python"}
 
@@ -123,8 +134,10 @@ def jupyterlab_attachment(data):
 
 def with_error(data):
     """An error and a rich display from an earlier run."""
-    _code(data)[-1]["outputs"] = [{"output_type": "error", "ename": "NameError", "evalue": "x", "traceback": ["\u001b[0;31mNameError"]},
-                                  {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBO", "text/plain": ["<Figure>"]}}]  # fmt: skip
+    _code(data)[-1]["outputs"] = [
+        {"output_type": "error", "ename": "NameError", "evalue": "x", "traceback": ["\u001b[0;31mNameError"]},
+        {"output_type": "display_data", "metadata": {}, "data": {"image/png": "iVBO", "text/plain": ["<Figure>"]}},
+    ]
 
 
 def format_4_4(data):
@@ -195,8 +208,23 @@ def shuffled_keys(data):
         cell.clear(), cell.update(items)
 
 
-FORMS = [colab, colab_on_github, colab_timed, colab_form, vscode, vscode_old, vscode_ids, jupyterlab, jupyterlab_collapsed, with_error,
-         format_4_4, lines, no_editable, doubled_ids, shuffled_keys]  # fmt: skip
+FORMS = [
+    colab,
+    colab_on_github,
+    colab_timed,
+    colab_form,
+    vscode,
+    vscode_old,
+    vscode_ids,
+    jupyterlab,
+    jupyterlab_collapsed,
+    with_error,
+    format_4_4,
+    lines,
+    no_editable,
+    doubled_ids,
+    shuffled_keys,
+]
 ADDITIONS = [colab_picture, jupyterlab_attachment, empty_cells, own_notes, own_tries, copied_answer]
 
 
@@ -211,7 +239,7 @@ def _hand_in(course, change, windows=False):
 
 def test_what_programs_add_changes_nothing_that_is_graded(course):
     """One result for all: the key of a result hashes every cell's text and marks."""
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     limits, units, keys = grade.limits(course), intake.units_of(course), {}
 
     def plain(data):
@@ -219,8 +247,8 @@ def test_what_programs_add_changes_nothing_that_is_graded(course):
 
     for change in [plain, *FORMS]:
         submission = _hand_in(course, change, windows=change in FORMS[::5])
-        assert intake.take_in(course, submission, units) == [], change.__name__
-        keys[change.__name__] = key(stock.sanitise(course, change.__name__, UNIT), UNIT, limits)
+        assert intake.read_and_stage(course, submission, units) == [], change.__name__
+        keys[change.__name__] = key(nbgrader_steps.sanitize(course, change.__name__, UNIT), UNIT, limits)
     assert {name for name, found in keys.items() if found != keys["plain"]} == set()
 
 
@@ -229,6 +257,6 @@ def test_what_students_add_costs_no_points(course):
         _hand_in(course, change)
     outcome = grade.grade(course, [UNIT], grade.Settings(workers=1), Progress(disable=True))
     assert not outcome.rejected and not outcome.failed
-    assert {name: row["code_score"] for name, row in record.scores(course, UNIT).items()} == {
+    assert {name: row["code_score"] for name, row in gradebook_writer.scores(course, UNIT).items()} == {
         change.__name__: 6 for change in [FORMS[0], *ADDITIONS]
     }

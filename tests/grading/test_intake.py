@@ -10,10 +10,10 @@ import time
 import pytest
 from conftest import ROOT, UNIT, hand_in, right_answers
 
-from autograder import limited, notebooks, sizes
+from autograder import limited_process, notebooks, size_limits
 from autograder.grading import intake
-from autograder.grading.reading import Rejected
-from autograder.grading.triage import Submission, submissions
+from autograder.grading.submission_discovery import Submission, submissions
+from autograder.grading.submission_parser import Rejected
 from autograder.notebooks import STAMP
 
 
@@ -45,7 +45,7 @@ def _staged(course, student="ada"):
 
 def _refused(course, submission, units=None):
     with pytest.raises(Rejected) as reason:
-        intake.take_in(course, submission, units)
+        intake.read_and_stage(course, submission, units)
     assert not course.taken_in(submission.student, UNIT).parent.exists()
     assert "\n" not in str(reason.value)
     return str(reason.value)
@@ -60,7 +60,7 @@ def test_the_notebook_and_its_time_are_staged_and_nothing_else(course):
         {f"{UNIT}.ipynb": _notebook(course), "timestamp.txt": b"2026-11-01 12:00:00 UTC\n", "big.csv": b"x" * 10**6},
     )
     (course.submitted / "ada" / UNIT / "sub").mkdir()
-    assert intake.take_in(course, submission) == ["beside the notebook, not looked at: big.csv, sub (a folder)"]
+    assert intake.read_and_stage(course, submission) == ["beside the notebook, not looked at: big.csv, sub (a folder)"]
     folder = course.taken_in("ada", UNIT).parent
     assert sorted(os.listdir(folder)) == [f"{UNIT}.ipynb", "timestamp.txt"]
     assert (folder / "timestamp.txt").read_text() == "2026-11-01 12:00:00 UTC\n"
@@ -77,7 +77,7 @@ def test_outputs_and_foreign_metadata_stay_behind(course):
             cell["outputs"] = [
                 {"output_type": "display_data", "data": {"text/html": "<script>x</script>"}, "metadata": {}}
             ]
-    intake.take_in(course, _put(course, {f"{UNIT}.ipynb": json.dumps(data).encode()}))
+    intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": json.dumps(data).encode()}))
     staged = _staged(course)
     assert set(staged.metadata) == {"kernelspec", "language_info", STAMP} and "result" not in staged.metadata[STAMP]
     assert all(set(cell.metadata) <= {"nbgrader", "attention_course_picture"} for cell in staged.cells)
@@ -87,7 +87,7 @@ def test_outputs_and_foreign_metadata_stay_behind(course):
 
 def test_a_rejected_hand_in_leaves_no_older_copy_behind(course):
     submission = _put(course, {f"{UNIT}.ipynb": _notebook(course)})
-    intake.take_in(course, submission)
+    intake.read_and_stage(course, submission)
     submission.path.write_bytes(b"")
     assert "empty" in _refused(course, submission)
 
@@ -116,7 +116,7 @@ def test_links_beside_the_notebook_are_named_and_left(course):
     secret.write_text("secret")
     (submission.path.parent / "notes.db").symlink_to(secret)
     (submission.path.parent / "timestamp.txt").symlink_to(secret)
-    notes = intake.take_in(course, submission)
+    notes = intake.read_and_stage(course, submission)
     assert notes == [
         "timestamp.txt is a link; the time of the hand-in is not known",
         "beside the notebook, not looked at: notes.db (a link)",
@@ -157,7 +157,7 @@ import os, sys
 sys.path[:] = {[str(ROOT)]!r} + sys.path
 from autograder.course.paths import Course
 from autograder.grading import intake
-from autograder.grading.triage import Submission, submissions
+from autograder.grading.submission_discovery import Submission, submissions
 from pathlib import Path
 course = Course(Path({str(tmp_path)!r}) / "open")
 if os.geteuid() == 0:
@@ -199,7 +199,7 @@ def test_a_name_that_nbgrader_can_not_take(course, name):
 
 def test_a_file_beside_the_notebook_whose_name_is_not_utf8(course):
     submission = _put(course, {f"{UNIT}.ipynb": _notebook(course), os.fsdecode(b"x\xff"): b"x"})
-    assert len(intake.take_in(course, submission)) == 1
+    assert len(intake.read_and_stage(course, submission)) == 1
 
 
 # ---------------------------------------------------------------- names
@@ -207,18 +207,27 @@ def test_a_file_beside_the_notebook_whose_name_is_not_utf8(course):
 
 @pytest.mark.parametrize(
     "name",
-    [f"{UNIT} (1).ipynb", f"{UNIT}-2.ipynb", f"Copy of {UNIT}.ipynb", f"doe_LATE_12_34_{UNIT}.ipynb", f"{UNIT.upper()}.IPYNB",
-     f" {UNIT} .ipynb ", f"{UNIT}.ipynb.txt", f"Kopie von {UNIT}.ipynb.json", "Übung [2].ipynb"],
-)  # fmt: skip
+    [
+        f"{UNIT} (1).ipynb",
+        f"{UNIT}-2.ipynb",
+        f"Copy of {UNIT}.ipynb",
+        f"doe_LATE_12_34_{UNIT}.ipynb",
+        f"{UNIT.upper()}.IPYNB",
+        f" {UNIT} .ipynb ",
+        f"{UNIT}.ipynb.txt",
+        f"Kopie von {UNIT}.ipynb.json",
+        "Übung [2].ipynb",
+    ],
+)
 def test_a_notebook_of_any_name_is_taken_with_a_note(course, name):
-    notes = intake.take_in(course, _put(course, {name: _notebook(course)}))
+    notes = intake.read_and_stage(course, _put(course, {name: _notebook(course)}))
     assert notes == [f"the file is called {name}, not {UNIT}.ipynb; it was graded all the same"]
     assert course.taken_in("ada", UNIT).is_file()
 
 
 def test_of_two_the_one_saved_last_counts(course):
     old, new = _notebook(course), _notebook(course).replace(b"raise NotImplementedError", b"return 'new'")
-    notes = intake.take_in(course, _put(course, {f"{UNIT}.ipynb": old, f"{UNIT} (1).ipynb": new}))
+    notes = intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": old, f"{UNIT} (1).ipynb": new}))
     assert notes == [f"{UNIT} (1).ipynb was graded, the last one saved of this unit; not graded: {UNIT}.ipynb"]
     assert any("return 'new'" in cell.source for cell in _staged(course).cells)
 
@@ -229,13 +238,13 @@ def test_of_two_saved_at_the_same_time_the_browsers_number_tells(course):
     )
     for path in submission.path.parent.iterdir():
         os.utime(path, (1_700_000_000,) * 2)
-    (note,) = intake.take_in(course, submission)
+    (note,) = intake.read_and_stage(course, submission)
     assert note.startswith(f"{UNIT} (10).ipynb was graded")
 
 
 def test_a_notebook_of_another_unit_beside_it_is_no_candidate(course):
     other = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
-    (note,) = intake.take_in(course, _put(course, {f"{UNIT}.ipynb": _notebook(course), "03_other.ipynb": other}))
+    (note,) = intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": _notebook(course), "03_other.ipynb": other}))
     assert note.startswith(f"{UNIT}.ipynb was graded") and "03_other.ipynb" in note
 
 
@@ -255,16 +264,24 @@ def test_a_notebook_of_another_unit_is_rejected(course):
 
 
 def test_a_byte_order_mark_is_no_mistake(course):
-    assert intake.take_in(course, _put(course, {f"{UNIT}.ipynb": b"\xef\xbb\xbf" + _notebook(course)})) == []
+    assert intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": b"\xef\xbb\xbf" + _notebook(course)})) == []
 
 
 @pytest.mark.parametrize(
     ("text", "note"),
-    [(b"2026-11-01 12:00:00 UTC", None), (b"2026-11-01T12:00:00+01:00", None), (b"\xef\xbb\xbf2026-11-01", None), (b"", None),
-     (b"yesterday evening", "holds no date"), (b"\xff\xfe", "holds no date"), (b"9" * 5_000, "holds no date"), (b"2026-99-99", "holds no date")],
-)  # fmt: skip
+    [
+        (b"2026-11-01 12:00:00 UTC", None),
+        (b"2026-11-01T12:00:00+01:00", None),
+        (b"\xef\xbb\xbf2026-11-01", None),
+        (b"", None),
+        (b"yesterday evening", "holds no date"),
+        (b"\xff\xfe", "holds no date"),
+        (b"9" * 5_000, "holds no date"),
+        (b"2026-99-99", "holds no date"),
+    ],
+)
 def test_the_time_of_a_hand_in(course, text, note):
-    notes = intake.take_in(course, _put(course, {f"{UNIT}.ipynb": _notebook(course), "timestamp.txt": text}))
+    notes = intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": _notebook(course), "timestamp.txt": text}))
     assert bool(notes) == bool(note) and (not note or note in notes[0])
     assert (course.taken_in("ada", UNIT).parent / "timestamp.txt").exists() == (not note and bool(text))
 
@@ -288,22 +305,24 @@ def test_a_number_of_thousands_of_digits(course):
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(lambda c: b"x" * (sizes.FILE + 1), "10 MB"),
-     (lambda c: b'{"cells": ' + b"[" * 200_000, "nested too deep"),
-     (lambda c: _with(c, lambda d: d.update(cells=d["cells"] * 500)), "cells, more than 2,000"),
-     (lambda c: _with(c, _add(["x = 1\n"] * 200_000)), "characters of text, more than"),
-     (lambda c: _with(c, lambda d: d.update(cells=7)), "no list of cells"),
-     (lambda c: _with(c, lambda d: d["cells"].append({"cell_type": ["x"]})), "a cell of type"),
-     (lambda c: _with(c, lambda d: d["cells"][0].update(source={"a": 1})), "no text"),
-     (lambda c: b'{"worksheets": 3, "nbformat": 3}', "hand in the course's own notebook")],
-)  # fmt: skip
+    [
+        (lambda c: b"x" * (size_limits.FILE + 1), "10 MB"),
+        (lambda c: b'{"cells": ' + b"[" * 200_000, "nested too deep"),
+        (lambda c: _with(c, lambda d: d.update(cells=d["cells"] * 500)), "cells, more than 2,000"),
+        (lambda c: _with(c, _add(["x = 1\n"] * 200_000)), "characters of text, more than"),
+        (lambda c: _with(c, lambda d: d.update(cells=7)), "no list of cells"),
+        (lambda c: _with(c, lambda d: d["cells"].append({"cell_type": ["x"]})), "a cell of type"),
+        (lambda c: _with(c, lambda d: d["cells"][0].update(source={"a": 1})), "no text"),
+        (lambda c: b'{"worksheets": 3, "nbformat": 3}', "hand in the course's own notebook"),
+    ],
+)
 def test_what_is_too_large_or_no_notebook_is_one_line(course, make, says):
     assert says in _refused(course, _put(course, {f"{UNIT}.ipynb": make(course)}))
 
 
 def test_a_bomb_of_json_beside_the_cells_is_never_built_into_a_notebook(course):
     data = _notebook(course).rstrip().removesuffix(b"}") + b', "bomb": [' + b"[]," * 3_000_000 + b"[]]}"
-    assert intake.take_in(course, _put(course, {f"{UNIT}.ipynb": data})) == []
+    assert intake.read_and_stage(course, _put(course, {f"{UNIT}.ipynb": data})) == []
     assert course.taken_in("ada", UNIT).stat().st_size < 100_000
 
 
@@ -313,7 +332,7 @@ def test_a_bomb_of_json_beside_the_cells_is_never_built_into_a_notebook(course):
 )
 def test_a_cell_that_is_too_large_or_slow_is_replaced_and_the_rest_is_taken(course, source, kind):
     submission = _put(course, {f"{UNIT}.ipynb": _with(course, _add(source, kind))})
-    intake.take_in(course, submission)
+    intake.read_and_stage(course, submission)
     last = _staged(course).cells[-1].source
     assert "left out" in last or "Not shown" in last
     assert len(_staged(course).cells) > 5
@@ -323,9 +342,9 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
     submission = _put(course, {f"{UNIT}.ipynb": _notebook(course)})
 
     def spoilt(*_):
-        raise limited.TooMuch("it takes too long")
+        raise limited_process.LimitExceeded("it takes too long")
 
-    monkeypatch.setattr(intake.limited, "call", spoilt)
+    monkeypatch.setattr(intake.limited_process, "call", spoilt)
     assert _refused(course, submission, {}) == "reading the notebook was given up: it takes too long"
 
 
@@ -333,21 +352,21 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
 
 
 def test_a_call_ends_at_its_limits_and_the_next_one_works():
-    with pytest.raises(limited.TooMuch, match="too long"):
-        limited.call(time.sleep, 60, seconds=0.2)
-    with pytest.raises(limited.TooMuch, match="memory"):
-        limited.call(bytes, 1 << 34)
-    with pytest.raises(limited.TooMuch, match="crashes"):
-        limited.call(os._exit, 3)
-    with pytest.raises(limited.Failed, match="ValueError"):
-        limited.call(int, "x")
-    with pytest.raises(limited.Failed, match="not JSON serializable"):
-        limited.call(bytes, 3)
-    assert limited.call(len, "abc") == 3
+    with pytest.raises(limited_process.LimitExceeded, match="too long"):
+        limited_process.call(time.sleep, 60, seconds=0.2)
+    with pytest.raises(limited_process.LimitExceeded, match="memory"):
+        limited_process.call(bytes, 1 << 34)
+    with pytest.raises(limited_process.LimitExceeded, match="crashes"):
+        limited_process.call(os._exit, 3)
+    with pytest.raises(limited_process.CallFailed, match="ValueError"):
+        limited_process.call(int, "x")
+    with pytest.raises(limited_process.CallFailed, match="not JSON serializable"):
+        limited_process.call(bytes, 3)
+    assert limited_process.call(len, "abc") == 3
 
 
 def test_a_server_that_was_ended_is_started_again():
-    assert limited.call(len, "abc") == 3
-    limited._server.server.kill()
-    limited._server.server.wait()
-    assert limited.call(len, "abc") == 3
+    assert limited_process.call(len, "abc") == 3
+    limited_process._server.server.kill()
+    limited_process._server.server.wait()
+    assert limited_process.call(len, "abc") == 3

@@ -90,14 +90,14 @@ def test_a_mark_is_the_grade(course):
     from rich.progress import Progress
 
     from autograder.errors import CourseError
-    from autograder.grading import record
+    from autograder.grading import gradebook_writer
     from autograder.grading.grade import Settings, grade
     from autograder.grading.mark import mark
     from autograder.proofs.sample_class import small_class
 
     small_class(course, 0)
     outcome = grade(course, [UNIT], Settings(workers=1), Progress(disable=True))
-    totals = record.scores(course, UNIT)
+    totals = gradebook_writer.scores(course, UNIT)
     assert len(outcome.results) > 10 and len(outcome.rejected) == 1
     for submission, results in outcome.results.items():
         (path,) = submission.path.parent.iterdir()

@@ -9,13 +9,13 @@ from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.grading import feedback, grade, record, regrades, store, tasks
+from autograder.gradebook.override import override
+from autograder.grading import feedback, grade, gradebook_writer, regrade_log, result_cache, worker_tasks
 from autograder.grading.open_gradebook import OpenGradebook
 from autograder.grading.preview import preview
-from autograder.term.override import override
 from helpers.engine.mime import MIME
 
 WRITTEN = "why_same_size"
@@ -27,13 +27,13 @@ class Judge:
 
     def __init__(self, monkeypatch):
         self.part, self.judged, self.version, self.monkeypatch = 0.25, 0, 0, monkeypatch
-        monkeypatch.setattr(tasks, "judge_text", self)
-        monkeypatch.setattr(tasks, "warm_up", lambda *_: None)
+        monkeypatch.setattr(worker_tasks, "judge_text", self)
+        monkeypatch.setattr(worker_tasks, "warm_up", lambda *_: None)
 
     def mend(self, part: float):
         """The check is mended: it gives another part of the points from now on."""
         self.part, self.version = part, self.version + 1
-        self.monkeypatch.setattr(store, "unit_version", lambda *_, version=self.version: str(version))
+        self.monkeypatch.setattr(result_cache, "unit_version", lambda *_, version=self.version: str(version))
         self.monkeypatch.setattr(grade, "grader_version", lambda version=self.version: str(version))
 
     def __call__(self, text, *_):
@@ -63,7 +63,7 @@ def _preview(course):
 
 def _mark(course, student, points, comment="good"):
     """As a marker does it in formgrader."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         mark = gradebook.find_grade(WRITTEN, UNIT, UNIT, student)
         mark.manual_score, mark.needs_manual_grade = points, False
         gradebook.find_comment(WRITTEN, UNIT, UNIT, student).manual_comment = comment
@@ -71,7 +71,7 @@ def _mark(course, student, points, comment="good"):
 
 
 def _cell(course, student, name=WRITTEN):
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         one = gradebook.find_grade(name, UNIT, UNIT, student)
         return one.auto_score, one.manual_score, bool(one.needs_manual_grade)
 
@@ -116,7 +116,7 @@ def test_a_preview_says_what_grading_will_do_and_changes_nothing(graded, judge):
     assert outcome.recorded == 2
     _grade(graded)
     assert judge.judged == judged + 2, "what was judged for the preview is not judged again"
-    kept = regrades.read(graded.regrades)
+    kept = regrade_log.read(graded.regrades)
     assert [one.line() for one in kept] == [one.line() for one in changes]
     assert _cell(graded, "bea", "softmax_test")[0] == 1.0
 
@@ -130,7 +130,7 @@ def test_marks_and_comments_on_unchanged_answers_stay_done(graded, judge):
     judge.mend(0.5)
     _grade(graded)
     assert _cell(graded, "ada") == (None, 3.0, False) and _cell(graded, "bea") == (None, 2.0, False)
-    with stock.open_gradebook(graded) as gradebook:
+    with nbgrader_steps.open_gradebook(graded) as gradebook:
         assert gradebook.find_comment(WRITTEN, UNIT, UNIT, "bea").manual_comment == "name it"
 
 
@@ -143,7 +143,7 @@ def test_a_changed_answer_is_opened_again_and_shows_the_old_text_and_its_mark(gr
     assert "marked 2" in earlier.source and "Because of the dot product." in earlier.source
     assert shown.cells[shown.cells.index(earlier) + 1].source == "I don't know."
     assert "An earlier answer" not in (graded.feedback / "bea" / UNIT / f"{UNIT}.html").read_text()
-    assert [one.line() for one in regrades.read(graded.regrades)] == [
+    assert [one.line() for one in regrade_log.read(graded.regrades)] == [
         f"bea 02 {WRITTEN}: 2 → to mark again (the answer was changed)"
     ]
     judge.mend(0.25)  # graded again before anybody has marked it: the old text is still there
@@ -180,9 +180,9 @@ def test_a_run_that_dies_before_the_gradebook_is_written_leaves_no_line_and_take
     with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
         broken.setattr(OpenGradebook, "keep", _dies)
         _grade(graded)
-    assert regrades.read(graded.regrades) == []
+    assert regrade_log.read(graded.regrades) == []
     _grade(graded)
-    lines = [one.line() for one in regrades.read(graded.regrades)]
+    lines = [one.line() for one in regrade_log.read(graded.regrades)]
     assert sum("softmax: 0.5 → 1" in line for line in lines) == 1 and len(lines) == len(set(lines)) == 1 + bool(answer)
     assert _cell(graded, "bea")[2] == bool(answer)
 
@@ -197,9 +197,9 @@ def test_what_nbgrader_takes_back_is_not_logged(graded, judge, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr("nbgrader.preprocessors.latesubmissions.AssignLatePenalties.preprocess", _fails)
         assert len(_grade(graded).failed) == 2
-    assert regrades.read(graded.regrades) == [] and _cell(graded, "bea", "softmax_test")[0] == 0.5
+    assert regrade_log.read(graded.regrades) == [] and _cell(graded, "bea", "softmax_test")[0] == 0.5
     _grade(graded)
-    assert len(regrades.read(graded.regrades)) == 1
+    assert len(regrade_log.read(graded.regrades)) == 1
 
 
 def _fails(*_):
@@ -221,7 +221,7 @@ def test_an_override_survives_and_says_why(graded, judge):
     judge.mend(0.0)
     _grade(graded)
     assert _cell(graded, "bea", "softmax_test") == (0.0, 1.5, False)
-    assert record.scores(graded, UNIT)["bea"]["score"] == 1.5 + 3 + 1 + 2
+    assert gradebook_writer.scores(graded, UNIT)["bea"]["score"] == 1.5 + 3 + 1 + 2
     page = (graded.feedback / "bea" / UNIT / f"{UNIT}.html").read_text()
     assert "Points by hand, 1.5 of 2: the sheet was unclear" in page
     rows = list(csv.DictReader(graded.regrades.open(encoding="utf-8")))
@@ -265,14 +265,14 @@ def test_the_commands(graded, judge, attn):
 def test_nbgraders_own_command_keeps_marks_too(graded, judge, tmp_path):
     copy = Course((tmp_path / "copy").resolve())
     shutil.copytree(graded.root, copy.root)
-    stock.autograde(copy, "bea", UNIT)
+    nbgrader_steps.autograde(copy, "bea", UNIT)
     assert _cell(copy, "bea") == (None, 2.0, False)
 
 
 def test_lines_come_back_as_they_were_written(tmp_path):
-    change = regrades.Change(
-        regrades.datetime(2026, 11, 22, tzinfo=regrades.UTC), UNIT, "=1+1", "softmax", 1 / 3, None, 'a "b", c'
+    change = regrade_log.Change(
+        regrade_log.datetime(2026, 11, 22, tzinfo=regrade_log.UTC), UNIT, "=1+1", "softmax", 1 / 3, None, 'a "b", c'
     )
-    regrades.add(tmp_path / "r.csv", [change])
-    regrades.add(tmp_path / "r.csv", [change])
-    assert regrades.read(tmp_path / "r.csv") == [change, change] and ",'=1+1," in (tmp_path / "r.csv").read_text()
+    regrade_log.add(tmp_path / "r.csv", [change])
+    regrade_log.add(tmp_path / "r.csv", [change])
+    assert regrade_log.read(tmp_path / "r.csv") == [change, change] and ",'=1+1," in (tmp_path / "r.csv").read_text()

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
 from autograder import notebooks
 from autograder.course.build import solution_notebook
-from autograder.grading.mend import NotOurs, mend
+from autograder.grading.repair import NoCourseCells, repair
 from autograder.notebooks import grade_id
 
 ORIGINAL = solution_notebook(ROOT / "tests" / "small_course" / "solutions" / "02_small" / "02_small.py")
@@ -43,7 +43,7 @@ def ids(notebook):
 def test_nothing_is_mended_where_nothing_is_amiss():
     notebook = handed_in()
     before = deepcopy(notebook)
-    assert mend(notebook, ORIGINAL) == [] and notebook == before
+    assert repair(notebook, ORIGINAL) == [] and notebook == before
 
 
 def test_a_copied_cell_is_told_from_the_original_by_its_id():
@@ -51,7 +51,7 @@ def test_a_copied_cell_is_told_from_the_original_by_its_id():
         notebook = handed_in()
         copy = new_code_cell("# a try", metadata=deepcopy(notebook.cells[at(notebook, "softmax")].metadata))
         notebook.cells.insert(at(notebook, "softmax") + offset, copy)
-        assert mend(notebook, ORIGINAL) == ["a copy of cell softmax was set aside"]
+        assert repair(notebook, ORIGINAL) == ["a copy of cell softmax was set aside"]
         assert "BEGIN SOLUTION" in notebook.cells[at(notebook, "softmax")].source and grade_id(copy) is None
 
 
@@ -62,7 +62,7 @@ def test_without_ids_the_last_copy_that_says_something_is_the_original():
         notebook.cells.insert(place + 1, new_code_cell(source, metadata=deepcopy(notebook.cells[place].metadata)))
     notebook.cells[place].id = "other"
     notebook.cells[place + 1], notebook.cells[place + 2] = notebook.cells[place + 2], notebook.cells[place + 1]
-    mend(notebook, ORIGINAL)
+    repair(notebook, ORIGINAL)
     assert ids(notebook) == IDS
 
 
@@ -70,14 +70,14 @@ def test_without_ids_the_last_copy_that_says_something_is_the_original():
 def test_a_deleted_cell_comes_back_where_it_stood(name):
     notebook = handed_in()
     del notebook.cells[at(notebook, name)]
-    assert mend(notebook, ORIGINAL) == [f"cell {name} was missing and has been put back"]
+    assert repair(notebook, ORIGINAL) == [f"cell {name} was missing and has been put back"]
     assert ids(notebook) == IDS
 
 
 def test_a_model_answer_is_never_put_back():
     notebook = handed_in()
     del notebook.cells[at(notebook, "why_same_size")]
-    mend(notebook, ORIGINAL)
+    repair(notebook, ORIGINAL)
     assert notebook.cells[at(notebook, "why_same_size")].source == ""
 
 
@@ -85,7 +85,7 @@ def test_a_model_answer_is_never_put_back():
 def test_lost_marks_are_recognised_by_the_cells_id(name):
     notebook = handed_in()
     notebook.cells[at(notebook, name)].metadata.clear()
-    assert mend(notebook, ORIGINAL) == [f"cell {name} had lost its marks and was recognised"]
+    assert repair(notebook, ORIGINAL) == [f"cell {name} had lost its marks and was recognised"]
     assert ids(notebook) == IDS
 
 
@@ -94,7 +94,7 @@ def test_without_an_id_a_cell_is_recognised_by_its_text_or_by_what_it_defines(na
     notebook = handed_in()
     cell = notebook.cells[at(notebook, name)]
     cell.metadata, cell.id = nbformat.NotebookNode(), "lost"
-    assert f"cell {name} had lost its marks and was recognised" in mend(notebook, ORIGINAL)
+    assert f"cell {name} had lost its marks and was recognised" in repair(notebook, ORIGINAL)
     assert ids(notebook) == IDS
 
 
@@ -103,7 +103,7 @@ def test_retyped_and_changed_cells_are_reset():
     place = at(notebook, "softmax")
     notebook.cells[place] = new_markdown_cell(notebook.cells[place].source, metadata=notebook.cells[place].metadata)
     notebook.cells[at(notebook, "attend_test")].metadata.nbgrader.points = 100
-    lines = mend(notebook, ORIGINAL)
+    lines = repair(notebook, ORIGINAL)
     assert "cell softmax was turned back into a code cell" in lines
     assert "the marks of cell attend_test had been changed and were reset" in lines
     assert notebook.cells[at(notebook, "attend_test")].metadata.nbgrader.points == 3
@@ -115,7 +115,7 @@ def test_moved_cells_go_back_and_take_the_students_own_cells_along():
     own = new_code_cell("own = 1")
     notebook.cells.insert(place + 1, own)
     notebook.cells = notebook.cells[place + 2 :] + notebook.cells[: place + 2]
-    assert "cells had been moved and were put into their order again" in mend(notebook, ORIGINAL)
+    assert "cells had been moved and were put into their order again" in repair(notebook, ORIGINAL)
     assert ids(notebook) == IDS and notebook.cells[at(notebook, "softmax") + 1] is own
 
 
@@ -126,7 +126,7 @@ def test_colabs_additions_go_without_a_word():
         cell.id = "x" + cell.id[:60]
     notebook.cells.insert(0, new_markdown_cell("badge", metadata={"id": "view-in-github", "colab_type": "text"}))
     notebook.metadata["colab"] = {}
-    assert mend(notebook, ORIGINAL) == []
+    assert repair(notebook, ORIGINAL) == []
     assert notebook.cells[0].source != "badge" and not any("outputId" in cell.metadata for cell in notebook.cells)
 
 
@@ -141,15 +141,27 @@ def test_a_cell_of_another_unit_counts_for_nothing():
         "solution": False,
     }
     notebook.cells.append(new_code_cell("9.0", metadata={"nbgrader": marks}))
-    assert mend(notebook, ORIGINAL) == ["cell bonus_test is not of this unit and counts for nothing"]
+    assert repair(notebook, ORIGINAL) == ["cell bonus_test is not of this unit and counts for nothing"]
 
 
 # ---------------------------------------------------------------- fuzzing
 
 place = st.integers(0, 200)
-garbage = st.none() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2) | st.dictionaries(
-    st.sampled_from(["grade_id", "grade", "locked", "points", "solution", "cell_type", "schema_version"]),
-    st.none() | st.booleans() | st.integers() | st.sampled_from([*IDS, "", "of another"]) | st.lists(st.integers(), max_size=1), max_size=4)  # fmt: skip
+garbage = (
+    st.none()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(
+        st.sampled_from(["grade_id", "grade", "locked", "points", "solution", "cell_type", "schema_version"]),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from([*IDS, "", "of another"])
+        | st.lists(st.integers(), max_size=1),
+        max_size=4,
+    )
+)
 acts = st.one_of(
     st.tuples(
         st.sampled_from(["delete", "copy", "raw", "markdown", "code", "strip", "new id", "no id", "colab"]), place
@@ -195,22 +207,36 @@ def test_whatever_is_done_to_it_the_notebook_can_be_mended(doings):
     for act in doings:
         do(notebook, act)
     if not any(grade_id(cell) in IDS for cell in notebook.cells):
-        with pytest.raises(NotOurs, match="fresh copy"):
-            mend(notebook, ORIGINAL)
+        with pytest.raises(NoCourseCells, match="fresh copy"):
+            repair(notebook, ORIGINAL)
         return
-    mend(notebook, ORIGINAL)
+    repair(notebook, ORIGINAL)
     found = ids(notebook)
     assert found == [name for name in IDS if name in found] and set(NEEDED) <= set(found)
     for cell in notebook.cells:
         if grade_id(cell):
             original = ORIGINAL.cells[at(ORIGINAL, grade_id(cell))]
             assert cell.cell_type == original.cell_type and cell.metadata.nbgrader == original.metadata.nbgrader
-    assert mend(notebook, ORIGINAL) == []
+    assert repair(notebook, ORIGINAL) == []
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=4), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-    st.sampled_from(["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat", "worksheets", "id"]), inner, max_size=4), max_leaves=12))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["cells", "metadata", "nbgrader", "grade_id", "source", "cell_type", "nbformat", "worksheets", "id"]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
 def test_json_that_is_no_notebook_is_refused_by_nbformat_or_mended(data):
     data = {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": [], **(data if isinstance(data, dict) else {})}
     try:
@@ -218,5 +244,5 @@ def test_json_that_is_no_notebook_is_refused_by_nbformat_or_mended(data):
         nbformat.validate(notebook)
     except Exception:  # this is triage's to say (see autograder/triage.py)
         return
-    with pytest.raises(NotOurs):
-        mend(notebook, ORIGINAL)
+    with pytest.raises(NoCourseCells):
+        repair(notebook, ORIGINAL)

@@ -7,13 +7,13 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
-from autograder import limited
-from autograder.course import stock
+from autograder import limited_process
+from autograder.cli.score_tables import scores_table
+from autograder.cli.tables import remarks
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import feedback, grade, intake, record, tasks
-from autograder.grading.store import Store, grader_version
-from autograder.scores import scores_table
-from autograder.tables import remarks
+from autograder.grading import feedback, grade, gradebook_writer, intake, worker_tasks
+from autograder.grading.result_cache import Store, grader_version
 
 WEAK = "bea"
 TEXT = "spoilt \x1b[31m on purpose"
@@ -25,7 +25,8 @@ def _grade(course, **settings):
 
 @pytest.fixture(scope="module")
 def class_of_three(built, tmp_path_factory):
-    """Three students, judged once, so that every test below only records; bea's text tells her work from the others'."""
+    """Three students, judged once, so that every test below only records; bea's text tells her work from the
+    others'."""
     folder = tmp_path_factory.mktemp("robust") / "course"
     shutil.copytree(built.root, folder, ignore=shutil.ignore_patterns("class"))
     course = Course(folder.resolve())
@@ -52,11 +53,11 @@ def course(class_of_three, tmp_path):
 STEPS = [
     (intake, "read", lambda args: args[1].student == WEAK),
     (intake, "stage", lambda args: args[1].student == WEAK),
-    (stock, "sanitise", lambda args: args[1] == WEAK),
-    (stock, "autograde", lambda args: args[1] == WEAK),
-    (record, "is_recorded", lambda args: args[1] == WEAK),
-    (record, "repairs", lambda args: args[1] == WEAK),
-    (grade.Intake, "_fingerprint", lambda args: args[1].student == WEAK),
+    (nbgrader_steps, "sanitise", lambda args: args[1] == WEAK),
+    (nbgrader_steps, "autograde", lambda args: args[1] == WEAK),
+    (gradebook_writer, "is_recorded", lambda args: args[1] == WEAK),
+    (gradebook_writer, "repairs", lambda args: args[1] == WEAK),
+    (grade.ResultKeys, "_fingerprint", lambda args: args[1].student == WEAK),
 ]
 
 
@@ -78,14 +79,16 @@ def test_an_exception_at_any_step_costs_one_submission(course, monkeypatch, kind
     assert {one.student for one in outcome.results} == {"ada", "cem"}
     ((submission, reason),) = {**outcome.failed, **outcome.rejected}.items()
     assert submission.student == WEAK and kind.__name__ in reason and "purpose" in reason and "\n" not in reason
-    scores = record.scores(course, UNIT)
+    scores = gradebook_writer.scores(course, UNIT)
     assert scores["ada"]["code_score"] == scores["cem"]["code_score"] == 6
 
 
 def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatch):
     shutil.rmtree(course.results)
     monkeypatch.setattr(
-        tasks, "judge_text", lambda text, *_: {"notebook": text, "parts": {}, "cells": {}, "grader": grader_version()}
+        worker_tasks,
+        "judge_text",
+        lambda text, *_: {"notebook": text, "parts": {}, "cells": {}, "grader": grader_version()},
     )
     monkeypatch.setattr(Store, "put", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     outcome = _grade(course)
@@ -94,9 +97,11 @@ def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatc
     )
 
 
-@pytest.mark.parametrize("error", [limited.TooMuch("it takes too long"), limited.Failed("ValueError: x")])
+@pytest.mark.parametrize(
+    "error", [limited_process.LimitExceeded("it takes too long"), limited_process.CallFailed("ValueError: x")]
+)
 def test_feedback_that_fails_is_no_failed_grade(course, monkeypatch, error):
-    call, material = limited.call, stock.page_material
+    call, material = limited_process.call, nbgrader_steps.page_material
 
     def marked(course, student, unit):
         text, grades = material(course, student, unit)
@@ -107,8 +112,8 @@ def test_feedback_that_fails_is_no_failed_grade(course, monkeypatch, error):
             raise error
         return call(function, *args, **kwargs)
 
-    monkeypatch.setattr(stock, "page_material", marked)
-    monkeypatch.setattr(limited, "call", spoilt)
+    monkeypatch.setattr(nbgrader_steps, "page_material", marked)
+    monkeypatch.setattr(limited_process, "call", spoilt)
     outcome = _grade(course)
     assert {one.student for one in outcome.results} == {"ada", "bea", "cem"} and not outcome.failed
     (note,) = next(lines for one, lines in outcome.notes.items() if one.student == WEAK)
@@ -134,5 +139,5 @@ def test_no_control_character_of_a_strangers_is_printed(course, attn):
 
 def test_remarks_and_tables_bear_any_name(course):
     outcome = _grade(course)
-    rows = {UNIT: record.scores(course, UNIT)}
+    rows = {UNIT: gradebook_writer.scores(course, UNIT)}
     assert remarks(rows, outcome) == [] and scores_table(rows, outcome, {}).row_count == 3

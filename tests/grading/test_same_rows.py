@@ -1,4 +1,5 @@
-"""Recorded at the pace of a class, and by nbgrader's own commands one by one: the same rows, the same notebooks, the same pages."""
+"""Recorded at the pace of a class, and by nbgrader's own commands one by one: the same rows, the same notebooks, the
+same pages."""
 
 import json
 import re
@@ -13,11 +14,11 @@ from nbgrader.converters import Autograde
 from rich.progress import Progress
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import feedback, grade, intake, record
+from autograder.grading import feedback, grade, gradebook_writer, intake
 from autograder.grading.open_gradebook import OPEN, open_gradebook
-from autograder.grading.triage import submissions
+from autograder.grading.submission_discovery import submissions
 
 WRONG_SOFTMAX = "def softmax(x, dim):\n    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)"
 
@@ -50,11 +51,11 @@ def by_nbgrader(graded, tmp_path_factory):
         shutil.rmtree(folder)
     (course.classroom / "gradebook.db").unlink()
     (course.results / "registered.json").unlink()
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     for submission in submissions(course, UNIT, []):
-        intake.take_in(course, submission)  # as it was handed in: nbgrader sanitises it itself
-        stock._run(course, Autograde, stock._staged(course), UNIT, submission.student)
-        stock.generate_feedback(course, submission.student, UNIT)
+        intake.read_and_stage(course, submission)  # as it was handed in: nbgrader sanitises it itself
+        nbgrader_steps._run(course, Autograde, nbgrader_steps._staged(course), UNIT, submission.student)
+        nbgrader_steps.generate_feedback(course, submission.student, UNIT)
     return course
 
 
@@ -92,7 +93,7 @@ def _text(path):
 
 
 def test_a_page_says_what_nbconverts_own_exporter_makes_of_it(graded):
-    text, grades = stock.page_material(graded, "bea", UNIT)
+    text, grades = nbgrader_steps.page_material(graded, "bea", UNIT)
     exporter = HTMLExporter(config=feedback._exporter().config)
     notebook = notebooks.parse(text)
     notebook.cells = [cell for cell in notebook.cells if feedback.FOR_MARKERS not in cell.metadata.get("tags", [])]
@@ -107,7 +108,7 @@ def test_a_page_says_what_nbconverts_own_exporter_makes_of_it(graded):
 
 
 def test_a_cell_remembered_from_the_course_is_rendered_as_it_was(graded):
-    text, grades = stock.page_material(graded, "ada", UNIT)
+    text, grades = nbgrader_steps.page_material(graded, "ada", UNIT)
     before = feedback.render(text, grades)
     feedback.remember(graded.solved(UNIT).read_text(encoding="utf-8"))
     assert feedback.render(text, grades) == before

@@ -1,5 +1,5 @@
-"""Notebooks of every unit as other programs save them, and as students rearrange them: the judge gets the same cells, so the scores
-are the same. One unit is judged too, by `attn mark`."""
+"""Notebooks of every unit as other programs save them, and as students rearrange them: the judge gets the same cells,
+so the scores are the same. One unit is judged too, by `attn mark`."""
 
 import copy
 import json
@@ -11,16 +11,16 @@ from test_honest import FORMS
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.grading import reading
-from autograder.grading.mark import put_back
-from autograder.grading.mend import CODE_STUB, TEXT_STUB
-from autograder.judge.exam import SPARE
+from autograder.grading import submission_parser
+from autograder.grading.mark import restore_locked_cells
+from autograder.grading.repair import CODE_STUB, TEXT_STUB
+from autograder.judge.config import SPARE
 
 COURSE = Course(ROOT)
 UNITS = COURSE.units()
 
 
-# ---------------------------------------------------------------- what programs do: a notebook's JSON is changed in place
+# -------------------------------------------------------------- what programs do: a notebook's JSON is changed in place
 
 
 def kaggle(data):
@@ -96,8 +96,11 @@ def own(cell, number):
 
 
 def copied_below(data):
-    data["cells"] = [one for number, cell in enumerate(data["cells"])
-                     for one in ([cell, own(cell, number)] if is_marked(cell, "solution") else [cell])]  # fmt: skip
+    data["cells"] = [
+        one
+        for number, cell in enumerate(data["cells"])
+        for one in ([cell, own(cell, number)] if is_marked(cell, "solution") else [cell])
+    ]
 
 
 def checks_deleted(data):
@@ -127,7 +130,8 @@ def merged_with_the_test(data):
 
 
 def answered_in_two_copies(data):
-    """Every second answer was written in another copy of the notebook and pasted above the stub, which is still there."""
+    """Every second answer was written in another copy of the notebook and pasted above the stub, which is still
+    there."""
     released = notebooks.by_id(notebooks.read(COURSE.released(_unit(data))))
     cells = []
     for number, cell in enumerate(data["cells"]):
@@ -169,12 +173,12 @@ def _changed(unit, change):
 
 def _for_the_judge(unit, change, of=lambda cell: True):
     """What the judge would get: type, text, marks, and whether it need not run, of every cell."""
-    answer = reading.readable(
+    answer = submission_parser.parse_submission(
         json.dumps(_changed(unit, change)).encode(), unit, COURSE.solved(unit).read_text(encoding="utf-8"), _ids()
     )
     assert "rejected" not in answer, answer
     notebook, original = notebooks.parse(answer["notebook"]), notebooks.read(COURSE.solved(unit))
-    put_back(notebook, original)
+    restore_locked_cells(notebook, original)
     return [
         (c.cell_type, c.source, c.metadata.get("nbgrader"), SPARE in c.metadata) for c in notebook.cells if of(c)
     ], answer
@@ -251,7 +255,9 @@ def test_a_notebook_without_any_mark_is_told_what_to_do():
 
     data = json.dumps(_changed(UNITS[0], stripped)).encode()
     original = COURSE.solved(UNITS[0]).read_text(encoding="utf-8")
-    assert "carries the course's marks" in reading.readable(data, UNITS[0], original, _ids())["rejected"]
+    assert (
+        "carries the course's marks" in submission_parser.parse_submission(data, UNITS[0], original, _ids())["rejected"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from rich.console import Console
 
+from autograder.cli.score_tables import as_json, as_text, is_large, scores_table, units_table
+from autograder.cli.tables import WHERE, profile_table
 from autograder.grading.grade import Outcome
-from autograder.grading.triage import Submission
+from autograder.grading.submission_discovery import Submission
 from autograder.judge.outputs import Result
-from autograder.scores import as_json, as_text, is_large, scores_table, units_table
-from autograder.tables import WHERE, profile_table
 
 UNITS = [f"{number:02d}_unit" for number in range(11)]
 NAMES = ["nguyen-thi-minh-khai-2026-section-b", "al-khwarizmi", "o", "z" * 30]

@@ -322,7 +322,7 @@ sys.modules["helpers.engine.observe"].observe = nothing""",
         "replaces what answers the judge",
         """
 import sys
-student = sys.modules["autograder.judge.student"]
+student = sys.modules["autograder.judge.student_kernel"]
 for ask in list(student._QUESTIONS):
     student._QUESTIONS[ask] = lambda endpoint, question, names: {"score": 2.0, "ok": True, "passed": True}
 student._answer = lambda *a: {"ok": 2.0, "score": 2.0}""",

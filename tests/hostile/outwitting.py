@@ -1,5 +1,5 @@
-"""Notebooks that try to outwit the checks: objects that lie, calls that count, forbidden functions by side roads, cards that
-carry hidden inputs out, references under other names. And honest ones that look a little like these."""
+"""Notebooks that try to outwit the checks: objects that lie, calls that count, forbidden functions by side roads, cards
+that carry hidden inputs out, references under other names. And honest ones that look a little like these."""
 
 from nbformat.v4 import new_code_cell
 

@@ -1,4 +1,5 @@
-"""Notebooks that want to see what is not theirs. They are honest otherwise; whatever they find they print after `LEAK`."""
+"""Notebooks that want to see what is not theirs. They are honest otherwise; whatever they find they print after
+`LEAK`."""
 
 from .edits import Hostile, early
 

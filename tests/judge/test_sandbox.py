@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.reach import exam
-from autograder.judge import kernels
+from autograder.course.visibility import judge_config
+from autograder.judge import kernel_manager
 from autograder.judge.sandbox import bubblewrap
 from autograder.judge.sandbox.namespaces import MB, Walls, _below, confine
 
@@ -79,8 +79,12 @@ def test_readable_folders_are_shown_and_hidden_ones_in_them_are_empty(tmp_path):
         (tmp_path / path).write_text("text")
     shown = str(tmp_path / "open")
     walls = replace(FEW, readable=(shown,), hidden=(f"{shown}/secret", f"{shown}/hidden.txt", f"{shown}/absent"))
-    act = lambda: [open(f"{shown}/read.txt").read(), os.listdir(f"{shown}/secret"), open(f"{shown}/hidden.txt").read(),  # noqa: E731
-                   attempt(lambda: open(f"{shown}/read.txt", "w"))]  # fmt: skip
+    act = lambda: [
+        open(f"{shown}/read.txt").read(),
+        os.listdir(f"{shown}/secret"),
+        open(f"{shown}/hidden.txt").read(),  # noqa: E731
+        attempt(lambda: open(f"{shown}/read.txt", "w")),
+    ]
     assert inside(act, walls)[0] == ["text", [], "", "OSError"] or inside(act, walls)[0][:3] == ["text", [], ""]
     assert (tmp_path / "open" / "read.txt").read_text() == "text"
 
@@ -200,8 +204,8 @@ def test_a_kernel_ends_with_its_leash():
 def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash_and_with_its_keeper(end):
     from autograder.judge.judge import Limits
 
-    found = kernels.Kernels(kernels.BUBBLEWRAP)
-    kernel = found.ready(found.start(kernels.STUDENT, exam("02_small"), Limits()))
+    found = kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP)
+    kernel = found.ready(found.start(kernel_manager.STUDENT, judge_config("02_small"), Limits()))
     kernel.tell(
         {
             "ask": "run",
@@ -238,7 +242,7 @@ def test_every_sandbox_has_a_user_of_its_own_as_root():
 def test_bubblewraps_command_shows_and_hides_the_same():
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
-    walls = kernels.walls_of(kernels.STUDENT, exam("02_small"))
+    walls = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small"))
     words = bubblewrap.wrapped(walls)
     assert {"--unshare-net", "--unshare-pid", "--die-with-parent"} <= set(words)
     assert words[words.index("--cap-drop") + 1] == "ALL"
@@ -246,7 +250,7 @@ def test_bubblewraps_command_shows_and_hides_the_same():
 
 
 def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
-    hidden = kernels.walls_of(kernels.STUDENT, exam("02_small")).hidden
+    hidden = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small")).hidden
     closed = {path.split("/helpers/")[1] for path in hidden if "/helpers/" in path}
     assert {"qkv_attention", "multi_head", "beyond_quadratic", "parallelization/checks"} <= closed
     assert not {"parallelization", "start_here", "engine"} & closed  # a unit may lean on what earlier ones taught
@@ -258,7 +262,9 @@ def test_where_no_sandbox_works_the_grader_refuses_in_one_line(monkeypatch):
     from autograder.judge.sandbox.namespaces import SandboxError
 
     with pytest.raises(SandboxError, match="bubblewrap is not installed") as caught:
-        kernels.Kernels(kernels.BUBBLEWRAP).start(kernels.STUDENT, exam("02_small"), Limits())
+        kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP).start(
+            kernel_manager.STUDENT, judge_config("02_small"), Limits()
+        )
     assert "\n" not in str(caught.value)
     with pytest.raises(SandboxError, match="There is no sandbox"):
-        kernels.kernels("castle")
+        kernel_manager.kernel_manager("castle")

@@ -9,16 +9,16 @@ import torch
 from nbformat.v4 import new_code_cell
 
 from autograder import notebooks
-from autograder.grading.source import look
-from autograder.grading.verdict import judged, rules
+from autograder.grading.judge_notebook import judge_notebook, static_rules
+from autograder.grading.static_checks import find_forbidden
 from autograder.judge import outputs
 from autograder.judge.cells import unknown_names
-from autograder.judge.installing import LEFT_OUT
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernels import Kernels
-from autograder.judge.plain import clean_html, cleaned
+from autograder.judge.kernel_manager import KernelManager
+from autograder.judge.pip_blocker import LEFT_OUT
 from autograder.judge.proxies import observation
+from autograder.judge.sanitize_outputs import clean_html, sanitize_display
 from autograder.proofs.hostile import solved_by_a_student
 from helpers.engine.mime import MIME
 
@@ -28,7 +28,7 @@ LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
 
 @pytest.fixture(scope="module")
 def kernels():
-    found = Kernels()
+    found = KernelManager()
     yield found
     found.close()
 
@@ -44,7 +44,7 @@ def cell(notebook, name):
 
 
 def results(notebook) -> dict:
-    return {result.exercise: result for result in map(outputs.result, notebooks.tests(notebook))}
+    return {result.exercise: result for result in map(outputs.read_result, notebooks.tests(notebook))}
 
 
 def scores(notebook) -> list[float]:
@@ -56,19 +56,19 @@ def asked(kernels, notebook, answer: str, question: str) -> str:
     cell(notebook, "softmax").source, test = answer, cell(notebook, "softmax_test")
     test.source = question
     notebook.cells = notebook.cells[: notebook.cells.index(test) + 1]
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     return next((output.data["text/plain"] for output in test.outputs if "data" in output), str(test.outputs))
 
 
 def test_kernels_that_are_slow_to_start_cost_a_submission_none_of_its_time(monkeypatch, kernels, notebook):
     ready = kernels.ready
     monkeypatch.setattr(kernels, "ready", lambda kernel: time.sleep(8) or ready(kernel))
-    judged(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=8), kernels)
+    judge_notebook(notebook, UNIT, Limits(cell_seconds=10, notebook_seconds=8), kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
 def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, notebook):
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
     shown = cell(notebook, "softmax_test").outputs[0]
     assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
@@ -78,10 +78,11 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
 def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies, points):
     """Once: as if somebody else had ended it. An answer that always ends its own process has none."""
     end = f"if {dies}:\n        open('died', 'w').close()\n        os._exit(1)"
-    cell(
-        notebook, "softmax"
-    ).source = f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n    return powers / powers.sum(dim, keepdim=True)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    cell(notebook, "softmax").source = (
+        f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n"
+        f"    return powers / powers.sum(dim, keepdim=True)"
+    )
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [points, 3, 1]
 
 
@@ -97,20 +98,20 @@ def test_a_kernel_that_somebody_else_ends_costs_no_points(monkeypatch, kernels, 
 
     monkeypatch.setattr(Kernel, "tell", end_the_first)
     cell(notebook, "softmax").source = f"import time\ntime.sleep(1)\n{cell(notebook, 'softmax').source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert ended and scores(notebook) == [2, 3, 1]
 
 
 def test_the_released_notebook_gets_nothing(kernels, course):
     released = notebooks.read(course.released(UNIT))
-    judged(released, UNIT, LIMITS, kernels)
+    judge_notebook(released, UNIT, LIMITS, kernels)
     assert scores(released) == [0, 0, 0]
     assert all(result.diagnosis == "not attempted" for result in results(released).values())
 
 
 def test_a_misconception_is_still_named(kernels, notebook):
     cell(notebook, "softmax").source = "def softmax(x, dim):\n    return x.exp() / x.exp().sum(dim, keepdim=True)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert results(notebook)["softmax"].diagnosis not in (None, "not attempted")
 
 
@@ -122,13 +123,13 @@ def test_a_misconception_is_still_named(kernels, notebook):
 ], ids=["syntax", "error", "name", "dead"])  # fmt: skip
 def test_a_missing_name_costs_its_item_and_says_why(kernels, notebook, source, said):
     cell(notebook, "softmax").source = source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and said in results(notebook)["softmax"].message
 
 
 def test_test_cells_see_the_state_at_their_place(kernels, notebook):
     notebook.cells.append(new_code_cell("def softmax(x, dim): return None\ndef attend(*a): return None"))
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
@@ -137,7 +138,7 @@ def test_what_a_test_call_does_is_seen_by_no_cell(kernels, notebook):
         "    e =", "    calls.append(open('/tmp/seen', 'a'))\n    e ="
     )
     notebook.cells.append(new_code_cell("import os\nprint(len(calls), os.path.exists('/tmp/seen'))"))
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and notebook.cells[-1].outputs[0].text == "0 False\n"
 
 
@@ -155,29 +156,41 @@ class Layer(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("answer", "question", "shown"), [
-    ("softmax = {'a': [1, (2.5, None)], 'b': torch.tensor([True])}", "softmax", "{'a': [1, (2.5, None)], 'b': tensor([True])}"),
+    ("softmax = {'a': [1, (2.5, None)], 'b': torch.tensor([True])}", "softmax",
+     "{'a': [1, (2.5, None)], 'b': tensor([True])}"),
     ("def softmax(*a, **k): return a, k", "softmax(1, x=[2])", "((1,), {'x': [2]})"),
-    ("def softmax(x): return x.sum()", "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()", "('Tensor', 3.0)"),
+    ("def softmax(x): return x.sum()",
+     "type(softmax(__import__('torch').ones(3))).__name__, softmax(__import__('torch').ones(3)).item()",
+     "('Tensor', 3.0)"),
     ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
     ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
-    ("def softmax(f): return next(f) + sum(f)", "from helpers.engine.drivers import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken", "(6, 5, 3)"),
+    ("def softmax(f): return next(f) + sum(f)",
+     "from helpers.engine.drivers import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken",
+     "(6, 5, 3)"),
     ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
-    (CLASS + "softmax = Layer", "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
+    (CLASS + "softmax = Layer",
+     "layer = softmax(3)\nlayer.width, sorted(layer.state_dict()), len(list(layer.parameters()))",
      "(3, ['linear.bias', 'linear.weight'], 2)"),
-    (CLASS + "softmax = Layer", "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
-     "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()", "([3.0, 3.0], [9.0, 9.0])"),
+    (CLASS + "softmax = Layer",
+     "layer, state = softmax(3), {'linear.weight': torch.ones(2, 3), 'linear.bias': torch.zeros(2)}\n"
+     "layer.load_state_dict(state)\nlayer(torch.ones(3)).tolist(), layer.twice(torch.ones(3), by=3).tolist()",
+     "([3.0, 3.0], [9.0, 9.0])"),
     (CLASS + "softmax = Layer", "layer, wants = softmax(3), []\n"
-     "softmax.register_forward_hook(layer.get_submodule('linear'), lambda _, x, y: wants.append(y.requires_grad) or y.detach())\n"
-     "layer.register_forward_hook(lambda _, x, y: wants.append(y.requires_grad))\nlen(layer(torch.ones(3))), wants", "(2, [True, False])"),
+     "softmax.register_forward_hook(layer.get_submodule('linear'), lambda _, x, y: wants.append(y.requires_grad) or "
+     "y.detach())\n"
+     "layer.register_forward_hook(lambda _, x, y: wants.append(y.requires_grad))\nlen(layer(torch.ones(3))), wants",
+     "(2, [True, False])"),
     (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
     ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
-], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class", "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
+], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class",
+        "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
 def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 
 
 @pytest.mark.parametrize(("answer", "said"), [
-    ("def softmax(x): raise KeyError('mine')", "KeyError('mine') at line 1, in `softmax`: def softmax(x): raise KeyError('mine')"),
+    ("def softmax(x): raise KeyError('mine')",
+     "KeyError('mine') at line 1, in `softmax`: def softmax(x): raise KeyError('mine')"),
     ("def softmax(x): x += 1", "changed [0]"),
     ("def softmax(x): return (x @ x).softmax(0)", "forbidden ['softmax'"),
     ("def softmax(x): return x @ x", "flops 16 largest 4 living 4 gradients [(2, 2)]"),
@@ -185,7 +198,8 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("def softmax(x): y = x.exp(); y += 1; return y * y.detach().exp_()", "RuntimeError(one of the variables"),
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
-], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class", "no function"])  # fmt: skip
+], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class",
+        "no function"])  # fmt: skip
 def test_calls_are_watched_where_they_run(kernels, notebook, answer, said):
     question = """
 from helpers.engine.observe import observe
@@ -196,17 +210,21 @@ words += f" changed {list(seen.modified)}" if seen.modified else ""
 words += f" forbidden {list(seen.forbidden)}" if seen.forbidden else ""
 words += f" operations {sorted(seen.operations)} flops {seen.flops} largest {seen.largest} living {seen.living}"
 words += f" gradients {[tuple(g.shape) for g in seen.gradients if g is not None]}" if seen.gradients else ""
-words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops} {seen.backward_largest}"
+words += f" kept {seen.saved} on the way back {[*seen.backward_operations]} {seen.backward_flops}"
+words += f" {seen.backward_largest}"
 words"""
     assert said in asked(kernels, notebook, answer, question).replace("\\'", "'")
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("keeps", "all"), ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
-    ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)), ("gradients", 5),
+    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("keeps", "all"),
+    ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
+    ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)),
+    ("gradients", 5),
 ])  # fmt: skip
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
-    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0, "modified": (), "gradients": (torch.ones(2),),
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0,
+            "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip
     assert observation((torch.ones(2),), {}, said).error is None
@@ -241,7 +259,10 @@ every += [observe(lambda f, n: [f(n) for _ in range(9)][0], (softmax, n), steps=
     assert asked(kernels, notebook, answer, question) == "[0, 'TooManySteps', 0, 'TooManySteps']"
 
 
-SOFTMAX = "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n    return e / e.sum(dim=dim, keepdim=True)"
+SOFTMAX = (
+    "def softmax(x, dim):\n    e = (x - x.amax(dim=dim, keepdim=True)).exp()\n    {}\n"
+    "    return e / e.sum(dim=dim, keepdim=True)"
+)
 IN_A_THREAD = """
 def softmax(x, dim):
     found = []
@@ -257,7 +278,7 @@ def note(notebook) -> str:
 
 def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothing(kernels, notebook):
     cell(notebook, "softmax").source = SOFTMAX.format("if len(x) > 1000: return vars(torch)['soft' + 'max'](x, dim)")
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and "names `softmax`" in note(notebook)
 
 
@@ -267,14 +288,15 @@ def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothi
     "    start(lambda: found.append(torch.softmax(x, dim)), ())\n    while not found: pass\n    return found[0]",
     "import os\ndef softmax(x, dim):\n    if os.fork() == 0: os._exit(0)\n"
     "    with torch._C.DisableTorchFunction(): return torch.exp(torch.ops.aten.log_softmax(x, dim))",
-    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in lines])\n",
+    "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in "
+    "lines])\n",
 ], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip
 def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(kernels, notebook, source):
     if "§" in source:
         notebook.cells.insert(notebook.cells.index(cell(notebook, "softmax")), new_code_cell(source))
         source = "def softmax(x, dim): return §(x, dim)"
     cell(notebook, "softmax").source = "import threading\n" + source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "forbidden function"
 
 
@@ -282,13 +304,14 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     cell(notebook, "softmax").source = "import threading\n" + IN_A_THREAD.format(
         "(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"
     )
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and note(notebook) == ""
 
 
 @pytest.mark.parametrize(("source", "found"), [
     ("def softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
-    ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)", ["torch.nn.functional.softmax"]),
+    ("from torch.nn.functional import softmax as innocent\ndef softmax(x, dim): return innocent(x, dim)",
+     ["torch.nn.functional.softmax"]),
     ("import torch as t\ndef softmax(x, dim): return t.softmax(x, dim)", ["softmax"]),
     ("helper = torch.log_softmax\ndef softmax(x, dim): return helper(x, dim).exp()", ["log_softmax"]),
     ("def helper(x): return getattr(x, f'soft{\"max\"}')(0)\ndef softmax(x, dim): return helper(x)", ["softmax"]),
@@ -298,8 +321,10 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     ("from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)", ["softmax"]),
     ("%matplotlib inline\nx = !ls\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
     ("%%time\ndef softmax(x, dim): return torch.softmax(x, dim)", ["softmax"]),
-    ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)", ["helpers.qkv_attention.softmax.softmax"]),
-    ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)", []),
+    ("from helpers.qkv_attention.softmax import softmax as theirs\ndef softmax(x, dim): return theirs(x, dim)",
+     ["helpers.qkv_attention.softmax.softmax"]),
+    ("class M(torch.nn.Module):\n    def forward(self, x): return self.softmax(x)\ndef softmax(x, dim): return M()(x)",
+     []),
     ("def softmax(x, dim): return x.exp()\nprint(torch.allclose(softmax(x, 0), torch.softmax(x, 0)))", []),
     ("def softmax(x, dim): return softmax(x, dim)  # not torch.softmax", []),
     ("m = torch.nn.Linear(1, 1)\ndef softmax(x, dim): return m.last_softmax + ns.softmax_max", []),
@@ -308,11 +333,13 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
     ("def softmax(x, dim): return x / getattr(cfg, 'softmax_scale')", []),
     ("def softmax(x, dim): raise ValueError('softmax wants a dim')", []),
     ("def softmax(x, dim)", ["source that can't be read"]),
-], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic", "cell magic", "reference",
-        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message", "syntax"])  # fmt: skip
+], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic",
+        "cell magic", "reference",
+        "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message",
+        "syntax"])  # fmt: skip
 def test_the_look_at_the_source(notebook, kernels, source, found):
     cell(notebook, "softmax").source = source
-    assert [one.name for one in look(notebook, UNIT, rules(UNIT, LIMITS, kernels))] == found
+    assert [one.name for one in find_forbidden(notebook, UNIT, static_rules(UNIT, LIMITS, kernels))] == found
 
 
 def test_names_that_a_test_cell_needs():
@@ -321,8 +348,10 @@ def test_names_that_a_test_cell_needs():
 
 
 @pytest.mark.parametrize("script", [
-    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<a href='javascript:alert(1)'>x</a>", "<iframe src=x></iframe>",
-    "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>", "<form action=x><input name=y></form>",
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<a href='javascript:alert(1)'>x</a>",
+    "<iframe src=x></iframe>",
+    "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>",
+    "<form action=x><input name=y></form>",
 ])  # fmt: skip
 def test_no_script_is_left_in_what_a_student_shows(script):
     kept = clean_html(script).lower()
@@ -330,13 +359,15 @@ def test_no_script_is_left_in_what_a_student_shows(script):
         word in kept
         for word in ("<script", "onerror", "javascript:", "<iframe", "onload", "<style", "style=", "<form", "<input")
     )
-    assert "application/javascript" not in cleaned({"application/javascript": "alert(1)", "text/plain": "x"})
-    assert cleaned({"application/javascript": "alert(1)"}) == {"text/plain": "(not shown: application/javascript)"}
-    assert cleaned({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
-    assert "<" not in cleaned({"text/latex": script}).get("text/latex", "").replace(
+    assert "application/javascript" not in sanitize_display({"application/javascript": "alert(1)", "text/plain": "x"})
+    assert sanitize_display({"application/javascript": "alert(1)"}) == {
+        "text/plain": "(not shown: application/javascript)"
+    }
+    assert sanitize_display({"image/png": f'"> {script}', "text/plain": "x"}) == {"text/plain": "x"}
+    assert "<" not in sanitize_display({"text/latex": script}).get("text/latex", "").replace(
         '<a rel="noopener noreferrer">', ""
     ).replace("</a>", "").replace("<b>", "").replace("</b>", "").replace("<img>", "").replace('<img src="x">', "")
-    assert "text/markdown" not in cleaned({"text/markdown": "[x](javascript:alert(1))"})
+    assert "text/markdown" not in sanitize_display({"text/markdown": "[x](javascript:alert(1))"})
 
 
 HONEST = {
@@ -350,11 +381,12 @@ HONEST = {
 @pytest.mark.parametrize("before", HONEST.values(), ids=HONEST)
 def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(kernels, notebook, before):
     cell(notebook, "softmax").source = before + cell(notebook, "softmax").source
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
-INSTALLING = ["!pip install einops", "!python -m pip install -q einops", "said = !pip3 install einops\nassert said == []",
+INSTALLING = ["!pip install einops", "!python -m pip install -q einops",
+              "said = !pip3 install einops\nassert said == []",
               "!apt-get update && apt-get -qq install graphviz", "%pip install einops", "%conda install -y einops",
               "!uv pip install einops", "%%capture\n!pip install einops"]  # fmt: skip
 
@@ -363,7 +395,7 @@ INSTALLING = ["!pip install einops", "!python -m pip install -q einops", "said =
 def test_nothing_is_installed_and_the_cell_goes_on(kernels, notebook, line):
     answer = cell(notebook, "softmax")
     answer.source = f"{line}\n{answer.source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     said = "".join(output.get("text", "") for output in answer.outputs)
     assert scores(notebook) == [2, 3, 1] and said == ("" if "capture" in line else f"{LEFT_OUT}\n")
 
@@ -371,13 +403,13 @@ def test_nothing_is_installed_and_the_cell_goes_on(kernels, notebook, line):
 def test_other_commands_run(kernels, notebook):
     answer = cell(notebook, "softmax")
     answer.source = f"!echo pip\nlines = !echo two words\nassert lines == ['two words']\n{answer.source}"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1] and answer.outputs[0].text.strip() == "pip"
 
 
 def test_a_missing_module_complains_when_it_is_used(kernels, notebook):
     cell(notebook, "softmax").source = "import not_there as n\ndef softmax(x, dim): return n.softmax(x, dim)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and "No module named 'not_there'" in results(notebook)["softmax"].message
 
 
@@ -385,7 +417,7 @@ def test_a_file_that_a_cell_writes_can_be_imported(kernels, notebook):
     answer = cell(notebook, "softmax")
     notebook.cells.insert(notebook.cells.index(answer), new_code_cell(f"%%writefile my_utils.py\n{answer.source}"))
     answer.source = "from my_utils import softmax"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [2, 3, 1]
 
 
@@ -398,12 +430,15 @@ class Liar:
 
 
 @pytest.mark.parametrize(("answer", "question", "shown"), [
-    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')", "False"),
+    (LIAR + "def softmax(x): return Liar(x), 1", "output = softmax(torch.ones(3))\nhasattr(output[0], 'numel')",
+     "False"),
     (LIAR + "def softmax(x): return Liar(x)", "hasattr(softmax(torch.ones(3)), 'shape')", "False"),
-    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n    def step(self): self.n += 1",
+    (LIAR + "class softmax:\n    def __init__(self): self.keys, self.n = Liar(torch.ones(3)), 0\n"
+        "    def step(self): self.n += 1",
      "made = softmax()\nmade.step(), made.step()\nmade.n, hasattr(made.keys, 'numel')", "(2, False)"),
     (LIAR + "def softmax(x): return [Liar(x)]",
-     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\ncallable(seen), hasattr(seen, 'shape')", "(False, False)"),
+     "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\n"
+     "callable(seen), hasattr(seen, 'shape')", "(False, False)"),
 ], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip
 def test_an_object_in_an_output_has_nothing_to_read(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
@@ -427,7 +462,10 @@ def softmax(model, x):
     "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
 ])  # fmt: skip
 def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
-    question = "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, cases=hidden.leaks_future))"
+    question = (
+        "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, "
+        "cases=hidden.leaks_future))"
+    )
     assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
 
 
@@ -464,14 +502,14 @@ def test_of_one_test_cell_nothing_is_left_in_the_process_for_the_next(kernels, n
     again = deepcopy(test)
     again.metadata.nbgrader.grade_id = "attend_test"
     notebook.cells = [*notebook.cells[: notebook.cells.index(test) + 1], again]
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     first, second = (one.outputs[-1].data["text/plain"] for one in (test, again))
     assert first == second and "float32, True" in first.replace("torch.", "")
 
 
 def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebook):
     cell(notebook, "softmax").source = "import os\ndef softmax(x, dim): os._exit(1)"
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1]
 
 
@@ -487,7 +525,7 @@ def softmax(x, dim):
 def test_answers_that_were_asked_ahead_and_are_not_wanted_disturb_nothing_after_them(kernels, notebook):
     """A check that ends in the middle of a round leaves answers unheard."""
     cell(notebook, "softmax").source = STOPS_AT_THE_SECOND
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1] and results(notebook)["softmax"].diagnosis == "not attempted"
 
 
@@ -516,5 +554,5 @@ def test_a_call_in_the_middle_of_a_round_that_ends_its_process_costs_its_own_exe
     cell(notebook, "softmax").source = STOPS_AT_THE_SECOND.replace(
         "raise NotImplementedError", "import os; os._exit(1)"
     )
-    judged(notebook, UNIT, LIMITS, kernels)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook)[0] < 2 and scores(notebook)[1:] == [3, 1]

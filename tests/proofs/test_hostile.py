@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from autograder.judge.kernels import BUBBLEWRAP
+from autograder.judge.kernel_manager import BUBBLEWRAP
 from autograder.proofs.hostile import KINDS, notebooks_of_all_kinds, run_hostile, totals
 
 BY_KIND = {kind: [one.name for k, one in notebooks_of_all_kinds() if k == kind] for kind in KINDS}

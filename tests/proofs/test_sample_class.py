@@ -12,7 +12,7 @@ from conftest import UNIT, hand_in
 
 from autograder import notebooks
 from autograder.course.exercises import exercises
-from autograder.course.splice import SpliceError, replace_definition, splice
+from autograder.course.standalone_source import SpliceError, replace_definition, splice
 from autograder.proofs.sample_class import make_class, small_class
 from autograder.proofs.sample_manifest import kinds
 

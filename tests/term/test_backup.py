@@ -9,9 +9,9 @@ import pytest
 from conftest import UNIT
 from downloads import put, zipped
 
-from autograder.course import stock
+from autograder.backup import MANIFEST, backup, restore
+from autograder.course import nbgrader_steps
 from autograder.errors import CourseError
-from autograder.term.backup import MANIFEST, backup, restore
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def classroom(course):
     put(course.classroom / "history" / "ada" / UNIT / "x.ipynb", b"old")
     put(course.classroom / "roster.csv", "student_id\nBär\n".encode())
     put(course.feedback / "ada" / "page.html", b"<p>")
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.add_student("ada", first_name="Ada")
     return course
 
@@ -40,7 +40,7 @@ def _state(course):
 
 
 def _names(course):
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         return [student.first_name for student in gradebook.students]
 
 
@@ -50,7 +50,7 @@ def test_a_class_comes_back_as_it_was_and_what_was_there_is_moved_aside(classroo
     assert count == len(before) + 1 and not notes
     put(classroom.submission("ada", UNIT), b"changed")
     put(classroom.submission("bob", UNIT), b"new")
-    with stock.open_gradebook(classroom) as gradebook:
+    with nbgrader_steps.open_gradebook(classroom) as gradebook:
         gradebook.update_or_create_student("ada", first_name="Nobody")
     restored, _, aside = restore(classroom, path)
     assert restored == count and _state(classroom) == before and _names(classroom) == ["Ada"]

@@ -11,8 +11,8 @@ from conftest import UNIT
 from downloads import folder, gradescope, notebook, put, zipped
 
 from autograder.errors import CourseError
-from autograder.term import archive, gather
-from autograder.term.collect import collect
+from autograder.lms import archives, stage_downloads
+from autograder.lms.collect import collect
 
 GOOD = "x_101_1_02.ipynb"
 
@@ -137,11 +137,11 @@ def test_a_good_archive_beside_a_bad_one_waits(course, tmp_path):
 
 
 def test_too_many_files_are_refused(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "FILES", 3)
+    monkeypatch.setattr(archives, "FILES", 3)
     files = {f"x_{n}_1_02.ipynb": b"{}" for n in range(5)}
-    with pytest.raises(archive.Refused, match="more than 3 files"):
-        archive.Folder(folder(tmp_path / "in", files))
-    assert archive.listing(zipped(files)) == {"refused": "it holds 5 files, more than 3"}
+    with pytest.raises(archives.UnreadableDownload, match="more than 3 files"):
+        archives.Folder(folder(tmp_path / "in", files))
+    assert archives.listing(zipped(files)) == {"refused": "it holds 5 files, more than 3"}
 
 
 def test_a_list_of_a_hundred_thousand_files_is_refused(course, tmp_path):
@@ -201,12 +201,12 @@ def test_a_notebook_far_too_large_is_named(course, tmp_path):
 
 
 def test_an_archive_far_too_large_is_named(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "NESTED", 1_000)
+    monkeypatch.setattr(archives, "NESTED", 1_000)
     assert "MB" in _one_of_two(course, tmp_path, "x_102_2_02.zip", os.urandom(2_000))
 
 
 def test_notebooks_that_together_are_too_many_bytes_are_refused(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(gather.archive, "UNPACKED", 100)
+    monkeypatch.setattr(stage_downloads.archives, "UNPACKED", 100)
     assert "GB" in _refused(course, put(tmp_path / "in.zip", zipped({GOOD: notebook(course)})))
 
 
@@ -254,7 +254,9 @@ def test_a_link_in_submitted_is_not_followed(course, tmp_path):
 
 
 def test_two_units_and_one_deadline_are_refused(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(gather.intake, "unit_of", lambda data, units: "02_small" if data == b"1" else "03_other")
+    monkeypatch.setattr(
+        stage_downloads.intake, "unit_of", lambda data, units: "02_small" if data == b"1" else "03_other"
+    )
     path = put(tmp_path / "in.zip", zipped({"x_101_1_a.ipynb": b"1", "x_102_1_a.ipynb": b"2"}))
     with pytest.raises(CourseError, match="--due is for one unit"):
         collect(course, [path], due="2026-11-30")
@@ -264,7 +266,7 @@ def test_two_units_and_one_deadline_are_refused(course, tmp_path, monkeypatch):
 def test_a_disk_that_is_full_loses_nothing(course, tmp_path, monkeypatch):
     import errno
 
-    from autograder.term import collect as module
+    from autograder.lms import collect as module
 
     path = put(tmp_path / "in.zip", zipped({GOOD: notebook(course), "x_102_1_02.ipynb": notebook(course)}))
     copy, calls = module._copy, []
@@ -302,9 +304,9 @@ def test_a_course_that_was_not_built_says_so(fresh_course, tmp_path):
 
 
 def test_a_run_beside_another_waits(course, tmp_path):
-    from autograder.grading.record import only_writer
+    from autograder.grading.gradebook_writer import gradebook_lock
 
-    with only_writer(course), pytest.raises(CourseError, match="wait until it is done"):
+    with gradebook_lock(course), pytest.raises(CourseError, match="wait until it is done"):
         collect(course, [put(tmp_path / "in.zip", zipped({GOOD: notebook(course)}))])
 
 

@@ -8,10 +8,11 @@ import pytest
 from conftest import UNIT
 from downloads import folder, gradescope, notebook, put, zipped
 
-from autograder.course import stock
+from autograder import timestamps
+from autograder.course import nbgrader_steps
 from autograder.errors import CourseError
-from autograder.term import attempts, moment
-from autograder.term.collect import collect
+from autograder.lms import attempts
+from autograder.lms.collect import collect
 
 ROSTER = """student_id,last_name,first_name,email,canvas_id,sis_user_id,moodle_idnumber,status
 ada,Lovelace,Ada,ada@x.org,101,S1,M1,
@@ -95,7 +96,11 @@ def test_moodle(course, tmp_path, roster, pattern):
     files = {pattern.format(name): notebook(course, text) for name, text in people.items()}
     files["Ada Lovelace_900001_assignsubmission_onlinetext/onlinetext.html"] = b"<p>"
     plan = _collect(course, tmp_path, files, roster)
-    assert {name: found[0] for name, found in _there(course).items()} == {"ada": notebook(course, "a"), "bob": notebook(course, "b"), "cyd": notebook(course, "c")}  # fmt: skip
+    assert {name: found[0] for name, found in _there(course).items()} == {
+        "ada": notebook(course, "a"),
+        "bob": notebook(course, "b"),
+        "cyd": notebook(course, "c"),
+    }
     assert plan.problems == [] and plan.missing == []
 
 
@@ -114,7 +119,7 @@ def test_moodles_worksheet_says_when(course, tmp_path, roster):
     assert any("doesn't say when 2 were handed in" in line for line in without.notes)
     plan = collect(course, [download, table], roster, due="2026-11-20")
     assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
-    assert _there(course)["bob"][1] == moment.written(datetime(2026, 11, 21, 0, 1).astimezone())
+    assert _there(course)["bob"][1] == timestamps.format_timestamp(datetime(2026, 11, 21, 0, 1).astimezone())
 
 
 @pytest.mark.parametrize(
@@ -147,15 +152,21 @@ def test_two_people_with_one_name_are_left_to_the_instructor(course, tmp_path, r
 
 
 def test_gradescope_with_a_group_and_times(course, tmp_path, roster):
-    people = {"submission_11": ([("A. Lovelace", "S1", "ada@x.org")], "2026-11-20 23:58:59.861687000 Z"),
-              "submission_12": ([("B", "S2", ""), ("C", "", "CYD@x.org")], "2026-11-20 16:00:00.5 -08:00")}  # fmt: skip
-    files = {"assignment_1_export/submission_metadata.yml": gradescope(people),
-             "assignment_1_export/submission_11/02.ipynb": notebook(course, "a"),
-             "assignment_1_export/submission_12/work.zip": zipped({"deep/er/02.ipynb": notebook(course, "b")})}  # fmt: skip
+    people = {
+        "submission_11": ([("A. Lovelace", "S1", "ada@x.org")], "2026-11-20 23:58:59.861687000 Z"),
+        "submission_12": ([("B", "S2", ""), ("C", "", "CYD@x.org")], "2026-11-20 16:00:00.5 -08:00"),
+    }
+    files = {
+        "assignment_1_export/submission_metadata.yml": gradescope(people),
+        "assignment_1_export/submission_11/02.ipynb": notebook(course, "a"),
+        "assignment_1_export/submission_12/work.zip": zipped({"deep/er/02.ipynb": notebook(course, "b")}),
+    }
     plan = _collect(course, tmp_path, files, roster, due="2026-11-20 23:59:00 UTC")
     assert {name: time for name, (_, time) in _there(course).items()} == {
-        "ada": "2026-11-20 23:58:59 UTC", "bob": "2026-11-21 00:00:00 UTC", "cyd": "2026-11-21 00:00:00 UTC",
-    }  # fmt: skip
+        "ada": "2026-11-20 23:58:59 UTC",
+        "bob": "2026-11-21 00:00:00 UTC",
+        "cyd": "2026-11-21 00:00:00 UTC",
+    }
     assert [step.late for step in plan.steps] == [False, True, True] and plan.equal == [["bob", "cyd"]]
 
 
@@ -166,21 +177,29 @@ def test_brightspace(course, tmp_path, roster, pattern):
     files = {pattern.format("Ada Lovelace"): notebook(course, "a"), "index.html": b"<html>"}
     plan = _collect(course, tmp_path, files, roster, due="2026-11-20 23:58")
     local = datetime(2026, 11, 20, 23, 59).astimezone()
-    assert _there(course) == {"ada": (notebook(course, "a"), moment.written(local))} and plan.steps[0].late
+    assert _there(course) == {"ada": (notebook(course, "a"), timestamps.format_timestamp(local))} and plan.steps[0].late
 
 
 def test_google_classroom(course, tmp_path, roster):
-    files = {"Unit 02/Ada Lovelace - Unit 02.ipynb": notebook(course, "a"), "Unit 02/bob@x.org 02.ipynb": notebook(course, "b"),
-             "Unit 02/Untitled.ipynb": notebook(course, "c")}  # fmt: skip
+    files = {
+        "Unit 02/Ada Lovelace - Unit 02.ipynb": notebook(course, "a"),
+        "Unit 02/bob@x.org 02.ipynb": notebook(course, "b"),
+        "Unit 02/Untitled.ipynb": notebook(course, "c"),
+    }
     plan = _collect(course, tmp_path, files, roster)
     assert sorted(_there(course)) == ["ada", "bob"]
     assert len(plan.problems) == 1 and plan.problems[0].startswith("Unit 02/Untitled.ipynb: not on the roster")
 
 
 @pytest.mark.parametrize(
-    "paths", [["ada/02_small.ipynb", "bob/x.ipynb"], ["a/b/ada/02_small/02_small.ipynb", "a/b/102/02_small/x.ipynb"],
-              ["section A/Lovelace Ada/x.ipynb", "section B/S2/x.ipynb"], ["ada.ipynb", "02-bob.ipynb"]],
-)  # fmt: skip
+    "paths",
+    [
+        ["ada/02_small.ipynb", "bob/x.ipynb"],
+        ["a/b/ada/02_small/02_small.ipynb", "a/b/102/02_small/x.ipynb"],
+        ["section A/Lovelace Ada/x.ipynb", "section B/S2/x.ipynb"],
+        ["ada.ipynb", "02-bob.ipynb"],
+    ],
+)
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_plain_folders(course, tmp_path, roster, paths, as_folder):
     files = dict(zip(paths, (notebook(course, "a"), notebook(course, "b")), strict=True))
@@ -203,8 +222,10 @@ def test_plain_folders_without_a_roster(course, tmp_path, paths):
 
 
 def test_a_folder_of_archives_is_several_downloads(course, tmp_path, roster):
-    files = {"canvas.zip": zipped({"x_101_1_x.ipynb": notebook(course, "a")}),
-             "moodle.zip": zipped({"Bob Bär-Öztürk_1_assignsubmission_file/x.ipynb": notebook(course, "b")})}  # fmt: skip
+    files = {
+        "canvas.zip": zipped({"x_101_1_x.ipynb": notebook(course, "a")}),
+        "moodle.zip": zipped({"Bob Bär-Öztürk_1_assignsubmission_file/x.ipynb": notebook(course, "b")}),
+    }
     collect(course, [folder(tmp_path / "in", files)], roster)
     assert sorted(_there(course)) == ["ada", "bob"]
 
@@ -252,10 +273,10 @@ def test_where_none_was_in_time_the_last_counts_as_late(course, tmp_path, roster
 
 
 def test_an_extension_in_the_gradebook_counts(course, tmp_path, roster):
-    from autograder.grading.record import register
+    from autograder.grading.gradebook_writer import register
 
     register(course, UNIT)
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.add_student("ada")
         gradebook.add_submission(UNIT, "ada")
         gradebook.grant_extension(UNIT, "ada", days=2)
@@ -263,18 +284,18 @@ def test_an_extension_in_the_gradebook_counts(course, tmp_path, roster):
         _at(4, "x.ipynb", notebook(course, student), tmp_path / "in", student)
     plan = collect(course, [tmp_path / "in"], roster, due="2026-11-03 00:00 UTC")
     assert {step.chosen.student_id: step.late for step in plan.steps} == {"ada": False, "bob": True}
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         assert gradebook.find_assignment(UNIT).duedate == datetime(2026, 11, 3)
         assert gradebook.find_assignment(UNIT).notebooks
 
 
 def test_a_deadline_outlives_the_first_run_of_grading(course, tmp_path):
     """Collected before the unit's cells are in the gradebook."""
-    from autograder.grading.record import register
+    from autograder.grading.gradebook_writer import register
 
     _collect(course, tmp_path, {"x_101_1_a.ipynb": notebook(course)}, due="2026-11-03 00:00 UTC")
     register(course, UNIT)
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         assignment = gradebook.find_assignment(UNIT)
         assert assignment.duedate == datetime(2026, 11, 3) and assignment.notebooks
 
@@ -415,8 +436,12 @@ def test_a_deadline_that_is_none_is_refused(course, tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"), [("2026-11-30 23:59 UTC", "2026-11-30 23:59:00 UTC"), ("2026-11-30T23:59+01:00", "2026-11-30 22:59:00 UTC"),
-                        ("2026-11-30 Asia/Tokyo", "2026-11-30 14:59:59 UTC")],
-)  # fmt: skip
+    ("text", "meant"),
+    [
+        ("2026-11-30 23:59 UTC", "2026-11-30 23:59:00 UTC"),
+        ("2026-11-30T23:59+01:00", "2026-11-30 22:59:00 UTC"),
+        ("2026-11-30 Asia/Tokyo", "2026-11-30 14:59:59 UTC"),
+    ],
+)
 def test_a_deadline_in_every_form(text, meant):
-    assert moment.written(moment.due(text)) == meant
+    assert timestamps.format_timestamp(timestamps.parse_deadline(text)) == meant

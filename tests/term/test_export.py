@@ -1,4 +1,5 @@
-"""What leaves the gradebook: every number is the gradebook's, files of a learning management system keep what is theirs."""
+"""What leaves the gradebook: every number is the gradebook's, files of a learning management system keep what is
+theirs."""
 
 import csv
 import io
@@ -11,14 +12,16 @@ from conftest import UNIT
 from downloads import put
 from nbgrader.api import Assignment, Grade
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.grading import record
-from autograder.term import attempts, grades, sheet
-from autograder.term import roster as rosters
-from autograder.term.attempts import Attempt
-from autograder.term.export import LONG, export
+from autograder.exports.export import LONG, export
+from autograder.gradebook import grades
+from autograder.gradebook import roster as rosters
+from autograder.grading import gradebook_writer
+from autograder.lms import attempts
+from autograder.lms.attempts import Attempt
 
 ROSTER = """student_id,last_name,first_name,email,canvas_id,sis_user_id,section,status
 ada,Lovelace,Ada,ada@x.org,101,S1,A,
@@ -34,7 +37,7 @@ POINTS = {"ada": (3.0, 2.75, 1.0, 0.5), "bob": (1 / 3, 0.0, 0.0, 2.0), "dan": (1
 
 def _grade(course, student: str, points, late_penalty=None, manual: bool = True, **more):
     """A submission in the gradebook as `attn grade` and a marker leave it."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.update_or_create_student(student)
         submission = gradebook.update_or_create_submission(UNIT, student, **more)
         (notebook,) = submission.notebooks
@@ -55,8 +58,8 @@ def graded_once(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("graded")
     shutil.copytree(built.root, folder / "course", ignore=shutil.ignore_patterns("class"))
     course = Course((folder / "course").resolve())
-    record.register(course, UNIT)
-    rosters.keep(course, rosters.read(put(folder / "roster.csv", ROSTER.encode())))
+    gradebook_writer.register(course, UNIT)
+    rosters.save_roster(course, rosters.read_roster(put(folder / "roster.csv", ROSTER.encode())))
     for student, points in POINTS.items():
         _grade(course, student, points)
     put(course.submission("cyd", UNIT), b"broken")
@@ -71,7 +74,7 @@ def graded(graded_once, tmp_path):
 
 def _score(course, student):
     """As nbgrader's own export has it."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         one = gradebook.find_submission(UNIT, student)
         return max(0.0, one.score - (one.late_submission_penalty or 0.0))
 
@@ -97,8 +100,13 @@ def test_the_long_table_says_what_the_gradebook_says(graded):
             _score(graded, student)
         )
     assert {name: row["status"] for name, row in rows.items()} == {
-        "ada": "graded", "bob": "graded", "cyd": "rejected", "dan": "dropped", "eva": "excused", "fay": "missing",
-    }  # fmt: skip
+        "ada": "graded",
+        "bob": "graded",
+        "cyd": "rejected",
+        "dan": "dropped",
+        "eva": "excused",
+        "fay": "missing",
+    }
     assert [rows[name]["score"] for name in ("cyd", "eva", "fay")] == ["", "", ""]
     assert rows["ada"]["max_score"] == "9" and rows["ada"]["section"] == "A"
     assert any("cyd" in line for line in done.notes)
@@ -111,7 +119,7 @@ def test_a_name_that_is_a_formula_is_none(graded):
 
 
 def test_late_hand_ins_cost_what_nbgrader_says(graded):
-    with stock.open_gradebook(graded) as gradebook:
+    with nbgrader_steps.open_gradebook(graded) as gradebook:
         gradebook.update_or_create_assignment(UNIT, duedate=datetime(2026, 11, 1))
     _grade(graded, "ada", POINTS["ada"], 1.25, timestamp="2026-11-02 01:02:03 UTC")
     _grade(graded, "bob", POINTS["bob"], 100.0, timestamp="2026-10-31 00:00:00 UTC")
@@ -119,7 +127,7 @@ def test_late_hand_ins_cost_what_nbgrader_says(graded):
     assert (rows["ada"]["late"], rows["ada"]["late_penalty"], rows["ada"]["score"]) == (
         "yes",
         "1.25",
-        sheet.number(_score(graded, "ada")),
+        csv_files.format_number(_score(graded, "ada")),
     )
     assert (rows["ada"]["submitted"], rows["ada"]["due"]) == ("2026-11-02 01:02:03 UTC", "2026-11-01 00:00:00 UTC")
     assert (rows["bob"]["late"], rows["bob"]["score"]) == ("", "0")
@@ -212,7 +220,7 @@ def test_one_column_of_canvas_is_filled_and_nothing_else_changes(graded, tmp_pat
 
 
 def test_canvas_knows_students_by_the_number_they_were_collected_under(graded, tmp_path):
-    rosters.path_of(graded).unlink()
+    rosters.roster_path(graded).unlink()
     one = Attempt("ada", UNIT, "0" * 64, "x.ipynb", "canvas", "555", counts=True)
     attempts.save(graded, {one.place: {one.sha256: one}})
     text = CANVAS.replace("101,S1,ada", "555,,").replace("Lovelace, Ada", "Somebody").replace("02 Small", "Final")
@@ -225,7 +233,7 @@ def test_canvas_with_semicolons_and_commas_keeps_them(graded, tmp_path):
     done = export(graded, [UNIT], "canvas", put(tmp_path / "g.csv", table.encode()), None, False)
     assert (
         done.path.read_text(encoding="utf-8")
-        == table[:-1] + sheet.number(_score(graded, "ada")).replace(".", ",") + "\n"
+        == table[:-1] + csv_files.format_number(_score(graded, "ada")).replace(".", ",") + "\n"
     )
 
 
@@ -267,7 +275,9 @@ def test_moodles_worksheet_is_filled_with_its_own_comma(graded, tmp_path):
     path = put(tmp_path / "worksheet.csv", MOODLE.encode())
     done = export(graded, [UNIT], "moodle", path, None, False)
     rows = _rows(done.path.read_text(encoding="utf-8"), ";")
-    assert rows[0]["Grade"] == sheet.number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
+    assert (
+        rows[0]["Grade"] == csv_files.format_number(_score(graded, "ada")).replace(".", ",") and "," in rows[0]["Grade"]
+    )
     assert [row["Grade"] for row in rows[1:]] == ["1,00", "", ""]
     for row, before in zip(rows, _rows(MOODLE, ";"), strict=True):
         assert {**row, "Grade": ""} == {**before, "Grade": ""}
@@ -280,7 +290,7 @@ def test_moodle_knows_blind_students_by_their_number(graded, tmp_path):
     text = "Kennung,Status,Bewertung\nTeilnehmer/in 900009,x,\nTeilnehmer/in 900010,x,\n"
     done = export(graded, [UNIT], "moodle", put(tmp_path / "w.csv", text.encode()), "Bewertung", False)
     assert [row["Bewertung"] for row in _rows(done.path.read_text(encoding="utf-8"))] == [
-        sheet.number(_score(graded, "bob")),
+        csv_files.format_number(_score(graded, "bob")),
         "",
     ]
 
@@ -305,13 +315,18 @@ def test_gradescopes_columns(graded):
     done = export(graded, [UNIT], "gradescope", None, None, False)
     rows = {row["SID"]: row for row in _rows(done.path.read_text(encoding="utf-8"))}
     assert {sid: row["Status"] for sid, row in rows.items()} == {
-        "S1": "Graded", "S2": "Graded", "S3": "Missing", "S4": "Graded", "S5": "Missing", "S6": "Missing",
-    }  # fmt: skip
+        "S1": "Graded",
+        "S2": "Graded",
+        "S3": "Missing",
+        "S4": "Graded",
+        "S5": "Missing",
+        "S6": "Missing",
+    }
     assert float(rows["S1"]["Total Score"]) == _score(graded, "ada") and rows["S4"]["Total Score"] == ""
 
 
 def test_the_gradebook_holds_what_these_tests_think(graded):
     """Four cells, one of them written."""
-    with stock.open_gradebook(graded) as gradebook:
+    with nbgrader_steps.open_gradebook(graded) as gradebook:
         assert gradebook.db.query(Assignment).count() == 1
         assert gradebook.db.query(Grade).count() == 4 * len(POINTS)

@@ -8,12 +8,31 @@ from conftest import ROOT
 pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git checkout")
 
 PRIVATE = [
-    "autograder/class/gradebook.db", "autograder/class/roster.csv", "autograder/class/history/ada/x.ipynb", "autograder/class.before-2026/submitted/ada/x.ipynb", "backups/class.zip",
-    "roster.csv", "my roster.csv",
-    "grades.csv", "sub/Grades-2026.csv", "Grades-2026.filled.csv", "worksheet.csv", "downloads/ada/02.ipynb", "downloaded/x.ipynb",
-    "submissions.zip", "solutions/submissions.zip", "submitted/ada/x.ipynb", "submissions/ada/x.ipynb", "submission_1/x.ipynb", "feedback/ada/x.html",
-    "gradebook.db", "gradebook.db-journal", "class.xlsx", "Ada Lovelace_1_assignsubmission_file/02.ipynb", "export/submission_metadata.yml",
-]  # fmt: skip
+    "autograder/class/gradebook.db",
+    "autograder/class/roster.csv",
+    "autograder/class/history/ada/x.ipynb",
+    "autograder/class.before-2026/submitted/ada/x.ipynb",
+    "backups/class.zip",
+    "roster.csv",
+    "my roster.csv",
+    "grades.csv",
+    "sub/Grades-2026.csv",
+    "Grades-2026.filled.csv",
+    "worksheet.csv",
+    "downloads/ada/02.ipynb",
+    "downloaded/x.ipynb",
+    "submissions.zip",
+    "solutions/submissions.zip",
+    "submitted/ada/x.ipynb",
+    "submissions/ada/x.ipynb",
+    "submission_1/x.ipynb",
+    "feedback/ada/x.html",
+    "gradebook.db",
+    "gradebook.db-journal",
+    "class.xlsx",
+    "Ada Lovelace_1_assignsubmission_file/02.ipynb",
+    "export/submission_metadata.yml",
+]
 
 
 def _ignored(paths: list[str]) -> set[str]:

@@ -12,12 +12,11 @@ import pytest
 from conftest import ROOT, install_wheels
 
 from autograder import notebooks
-from autograder.course import leans, reach
+from autograder.course import dependencies, release, visibility
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.grading import intake
-from autograder.grading.mark import put_back
-from autograder.term import release
+from autograder.grading.mark import restore_locked_cells
 
 UNIT = "02_qkv_attention"
 RUN = """
@@ -61,8 +60,14 @@ def test_a_right_answer_earns_its_points_with_the_wheel_alone(released, tmp_path
     wanted = {"setup": cells["setup"].source}
     for name in ("softmax", "scaled_dot_product_attention"):
         wanted |= {name: solved[name].source, f"{name}_test": cells[f"{name}_test"].source}
-    done = subprocess.run([sys.executable, "-c", RUN], input=json.dumps(wanted), cwd=tmp_path, capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": str(installed), "MPLBACKEND": "Agg"})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        input=json.dumps(wanted),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(installed), "MPLBACKEND": "Agg"},
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["file"].startswith(str(installed))
@@ -73,8 +78,12 @@ def test_a_right_answer_earns_its_points_with_the_wheel_alone(released, tmp_path
 
 def test_no_file_holds_the_text_of_a_solution(released):
     """Of code that says anything: `return n` stands everywhere."""
-    texts = {path: "".join(path.read_text(encoding="utf-8", errors="ignore").split()) for folder in released
-             for path in folder.rglob("*") if path.is_file() and path.suffix not in (".whl", ".npz", ".pyc")}  # fmt: skip
+    texts = {
+        path: "".join(path.read_text(encoding="utf-8", errors="ignore").split())
+        for folder in released
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".whl", ".npz", ".pyc")
+    }
     bodies = []
     for cell in notebooks.read(Course(ROOT).solved(UNIT)).cells:
         for body in re.findall(
@@ -93,11 +102,13 @@ def test_what_is_in_it(released):
     wheel = next(name for name in names if name.endswith(".whl"))
     assert names == {"LICENSE", "README.md", wheel, f"notebooks/{UNIT}/{UNIT}.ipynb"}
     inside = zipfile.ZipFile(given / wheel).namelist()
-    rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & leans.rooms()
+    rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & dependencies.rooms()
     assert rooms == {"qkv_attention"}, "what later units ask is not given out with this one"
     assert not [name for name in inside if "autograder" in name or "hidden" in name or "solutions" in name]
-    packed = [path for path in leans.needed([UNIT]) if release.is_packed(path)]
-    assert {path.relative_to(reach.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(inside)
+    packed = [path for path in dependencies.required_files([UNIT]) if release.is_packed(path)]
+    assert {path.relative_to(visibility.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(
+        inside
+    )
     page = (given / "README.md").read_text()
     assert wheel in page and f"(notebooks/{UNIT}/{UNIT}.ipynb)" in page and "OWNER" not in page
 
@@ -117,7 +128,7 @@ def test_a_setup_cell_finds_the_wheel_or_fetches_it(released, place, monkeypatch
     assert (given / place / near.split()[-1]).resolve().is_file()
     assert re.fullmatch(r"https://x\.org/wheels/attention_course-0\.1\.0\.post\d+-py3-none-any\.whl", far.split()[-1])
     with pytest.raises(ModuleNotFoundError, match="beside this notebook"):
-        exec(release.finding_wheel(""), {"get_ipython": lambda: shell})
+        exec(release.wheel_setup_code(""), {"get_ipython": lambda: shell})
 
 
 def test_the_same_course_makes_the_same_release(released, tmp_path):
@@ -131,10 +142,10 @@ def test_a_filled_in_release_is_graded_as_any_other_notebook(released):
     given, _ = released
     course, data = Course(ROOT), (given / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes()
     assert intake.read_file(course, given / "notebooks" / UNIT / f"{UNIT}.ipynb")[1] == UNIT
-    ready = notebooks.parse(intake.made_ready(course, UNIT, data))
+    ready = notebooks.parse(intake.prepare_notebook(course, UNIT, data))
     assert ready.metadata.get(notebooks.STAMP, {}).get("repairs", []) == []
     original = notebooks.read(course.solved(UNIT))
-    put_back(ready, original)
+    restore_locked_cells(ready, original)
     assert notebooks.by_id(ready)["setup"].source == notebooks.by_id(original)["setup"].source
 
 

@@ -1,4 +1,5 @@
-"""The report: its numbers are the gradebook's, it says who and what, and nothing that a student wrote does anything in it."""
+"""The report: its numbers are the gradebook's, it says who and what, and nothing that a student wrote does anything in
+it."""
 
 import html
 import re
@@ -10,14 +11,14 @@ from conftest import UNIT, right_answers
 from downloads import put
 
 from autograder import notebooks
-from autograder.course import stock
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.errors import CourseError
-from autograder.grading import record
-from autograder.site import words
-from autograder.term import beyond, insight, report, similar
-from autograder.term import roster as rosters
-from autograder.term.together import together
+from autograder.gradebook import roster as rosters
+from autograder.grading import gradebook_writer
+from autograder.reports import class_statistics, report, similarity, suspicious_code
+from autograder.reports.remediation_groups import remediation_groups
+from autograder.site import markdown_html
 from helpers.engine.mime import MIME
 
 EVIL = "</pre><script>alert(1)</script>"
@@ -35,23 +36,24 @@ OWN = """def softmax(x, dim):
 RENAMED = (
     OWN.replace("table", "data").replace("place", "i").replace("first", "a").replace("second", "b").replace("key", "k")
 )
-CLASS = {  # points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
+# points of softmax, attend, two_word_example, why_same_size; diagnosis of softmax; its source; the written answer
+CLASS = {
     "ada": ((2, 3, 1, 3), None, None, "The score is a dot product. " * 5),
     "bea": ((0.5, 3, 1, 2), "no maximum", "def softmax(x, dim):\n    return x.exp()", "one"),
     "cem": ((0.5, 0, 1, 1), "no maximum", "def softmax(x, dim):\n    return inspect.getsource(x)", "two"),
     "dan": ((0, 3, 0, 0), None, OWN, EVIL * 3),
     "eve": ((0, 0, 0, 0), None, RENAMED, EVIL * 3),
     EVIL[6:]: ((0, 0, 1, 1), None, f"# {EVIL}\ndef softmax(x, dim): return x", "three"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def graded(built, tmp_path_factory):
     course = Course((tmp_path_factory.mktemp("report") / "course").resolve())
     shutil.copytree(built.root, course.root, ignore=shutil.ignore_patterns("class"))
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     roster = "student_id,last_name,first_name\n" + "".join(f"{name},L,F\n" for name in ("ada", "zoe"))
-    rosters.keep(course, rosters.read(put(course.root / "roster.csv", roster.encode())))
+    rosters.save_roster(course, rosters.read_roster(put(course.root / "roster.csv", roster.encode())))
     for student, row in CLASS.items():
         _put(course, student.replace("/", "|"), *row)
     return course
@@ -59,7 +61,7 @@ def graded(built, tmp_path_factory):
 
 def _put(course, student, points, diagnosis, source, written):
     """A student as `attn grade` leaves one behind."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         gradebook.update_or_create_student(student)
         one = gradebook.update_or_create_submission(UNIT, student)
         named = dict(
@@ -76,8 +78,13 @@ def _put(course, student, points, diagnosis, source, written):
         name = notebooks.grade_id(cell)
         cell.source = answers.get(name, cell.source)
         if notebooks.is_test(cell):
-            said = {"score": float(named[name]), "points": notebooks.points(cell), "diagnosis": diagnosis if name == "softmax_test" else None,
-                    "message": "your answer is 7", "failed": ["rows sum to 1"]}  # fmt: skip
+            said = {
+                "score": float(named[name]),
+                "points": notebooks.points(cell),
+                "diagnosis": diagnosis if name == "softmax_test" else None,
+                "message": "your answer is 7",
+                "failed": ["rows sum to 1"],
+            }
             cell.outputs = [notebooks.nbformat.v4.new_output("execute_result", data={MIME: said})]
     if diagnosis:
         notebook.metadata[notebooks.STAMP] = {"repairs": ["cell attend_test was missing and has been put back"] * 2}
@@ -86,7 +93,7 @@ def _put(course, student, points, diagnosis, source, written):
 
 @pytest.fixture(scope="module")
 def found(graded):
-    return insight.insight(graded, UNIT)
+    return class_statistics.class_statistics(graded, UNIT)
 
 
 def test_difficulty_and_discrimination(found):
@@ -97,7 +104,7 @@ def test_difficulty_and_discrimination(found):
     assert items["attend"].difficulty == pytest.approx(sum(attend) / 3 / len(attend))
     assert items["attend"].discrimination == pytest.approx(statistics.correlation(attend, rest))
     assert (items["attend"].full, items["attend"].none) == (3, 3)
-    assert insight.correlation([1.0, 1.0], [0.0, 2.0]) is None
+    assert class_statistics.correlation([1.0, 1.0], [0.0, 2.0]) is None
 
 
 def test_misconceptions_and_behaviours(found):
@@ -118,10 +125,10 @@ def test_a_renamed_copy_is_found_and_what_everybody_may_write_is_not(found):
 def test_no_two_answers_of_a_class_in_its_own_styles_are_similar():
     """What a tenth of the class has is a way to write it."""
     code = OWN + OWN.replace("3", "4")
-    assert similar.pairs({f"s{n}": code for n in range(40)}, []) == []
-    assert len(similar.pairs({f"s{n}": code for n in range(2)}, [])) == 1
-    assert similar.pairs({"a": OWN, "b": OWN}, [OWN]) == []
-    assert similar.fingerprints("def broken(:\n  '''") == set() and similar.fingerprints("") == set()
+    assert similarity.similar_pairs({f"s{n}": code for n in range(40)}, []) == []
+    assert len(similarity.similar_pairs({f"s{n}": code for n in range(2)}, [])) == 1
+    assert similarity.similar_pairs({"a": OWN, "b": OWN}, [OWN]) == []
+    assert similarity.fingerprints("def broken(:\n  '''") == set() and similarity.fingerprints("") == set()
 
 
 def test_the_page_shows_it_and_runs_nothing(graded, found):
@@ -134,23 +141,26 @@ def test_the_page_shows_it_and_runs_nothing(graded, found):
 
 def test_who_shares_misconceptions_is_taught_together():
     held = {"ada": "abc", "bea": "abd", "cem": "ab", "dan": "cd", "eve": "cd", "fay": "e", "gus": ""}
-    groups = together({name: frozenset(items) for name, items in held.items()})
+    groups = remediation_groups({name: frozenset(items) for name, items in held.items()})
     assert [(one.students, one.shared) for one in groups] == [
         (("ada", "bea", "cem"), ("a", "b")),
         (("dan", "eve"), ("c", "d")),
     ]
     assert groups[1].share == 1.0 and groups[0].share == pytest.approx((2 / 4 + 2 / 3 + 2 / 3) / 3)
-    assert together({}) == [] and together({"ada": frozenset("ab")}) == []
+    assert remediation_groups({}) == [] and remediation_groups({"ada": frozenset("ab")}) == []
 
 
 def test_code_that_reaches_for_more_is_listed_and_what_everybody_was_given_is_not():
-    code = "import inspect, torch\nimport helpers\ny = check.softmax(f, points=2)  # inspect\ncheck.softmax = print\n'eval'\n"
+    code = (
+        "import inspect, torch\nimport helpers\ny = check.softmax(f, points=2)  # inspect\ncheck.softmax = print\n"
+        "'eval'\n"
+    )
     code += (
         "setattr(\n    helpers.check, 'softmax', print)\nsetattr(self, 'weight', 1)\nmodel.eval()\neval('1')\nwhile ((("
     )
     told = ["import inspect, torch", "check.softmax = print", "setattr(", "eval('1')"]
-    assert beyond.lines(code) == told
-    assert beyond.lines(code, ["import  inspect, torch"]) == told[1:]
+    assert suspicious_code.suspicious_lines(code) == told
+    assert suspicious_code.suspicious_lines(code, ["import  inspect, torch"]) == told[1:]
 
 
 def test_repairs_and_reaching_code_stand_on_the_page(graded, found):
@@ -173,7 +183,7 @@ def test_what_to_revise_leads_into_the_pages_of_the_site(graded, found, tmp_path
 
 
 def test_the_names_of_sections_are_those_of_the_site():
-    assert words.html("## 2.4 Make attention choose  ●●○ · 15 min · 3 points")[1][0].name == "s2-4"
+    assert markdown_html.html("## 2.4 Make attention choose  ●●○ · 15 min · 3 points")[1][0].name == "s2-4"
 
 
 def test_the_command(graded, attn, tmp_path):

@@ -2,9 +2,10 @@
 
 import pytest
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.errors import CourseError
-from autograder.term import roster, sheet
+from autograder.gradebook import roster
 
 WHOLE = (
     "student_id,last_name,first_name,email,canvas_id,sis_user_id,sis_login_id,moodle_idnumber,section,status\n"
@@ -20,7 +21,7 @@ def _write(folder, text, encoding="utf-8"):
 
 
 def test_every_column_is_read(tmp_path):
-    read = roster.read(_write(tmp_path, WHOLE))
+    read = roster.read_roster(_write(tmp_path, WHOLE))
     assert read.students["ada"] == roster.Student(
         "ada", "Lovelace", "Ada", "ada@example.org", "101", "S1", "al", "M1", "A", ""
     )
@@ -41,11 +42,11 @@ def test_every_column_is_read(tmp_path):
     ],
 )
 def test_what_spreadsheets_write_is_read(tmp_path, text):
-    assert roster.read(_write(tmp_path, text)).students == {"ada": roster.Student("ada", "Bär")}
+    assert roster.read_roster(_write(tmp_path, text)).students == {"ada": roster.Student("ada", "Bär")}
 
 
 def test_unknown_columns_are_named_in_one_line(tmp_path):
-    read = roster.read(_write(tmp_path, "student_id,tutor,seat\nada,x,3\n"))
+    read = roster.read_roster(_write(tmp_path, "student_id,tutor,seat\nada,x,3\n"))
     assert read.notes == ["columns not used: tutor, seat"]
 
 
@@ -80,53 +81,54 @@ BAD = {
 def test_a_bad_roster_is_refused_in_one_line_(tmp_path, kind):
     path = _write(tmp_path, BAD[kind])
     with pytest.raises(CourseError) as refusal:
-        roster.read(path)
+        roster.read_roster(path)
     assert "\n" not in str(refusal.value) and str(refusal.value).startswith(str(path)) and refusal.value.code == 2
 
 
 def test_a_roster_that_is_not_there_or_a_folder_is_refused(tmp_path):
     for path in (tmp_path / "no.csv", tmp_path):
         with pytest.raises(CourseError, match=str(path)):
-            roster.read(path)
+            roster.read_roster(path)
 
 
 def test_a_table_far_too_large_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(sheet, "LARGEST", 10)
+    monkeypatch.setattr(csv_files, "LARGEST", 10)
     with pytest.raises(CourseError, match="more than"):
-        roster.read(_write(tmp_path, WHOLE))
+        roster.read_roster(_write(tmp_path, WHOLE))
 
 
 # ---------------------------------------------------------------- kept
 
 
 def _names(course):
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         return {student.id: (student.first_name, student.last_name, student.email) for student in gradebook.students}
 
 
 def test_names_reach_the_gradebook_and_what_the_roster_does_not_say_stays(course, tmp_path):
-    roster.keep(course, roster.read(_write(tmp_path, WHOLE)))
-    roster.keep(course, roster.read(_write(tmp_path, "student_id,first_name\nada,Augusta\n")))
+    roster.save_roster(course, roster.read_roster(_write(tmp_path, WHOLE)))
+    roster.save_roster(course, roster.read_roster(_write(tmp_path, "student_id,first_name\nada,Augusta\n")))
     assert _names(course) == {
-        "ada": ("Augusta", "Lovelace", "ada@example.org"), "bob": ("Bob", "Bär", "bob@example.org"),
-    }  # fmt: skip
+        "ada": ("Augusta", "Lovelace", "ada@example.org"),
+        "bob": ("Bob", "Bär", "bob@example.org"),
+    }
 
 
 def test_an_earlier_roster_is_kept_and_who_is_gone_is_said(course, tmp_path):
-    assert roster.keep(course, roster.read(_write(tmp_path, WHOLE))) == []
-    assert roster.keep(course, roster.read(_write(tmp_path, WHOLE))) == []
+    assert roster.save_roster(course, roster.read_roster(_write(tmp_path, WHOLE))) == []
+    assert roster.save_roster(course, roster.read_roster(_write(tmp_path, WHOLE))) == []
     assert not list((course.classroom / "history").glob("*")) if (course.classroom / "history").exists() else True
-    assert roster.keep(course, roster.read(_write(tmp_path, "student_id\nada\n"))) == [
+    assert roster.save_roster(course, roster.read_roster(_write(tmp_path, "student_id\nada\n"))) == [
         "not on the roster any more: bob"
     ]
     (earlier,) = (course.classroom / "history").glob("roster-*.csv")
-    assert set(roster.read(earlier).students) == {"ada", "bob"}
+    assert set(roster.read_roster(earlier).students) == {"ada", "bob"}
 
 
 def test_the_copy_of_the_class_runs_no_formula_and_reads_back_the_same(course, tmp_path):
-    read = roster.read(_write(tmp_path, "student_id,last_name,first_name\n-a,\"=cmd|'/c calc'!A1\",@x\n"))
-    roster.keep(course, read)
-    text = roster.path_of(course).read_text(encoding="utf-8")
+    read = roster.read_roster(_write(tmp_path, "student_id,last_name,first_name\n-a,\"=cmd|'/c calc'!A1\",@x\n"))
+    roster.save_roster(course, read)
+    text = roster.roster_path(course).read_text(encoding="utf-8")
     assert "'=cmd" in text and "'@x" in text and "'-a" in text
-    assert roster.in_use(course).students == read.students
+    assert roster.current_roster(course).students == read.students
     assert read.students["-a"].first_name == "@x"

@@ -13,20 +13,22 @@ from downloads import gradescope, notebook, put, zipped
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from autograder.course import stock
+from autograder import csv_files
+from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import record
-from autograder.term import roster as rosters
-from autograder.term import sheet
-from autograder.term.collect import collect
-from autograder.term.export import export
-from autograder.term.who import key
+from autograder.exports.export import export
+from autograder.gradebook import roster as rosters
+from autograder.grading import gradebook_writer
+from autograder.lms.collect import collect
+from autograder.lms.identify_student import name_key
 
 ODD = "äöüßéèñçøåłšžğıİÅÄÖæœ李明王小Ωλжю'-"
 LETTERS = st.text(st.sampled_from(string.ascii_letters + ODD), min_size=1, max_size=10)
-NAMES = st.lists(LETTERS, min_size=1, max_size=2).map(" ".join).filter(lambda name: key(name) and name.strip("-' "))
+NAMES = (
+    st.lists(LETTERS, min_size=1, max_size=2).map(" ".join).filter(lambda name: name_key(name) and name.strip("-' "))
+)
 IDS = st.text(st.sampled_from(string.ascii_lowercase + string.digits + "äß._-@=+"), min_size=1, max_size=12).filter(
-    lambda one: not rosters.unusable(one)
+    lambda one: not rosters.why_unusable(one)
 )
 POINTS = st.floats(0, 3, allow_nan=False, allow_subnormal=False)
 
@@ -34,12 +36,12 @@ POINTS = st.floats(0, 3, allow_nan=False, allow_subnormal=False)
 @st.composite
 def classes(draw):
     """Students, each with what the LMS knows and with points; names may come twice, where a number tells them apart."""
-    ids = draw(st.lists(IDS, min_size=1, max_size=5, unique_by=(str.casefold, key)))
+    ids = draw(st.lists(IDS, min_size=1, max_size=5, unique_by=(str.casefold, name_key)))
     numbers = draw(st.lists(st.integers(100, 10**9), min_size=len(ids), max_size=len(ids), unique=True))
     people = []
     for name, number in zip(ids, numbers, strict=True):
         student = rosters.Student(
-            sheet.nfc(name), draw(NAMES), draw(NAMES), f"s{number}@x.org", str(number), f"S{number}"
+            csv_files.normalize_unicode(name), draw(NAMES), draw(NAMES), f"s{number}@x.org", str(number), f"S{number}"
         )
         people.append((student, tuple(draw(POINTS) for _ in range(4)), draw(st.booleans())))
     return people
@@ -74,7 +76,7 @@ def registered(built, tmp_path_factory):
     folder = tmp_path_factory.mktemp("registered")
     shutil.copytree(built.root, folder / "course", ignore=shutil.ignore_patterns("class"))
     course = Course((folder / "course").resolve())
-    record.register(course, UNIT)
+    gradebook_writer.register(course, UNIT)
     return course
 
 
@@ -97,7 +99,7 @@ def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
     if lms == "gradescope":
         files["submission_metadata.yml"] = gradescope(metadata)
     lines = [astuple(student) for student, *_ in people]
-    roster = put(folder / "roster.csv", sheet.own(rosters.COLUMNS, lines).encode())
+    roster = put(folder / "roster.csv", csv_files.to_csv(rosters.COLUMNS, lines).encode())
     download = put(folder / "in.zip", zipped(files))
     plan = collect(course, [download], roster)
 
@@ -113,7 +115,7 @@ def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
     points = {student.student_id: values for student, values, hands_in in people if hands_in}
     truth = _graded(course, points)
     long = _rows(export(course, [UNIT], "csv", None, None, False).path)
-    assert {sheet.plain(row["student_id"]): row["score"] and float(row["score"]) for row in long} == {
+    assert {csv_files.unescape_formula(row["student_id"]): row["score"] and float(row["score"]) for row in long} == {
         one.student_id: truth.get(one.student_id, "") for one, *_ in people
     }
     table = [["Student", "ID", "SIS User ID", "Unit 2 (7)"], ["    Points Possible", "", "", "9"]]
@@ -128,14 +130,16 @@ def test_collected_graded_exported(registered, tmp_path_factory, people, lms):
 def _names_tell_apart(students) -> bool:
     """Where names are all that the LMS says: those who share one are the instructor's to tell apart."""
     names = [
-        name for one in students for name in {key(one.first_name + one.last_name), key(one.last_name + one.first_name)}
+        name
+        for one in students
+        for name in {name_key(one.first_name + one.last_name), name_key(one.last_name + one.first_name)}
     ]
-    return len(set(names)) == len(names) and not set(names) & {key(one.student_id) for one in students}
+    return len(set(names)) == len(names) and not set(names) & {name_key(one.student_id) for one in students}
 
 
 def _graded(course, points) -> dict[str, float]:
     """Marks in the gradebook; returns the scores that it computes of them."""
-    with stock.open_gradebook(course) as gradebook:
+    with nbgrader_steps.open_gradebook(course) as gradebook:
         for name, values in points.items():
             (page,) = gradebook.update_or_create_submission(UNIT, name).notebooks
             for value, cell in zip(values, page.grades, strict=True):

@@ -13,7 +13,7 @@ import pytest
 import torch
 from conftest import ROOT
 
-from autograder.course.splice import splice
+from autograder.course.standalone_source import splice
 from helpers import check
 from helpers.engine.isolated_call import LAYOUTS, laid_out
 from helpers.engine.observe import KERNEL, observe

@@ -10,7 +10,7 @@ import pytest
 import torch
 from conftest import ROOT
 
-from autograder.course.splice import splice
+from autograder.course.standalone_source import splice
 from helpers import check
 
 SOLUTIONS = ROOT / "solutions"

@@ -44,21 +44,25 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
             *map(str, sockets),
         ]
         process = subprocess.Popen(
-            command, pass_fds=sockets, env=environment(PACKAGES), cwd="/", stdin=subprocess.DEVNULL,
+            command,
+            pass_fds=sockets,
+            env=environment(PACKAGES),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is the grader's to handle
-        )  # fmt: skip
+        )
     kernel = Kernel(ours, leash, process)
     kernel.tell({"walls": asdict(walls), "request": request})
     return kernel
 
 
 def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) -> None:
-    """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as root,
-    bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
+    """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as
+    root, bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
     user = own_user()
     alive, _ = os.pipe()  # nobody but the keeper has the other end
     numbers = [channel.fileno(), alive]
-    inner = [sys.executable, "-m", "autograder.judge.warm", "cold", role, *map(str, numbers), str(user)]
+    inner = [sys.executable, "-m", "autograder.judge.fork_server", "cold", role, *map(str, numbers), str(user)]
     bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=numbers)
     channel.close()
     os.close(alive)
@@ -75,14 +79,17 @@ def wrapped(walls: Walls) -> list[str]:
     closed = [part for path in walls.hidden if Path(path).is_dir() for part in ("--remount-ro", path)]
     hidden = [part for path in walls.hidden for part in _hidden(path)]
     size = ["--size", str(walls.scratch)]
-    own = ["--unshare-user"] if os.geteuid() else [
-        part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")
-    ]  # fmt: skip
+    own = (
+        ["--unshare-user"]
+        if os.geteuid()
+        else [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
+    )
     return [
-        shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
-        "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
+        shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
+        "--unshare-uts", "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
         "--setenv", "MPLCONFIGDIR", "/tmp/home", *own, "--perms", "1777", *size, "--tmpfs", "/tmp",
-        "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden, *own_files, *closed,
+        "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden,
+        *own_files, *closed,
         "--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
         "--chdir", SCRATCH, "--remount-ro", "/",
     ]  # fmt: skip

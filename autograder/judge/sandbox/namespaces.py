@@ -89,7 +89,8 @@ def environment(packages: Path) -> dict[str, str]:
         "OMP_THREAD_LIMIT": "1",  # a fork of a process with OpenMP threads hangs, whoever asks for four of them
         "OPENBLAS_NUM_THREADS": "1",
         "MKL_NUM_THREADS": "1",
-        "CUDA_VISIBLE_DEVICES": "",  # graded work is the same on every machine, and a process that uses a GPU can't be forked
+        # graded work is the same on every machine, and a process that uses a GPU can't be forked
+        "CUDA_VISIBLE_DEVICES": "",
         "TRITON_INTERPRET": "1",
         "NBGRADER_EXECUTION": "autograde",
     }
@@ -101,10 +102,10 @@ def environment(packages: Path) -> dict[str, str]:
 def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket) -> None:
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
-    walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`).
-    leash: its end means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
-    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or
-    {"killed": "memory" | "processes" | "files" | "time"}.
+    walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
+    means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
+    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
+    "memory" | "processes" | "files" | "time"}.
     """
     folder = ""
     try:
@@ -189,7 +190,7 @@ def _interrupt(first: int, depth: int) -> None:
 
 
 class _Clock:
-    """Processor time of all processes under `first`, and how much of it there may be: another program's load takes none of it."""
+    """Processor time of all processes under `first`, and how much there may be, whatever others use."""
 
     def __init__(self, first: int):
         self.first, self.limit, self.said = first, 0.0, False
@@ -316,8 +317,8 @@ def _inside(main: Callable[[], None], walls: Walls | None, user: int) -> None:
 
 
 def shepherd(main: Callable[[], None], alive: int | None = None) -> int:
-    """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too. alive: a pipe whose end
-    ends this process, and with it all inside."""
+    """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too. alive: a pipe
+    whose end ends this process, and with it all inside."""
     _die_with_parent()
     os.setsid()
     os.nice(10)  # the keeper must get its turn, whatever goes on in here
@@ -474,12 +475,14 @@ def _limits(walls: Walls) -> dict[int, int]:
 # New namespaces, mounts and kernel interfaces widen what can be attacked; memory that no process has mapped (memfd,
 # System V) would not be seen by the keeper.
 _DENIED = {
-    "x86_64": {"unshare": 272, "setns": 308, "clone3": 435, "mount": 165, "umount2": 166, "pivot_root": 155, "move_mount": 429,
+    "x86_64": {"unshare": 272, "setns": 308, "clone3": 435, "mount": 165, "umount2": 166, "pivot_root": 155,
+               "move_mount": 429,
                "fsopen": 430, "open_tree": 428, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
                "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "mq_open": 240, "add_key": 248,
                "request_key": 249, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
                "io_uring_setup": 425, "open_by_handle_at": 304, "pidfd_getfd": 438, "chroot": 161, "capset": 126},
-    "aarch64": {"unshare": 97, "setns": 268, "clone3": 435, "mount": 40, "umount2": 39, "pivot_root": 41, "move_mount": 429,
+    "aarch64": {"unshare": 97, "setns": 268, "clone3": 435, "mount": 40, "umount2": 39, "pivot_root": 41,
+                "move_mount": 429,
                 "fsopen": 430, "open_tree": 428, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
                 "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "mq_open": 180, "add_key": 217,
                 "request_key": 218, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,

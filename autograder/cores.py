@@ -1,8 +1,0 @@
-"""How many things this process can do at a time."""
-
-import os
-
-
-def cores() -> int:
-    """The processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

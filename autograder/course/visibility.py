@@ -1,0 +1,79 @@
+"""What kernels see of the course while a unit is graded: a student's neither the checks, nor the rooms of this unit and
+of later ones (a unit may lean on what earlier ones taught); the judge's the hidden cases beside all that."""
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from autograder.course.paths import PACKAGES, SYLLABUS
+from autograder.judge.config import JudgeConfig
+
+HELPERS = PACKAGES / "helpers"
+OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
+COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit
+
+
+@cache
+def judge_config(unit: str) -> JudgeConfig:
+    """What is within reach while this unit is graded."""
+    closed = [HELPERS / name.removeprefix("helpers.") for name in rooms_out_of_reach(unit)]
+    hidden = [*HELPERS.glob("*/checks"), *closed, PACKAGES / "autograder", PACKAGES / "solutions"]
+    return JudgeConfig(
+        unit=unit,
+        shown=(str(HELPERS),),
+        hidden=tuple(sorted(map(str, hidden))),
+        tests=(str(PACKAGES / "autograder" / "hidden"),),
+        quiet=("helpers.check", "helpers.plots"),
+        out_of_reach=tuple(rooms_out_of_reach(unit)),
+        preload=("helpers", *_compiler(unit)),
+        checks=("helpers.check", *checks_of(unit), f"autograder.hidden.{room(unit)}", *_compiler(unit)),
+    )
+
+
+def _compiler(unit: str) -> tuple[str, ...]:
+    """PyTorch's compiler, where the unit trains: an optimiser imports it, which takes more than a second."""
+    files = (HELPERS / room(unit)).rglob("*.py")
+    return ("torch._dynamo",) if any("torch.optim" in file.read_text(encoding="utf-8") for file in files) else ()
+
+
+def checks_of(unit: str) -> list[str]:
+    """The modules with the unit's checks: those that offer something (helpers/registry.py would bring PyTorch along)."""
+    files = sorted((HELPERS / room(unit) / "checks").glob("*.py"))
+    return [
+        f"helpers.{room(unit)}.checks.{file.stem}" for file in files if OFFERS.search(file.read_text(encoding="utf-8"))
+    ]
+
+
+def room(unit: str) -> str:
+    """The name that a unit's folder in `helpers`, hidden cases, alternatives and tests share: `qkv_attention`."""
+    return _rooms().get(unit[:2], unit[3:])
+
+
+def rooms_out_of_reach(unit: str) -> list[str]:
+    """The packages in `helpers` that hold this unit and later ones."""
+    return [f"helpers.{name}" for number, name in _rooms().items() if number >= unit[:2] and (HELPERS / name).is_dir()]
+
+
+def room_files(unit: str) -> list[Path]:
+    """The Python files that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
+    name = room(unit)
+    own = [*sorted((HELPERS / name).rglob("*.py")), *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py"))]
+    return own + [path for kind in COMPANIONS if (path := PACKAGES / "autograder" / kind / f"{name}.py").is_file()]
+
+
+def syllabus_ids() -> list[str]:
+    """The ids of all exercises of the course, those of units that aren't written yet too."""
+    return [name for table in _syllabus().values() for kind in ("auto", "quiz", "written") for name in table[kind]]
+
+
+def _rooms() -> dict[str, str]:
+    """The rooms by the numbers of their units."""
+    return {unit[:2]: unit[3:] for unit in sorted(_syllabus())}
+
+
+@cache
+def _syllabus() -> dict[str, dict]:
+    """As the course has it; where only the wheel is installed, as the wheel brought it along."""
+    places = PACKAGES / "solutions" / SYLLABUS, PACKAGES / "autograder" / SYLLABUS
+    return tomllib.loads(next(filter(Path.is_file, places)).read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""What leaves the gradebook: grades for learning management systems, feedback pages, a Gradescope autograder."""

@@ -1,0 +1,134 @@
+"""`attn gradescope-zip`: an autograder for Gradescope. Its `setup.sh` installs the course's two wheels, its
+`run_autograder` marks the one notebook that was handed in and writes `results.json`. Written answers are left to its
+rubrics."""
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from autograder.course.paths import CONFIG, PACKAGES, SYLLABUS, Course
+from autograder.errors import CourseError
+
+SETUP = """\
+#!/usr/bin/env bash
+# Run once, as root, when Gradescope builds the image.
+set -e
+apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev
+python3 -m venv /autograder/venv
+cd /autograder/source
+/autograder/venv/bin/pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
+/autograder/venv/bin/pip install -c constraints.txt wheels/*.whl
+"""
+RUN = """\
+#!/usr/bin/env bash
+# Run for every submission. AUTOGRADER and PYTHON are other than here only where this file is tried.
+base="${AUTOGRADER:-/autograder}"
+export ATTN_COURSE="$base/source/course" OMP_NUM_THREADS=1
+python="${PYTHON:-/autograder/venv/bin/python}"
+cd "$base/source/course" &&
+exec "$python" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
+"""
+
+
+def make_autograder(course: Course, unit: str, into: Path | None = None) -> Path:
+    """Writes the zip. Raises CourseError."""
+    path = into or course.classroom / f"gradescope-{unit}.zip"
+    if not course.solved(unit).is_file():
+        raise CourseError(f"{course.solved(unit)} is missing: run `attn build`.")
+    with tempfile.TemporaryDirectory(prefix="attn-gradescope-") as folder:
+        source = Path(folder)
+        _fill(course, unit, source)
+        half = path.with_name(f".{path.name}.part")
+        try:
+            half.parent.mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+                for file in sorted(one for one in source.rglob("*") if one.is_file()):
+                    archive.write(file, file.relative_to(source))
+            os.replace(half, path)
+        except OSError as error:
+            raise CourseError(f"{path} can't be written ({error.strerror}).") from None
+    return path
+
+
+def _fill(course: Course, unit: str, source: Path) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    for package in (PACKAGES, PACKAGES / "autograder"):
+        if not (package / "pyproject.toml").is_file():
+            raise CourseError(f"{package / 'pyproject.toml'} is missing: make the zip in the course's repository.")
+        list(WheelBuilder(str(package)).build(directory=str(source / "wheels"), versions=["standard"]))
+    for name, text in (("setup.sh", SETUP), ("run_autograder", RUN)):
+        (source / name).write_text(text)
+        (source / name).chmod(stat.S_IRWXU | stat.S_IRGRP | stat.S_IXGRP | stat.S_IROTH | stat.S_IXOTH)
+    shutil.copy(PACKAGES / "constraints.txt", source)
+    inside = source / "course" / "solutions"
+    shutil.copytree(course.solved(unit).parent, inside / unit, ignore=shutil.ignore_patterns(".*"))
+    shutil.copy(course.solutions / SYLLABUS, inside)
+    shutil.copy(course.root / CONFIG, source / "course")
+
+
+# ---------------------------------------------------------------- at Gradescope
+
+
+def run(submission: Path, results: Path) -> dict[str, Any]:
+    """Marks what was handed in and writes results.json. Whatever is wrong with it is a line for the student."""
+    found = _results(submission)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+    return found
+
+
+def _results(submission: Path) -> dict[str, Any]:
+    try:
+        return as_results(_marks(submission))
+    except CourseError as reason:
+        return {"score": 0.0, "output": str(reason), "visibility": "visible", "tests": []}
+
+
+def _marks(submission: Path) -> dict:
+    from autograder.course.paths import find_course
+    from autograder.grading.mark import mark
+    from autograder.judge.config import NONE
+    from autograder.judge.sandbox.namespaces import SandboxError
+
+    course, here = find_course(), sorted(path for path in submission.rglob("*.ipynb") if path.is_file())
+    (unit,) = course.units()
+    if len(here) != 1:
+        raise CourseError(f"Hand in one notebook, {unit}.ipynb: {len(here)} were found.")
+    try:
+        marks = mark(course, here[0])
+    except SandboxError:  # Gradescope's container, which holds this submission alone, is then the only wall
+        os.environ["ATTN_SANDBOX"] = NONE
+        marks = mark(course, here[0])
+    if marks["unit"] != unit:
+        raise CourseError(f"This is a notebook of {marks['unit']}: hand in {unit}.ipynb.")
+    return marks
+
+
+def as_results(marks: dict) -> dict[str, Any]:
+    """`mark`'s items as Gradescope's tests. A written answer is none: a person marks it."""
+    tests = [
+        {
+            "name": name,
+            "score": item["score"],
+            "max_score": item["max"],
+            "output": item["message"] or "Right.",
+            "visibility": "visible",
+        }
+        for name, item in marks["items"].items()
+        if item["score"] is not None
+    ]
+    written = [name for name, item in marks["items"].items() if item["score"] is None]
+    said = f"{len(written)} written answers are marked by a person." if written else ""
+    return {"score": sum(test["score"] for test in tests), "output": said, "visibility": "visible", "tests": tests}
+
+
+if __name__ == "__main__":
+    import sys
+
+    run(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,64 @@
+"""The judge, told what it needs to know of a unit of this course."""
+
+import json
+from functools import cache
+
+from nbformat import NotebookNode
+
+from autograder import limited_process
+from autograder.course.visibility import checks_of, judge_config
+from autograder.errors import CourseError
+from autograder.grading import static_checks
+from autograder.judge.clock import Clock
+from autograder.judge.fork_server import JUDGE
+from autograder.judge.judge import Limits, judge
+from autograder.judge.kernel_manager import KernelManager, kernel_manager, timeout_factor
+from autograder.judge.submission import listen
+
+RULES = """
+import json
+import torch
+from helpers import check, registry
+parts = lambda found: getattr(found, "parts", {{"": found}}).values()
+forbids = {{name: [pattern for one in parts(getattr(check, name)) for pattern in getattr(one, "forbids", ())]
+           for name, module in registry.offered("checks").items() if module in {modules}}}
+print(json.dumps([forbids, dir(torch.Tensor)]))
+"""
+
+
+def judge_notebook(
+    notebook: NotebookNode, unit: str, limits: Limits, within: KernelManager | None = None, clock: Clock | None = None
+) -> NotebookNode:
+    """A sanitised notebook of the unit with the outputs of all its code cells."""
+    clock, within = clock or Clock(), within or kernel_manager(limits.sandbox)
+    prepare()
+    known = static_rules(unit, limits, within)
+    return judge(
+        notebook,
+        judge_config(unit),
+        limits,
+        lambda: limited_process.call(static_checks.forbidden_by_exercise, notebook, unit, known),
+        within,
+        clock,
+    )
+
+
+@cache
+def prepare() -> None:
+    """Has imported, where the source is looked at, what that needs: or each look would import it anew."""
+    limited_process.prepare(static_checks.__name__, "IPython.core.inputtransformer2")
+
+
+@cache
+def static_rules(unit: str, limits: Limits, within: KernelManager) -> static_checks.Rules:
+    """What the source of an answer is looked at for. A judge's kernel says it: it has imported the unit's checks."""
+    kernel, cell = within.ready(within.start(JUDGE, judge_config(unit), limits)), NotebookNode(outputs=[])
+    try:
+        kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})
+        status = listen(kernel, cell, 60 * timeout_factor(), trusted=True)
+    finally:
+        kernel.close()
+    if status != "ok":
+        raise CourseError(f"The checks of {unit} can't be used ({status}).")
+    forbids, methods = json.loads("".join(output.get("text", "") for output in cell.outputs))
+    return static_checks.Rules(forbids, frozenset(methods))

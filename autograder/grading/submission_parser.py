@@ -1,0 +1,248 @@
+"""A handed-in file becomes a notebook that can be graded: parsed, pruned to what grading needs, mended, made harmless.
+
+This is the only place that looks into the bytes of a stranger. It runs in a process with limits (see
+limited_process.py): what goes wrong costs this hand-in and is told in a line. Outputs and foreign metadata are
+dropped."""
+
+import json
+import re
+from typing import Any
+
+from nbconvert.filters.highlight import Highlight2HTML
+from nbformat import NotebookNode
+
+from autograder import limited_process, notebooks, size_limits
+from autograder.grading.repair import NoCourseCells, repair
+from autograder.grading.sanitize_text import sanitize_text_cells
+from autograder.grading.skipped_cells import mark_skipped_cells
+from autograder.notebooks import STAMP
+
+SECONDS = 2.0  # to colour one cell
+PICTURE = re.compile(r"data:image/[^)\s\"'>]*")
+KEPT = ("nbgrader", "id")
+"""A cell's metadata that mean something here; Colab keeps a cell's id in them."""
+CELL_TYPES = ("code", "markdown", "raw", "heading", "html")
+
+
+class Rejected(Exception):
+    """A submission that can't be graded as it is; the text says why and what to do."""
+
+
+def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
+    """{"unit": the unit whose marked cells the notebook in a file has most of, or None}, or {"rejected": why}.
+
+    units: unit → the grade_ids of its cells.
+    """
+    try:
+        return {"unit": _unit(_parsed(data), units)}
+    except Rejected as reason:
+        return {"rejected": str(reason)}
+
+
+def parse_submission(data: bytes, unit: str, original: str, units: dict[str, list[str]]) -> dict:
+    """{"notebook": its text, mended, "repairs": one line each}, or {"rejected": why}. `original`: the unit's
+    solution."""
+    try:
+        notebook = _parsed(data)
+        _check_unit(_unit(notebook, units), unit)
+        lines = _made_ready(notebook, notebooks.parse(original))
+        return {"notebook": notebooks.to_text(notebook), "repairs": lines}
+    except (Rejected, NoCourseCells) as reason:
+        return {"rejected": str(reason)}
+    except (RecursionError, MemoryError):
+        return {"rejected": "not a notebook that Jupyter could read: something in it is nested too deep"}
+
+
+def _check_unit(found: str | None, unit: str) -> None:
+    if found is None:
+        raise Rejected("no cell carries the course's marks (nbgrader metadata): hand in the course's own notebook")
+    if found != unit:
+        raise Rejected(f"this is the notebook of unit {found}, handed in as {unit}")
+
+
+def _unit(notebook: NotebookNode, units: dict[str, list[str]]) -> str | None:
+    here = notebooks.grade_ids(notebook) - {"setup"}  # every unit has a setup cell
+    shared = {unit: len(here & set(ids)) for unit, ids in units.items()}
+    best = max(shared, key=shared.get, default=None)
+    return best if best and shared[best] else None
+
+
+def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+    lines = repair(notebook, original)
+    lines += _cut(notebook)
+    released = {cell.source for cell in original.cells}
+    sanitize_text_cells(notebook, released)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+            if len(cell.source) > 2_000 and cell.source not in released:
+                lines += _coloured(cell)
+    mark_skipped_cells(notebook, original)
+    notebook.metadata = NotebookNode(kernelspec=notebooks.KERNEL, language_info={"name": "python"})
+    notebook.metadata[STAMP] = {"repairs": lines}
+    return lines
+
+
+# ---------------------------------------------------------------- from bytes to cells
+
+
+def _parsed(data: bytes) -> NotebookNode:
+    content = _json(data)
+    pruned = _pruned(content)
+    try:
+        notebook = notebooks.parse(json.dumps(pruned))
+        notebooks.to_text(notebook)
+    except Exception as error:  # nbformat stumbles in many ways over JSON that is no notebook
+        raise Rejected(f"not a notebook that Jupyter could read ({type(error).__name__})") from None
+    for cell in notebook.cells:
+        cell.source = _plain(cell.source)
+    return notebook
+
+
+def _json(data: bytes) -> dict:
+    if not data:
+        raise Rejected("the file is empty: hand the notebook in again")
+    try:
+        content = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise Rejected("not a notebook: the file is no text") from None
+    except json.JSONDecodeError as error:
+        raise Rejected(f"not a notebook, or one cut off: no valid JSON at line {error.lineno}") from None
+    except ValueError:  # Python reads no integers of more than 4,300 digits
+        raise Rejected("not a notebook that Jupyter could read: a number in it has thousands of digits") from None
+    except RecursionError:
+        raise Rejected("not a notebook: its JSON is nested too deep") from None
+    if not isinstance(content, dict) or not ("cells" in content or "worksheets" in content):
+        raise Rejected("not a notebook: the JSON has no cells")
+    return content
+
+
+def _pruned(content: dict) -> dict:
+    """The parts of a notebook's JSON that grading needs. What has no known form is left to nbformat to refuse."""
+    kept = {key: content[key] for key in ("nbformat", "nbformat_minor") if type(content.get(key)) is int} | {
+        "metadata": {}
+    }
+    if "cells" in content:
+        return kept | {"cells": _cells(content["cells"])}
+    sheets = content["worksheets"]
+    sheet = sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else {}
+    return kept | {"metadata": {"name": ""}, "worksheets": [{"metadata": {}, "cells": _cells(sheet.get("cells", []))}]}
+
+
+def _cells(cells: Any) -> list[dict]:
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise Rejected("not a notebook that Jupyter could read: its cells are no list of cells")
+    if len(cells) > size_limits.CELLS:
+        raise Rejected(
+            f"the notebook has {len(cells):,} cells, more than {size_limits.CELLS:,}: take the empty ones out"
+        )
+    kept = [_cell(cell) for cell in cells]
+    if (size := sum(_size(cell) for cell in kept)) > size_limits.TEXT:
+        raise Rejected(
+            f"its cells hold {size:,} characters of text, more than {size_limits.TEXT:,}: take out what is no answer"
+        )
+    return kept
+
+
+def _cell(cell: dict) -> dict:
+    """A cell without outputs and without foreign metadata."""
+    metadata = cell.get("metadata")
+    kept = {"cell_type": cell.get("cell_type"), "metadata": _marks(metadata if isinstance(metadata, dict) else {})}
+    for key in ("source", "input"):  # format 3 says input
+        if key in cell:
+            kept[key] = _text(cell[key])
+    if isinstance(cell.get("id"), str) and re.fullmatch(r"[\w-]{1,64}", cell["id"], re.ASCII):
+        kept["id"] = cell["id"]
+    if kept["cell_type"] == "code":
+        kept |= {"outputs": []} | (
+            {"language": "python", "prompt_number": None, "collapsed": False}
+            if "input" in kept
+            else {"execution_count": None}
+        )
+    elif kept["cell_type"] not in CELL_TYPES:
+        raise Rejected(f"not a notebook that Jupyter could read: a cell of type {str(cell.get('cell_type'))[:30]!r}")
+    elif isinstance(cell.get("attachments"), dict):
+        kept["attachments"] = _attachments(cell["attachments"])
+    if kept["cell_type"] == "heading":
+        kept["level"] = cell["level"] if cell.get("level") in range(1, 7) else 1
+    return kept
+
+
+def _text(source: Any) -> str:
+    if isinstance(source, list):
+        source = "".join(line for line in source if isinstance(line, str))
+    if not isinstance(source, str):
+        raise Rejected("not a notebook that Jupyter could read: the source of a cell is no text")
+    return source
+
+
+def _marks(metadata: dict) -> dict:
+    """What is kept of a cell's metadata. Marks of more than a few flat entries are none, and mending says so."""
+    kept = {key: metadata[key] for key in KEPT if key in metadata}
+    if not isinstance(kept.get("id", ""), str) or len(kept.get("id", "")) > 100:
+        del kept["id"]
+    marks = kept.get("nbgrader")
+    if "nbgrader" in kept and not (isinstance(marks, dict) and len(marks) < 20 and all(map(_is_flat, marks.values()))):
+        kept["nbgrader"] = {}
+    return kept
+
+
+def _is_flat(value: Any) -> bool:
+    return (
+        value is None or isinstance(value, (bool, float)) or (isinstance(value, (int, str)) and len(str(value)) < 200)
+    )
+
+
+def _attachments(found: dict) -> dict:
+    """Pictures pasted into a markdown cell: name → {MIME type: base64}."""
+    return {
+        name: {mime: data for mime, data in kinds.items() if mime.startswith("image/") and _is_base64(data)}
+        for name, kinds in found.items()
+        if isinstance(kinds, dict)
+        and any(mime.startswith("image/") and _is_base64(data) for mime, data in kinds.items())
+    }
+
+
+def _is_base64(data: Any) -> bool:
+    return isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data) is not None
+
+
+def _plain(text: str) -> str:
+    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks; line ends
+    of Windows become ours, as Python itself reads them."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+# ---------------------------------------------------------------- what is too large
+
+
+def _size(cell: dict) -> int:
+    return len(PICTURE.sub("", cell.get("source") or cell.get("input") or ""))
+
+
+def _cut(notebook: NotebookNode) -> list[str]:
+    """Puts a line in the place of what is larger than a cell may be."""
+    lines = []
+    for cell in notebook.cells:
+        most = size_limits.CODE if cell.cell_type == "code" else size_limits.MARKDOWN
+        if len(cell.source) > most:
+            lines += _leave_out(cell, f"it has {len(cell.source):,} characters, more than {most:,}")
+    return lines
+
+
+def _coloured(cell: NotebookNode) -> list[str]:
+    """Tries what formgrader and feedback will do to a code cell."""
+    try:
+        limited_process.cpu_time_limit(SECONDS, Highlight2HTML(pygments_lexer="ipython3"), cell.source)
+    except TimeoutError:
+        return _leave_out(cell, "showing it takes too long")
+    except Exception as error:
+        return _leave_out(cell, f"it can't be shown ({type(error).__name__})")
+    return []
+
+
+def _leave_out(cell: NotebookNode, reason: str) -> list[str]:
+    cell.source = (
+        f"# (This cell is left out: {reason}.)" if cell.cell_type == "code" else f"*(This text is left out: {reason}.)*"
+    )
+    return [f"cell {notebooks.grade_id(cell) or 'of the student'} was left out: {reason}"]

@@ -1,0 +1,253 @@
+"""Downloads: a zip archive or a folder as a list of files that can be read one by one. Nothing is ever unpacked to
+where an archive says, no link is followed, and what an archive says of itself is read in a process with limits."""
+
+import io
+import os
+import stat
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from autograder import limited_process
+from autograder.grading import intake
+from autograder.grading.submission_parser import Rejected
+from autograder.sanitize_terminal import printable
+
+FILES = 20_000
+"""Files of one download."""
+PARTS = 16
+"""Folders within each other."""
+UNPACKED = 4_000_000_000
+"""Bytes of all notebooks of a download together."""
+NESTED = 100_000_000
+"""Bytes of an archive that a student handed in."""
+NO_LINKS = "hand in the files themselves"
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_UTC_TIME = 0x5455
+"""The extra field in which archives say, to the second and in UTC, when a file was saved."""
+
+
+class UnreadableDownload(Exception):
+    """A download that is not read at all; the text says why, in a line."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of a download. `parts`: its path; `saved`: when, in UTC; `place`: where its owner finds it."""
+
+    parts: tuple[str, ...]
+    size: int
+    saved: datetime | None
+    place: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1]
+
+    @property
+    def is_notebook(self) -> bool:
+        return intake.NOTEBOOK.search(self.name) is not None
+
+    @property
+    def is_zip(self) -> bool:
+        return self.name.lower().endswith(".zip")
+
+
+@dataclass
+class Zip:
+    """A zip archive: a file, or bytes. Raises Refused where anything in it is not as it should be."""
+
+    file: Path | bytes
+    members: list[Member] = field(init=False)
+
+    def __post_init__(self) -> None:
+        source = self.file if isinstance(self.file, bytes) else str(self.file)
+        try:
+            found = limited_process.call(listing, source)
+        except (limited_process.LimitExceeded, limited_process.CallFailed) as reason:
+            raise UnreadableDownload(f"its list of files can't be read: {reason}") from None
+        if "refused" in found:
+            raise UnreadableDownload(found["refused"])
+        self.members = [_member(place, *row) for place, row in found["files"] if not _is_litter(row[0])]
+        unpacked = sum(member.size for member in self.members if member.is_notebook or member.is_zip)
+        if unpacked > UNPACKED:
+            raise UnreadableDownload(
+                f"its notebooks would unpack to {unpacked / 1e9:,.0f} GB: no class hands in so much"
+            )
+        self._zip: zipfile.ZipFile | None = None
+
+    def read(self, member: Member, most: int) -> bytes:
+        """At most one byte more than `most`. Raises Refused where the archive is damaged."""
+        try:
+            if self._zip is None:
+                self._zip = zipfile.ZipFile(io.BytesIO(self.file) if isinstance(self.file, bytes) else self.file)
+            with self._zip.open(self._zip.infolist()[member.place]) as file:
+                return file.read(most + 1)
+        except (*BROKEN, zlib.error) as error:
+            raise UnreadableDownload(
+                f"it is damaged at {printable(member.name)[:80]} ({_said(error)}): download it again"
+            ) from None
+
+
+@dataclass
+class Folder:
+    """A folder, read without following a link. `notes`: what was left where it is."""
+
+    root: Path
+    members: list[Member] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.root = self.root.resolve()
+        self._walk(())
+        self.members.sort(key=lambda member: member.parts)
+
+    def read(self, member: Member, most: int) -> bytes:
+        """At most one byte more than `most` of a regular file. Raises Rejected."""
+        folder = intake.open_folder(self.root, *member.parts[:-1])
+        try:
+            return intake.read_regular(folder, member.name, most)[0]
+        finally:
+            os.close(folder)
+
+    def _walk(self, parts: tuple[str, ...]) -> None:
+        try:
+            entries = sorted(os.scandir(self.root.joinpath(*parts)), key=lambda entry: entry.name)
+        except OSError as error:
+            self.notes.append(f"{'/'.join(parts) or self.root} can't be read ({error.strerror})")
+            return
+        for entry in (entry for entry in entries if not _is_litter([entry.name])):
+            here, status = (*parts, entry.name), entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and len(here) < PARTS:
+                self._walk(here)
+            elif stat.S_ISREG(status.st_mode):
+                self.members.append(Member(here, status.st_size, datetime.fromtimestamp(int(status.st_mtime), UTC)))
+            else:
+                kind = intake.KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+                self.notes.append(f"{'/'.join(here)} is {kind} and was left out: {NO_LINKS}")
+            if len(self.members) > FILES:
+                raise UnreadableDownload(f"it holds more than {FILES:,} files")
+
+
+def open_download(path: Path) -> Zip | Folder:
+    """The download at a path. Raises Refused."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise UnreadableDownload(f"it can't be read ({error.strerror})") from None
+    if stat.S_ISDIR(mode):
+        return Folder(path)
+    if not stat.S_ISREG(mode):
+        raise UnreadableDownload("it is neither a zip archive nor a folder")
+    return Zip(path)
+
+
+def open_inner(outer: Zip | Folder, member: Member) -> Zip:
+    """An archive within a download. Raises Refused."""
+    try:
+        data = outer.read(member, NESTED)
+    except Rejected as reason:
+        raise UnreadableDownload(str(reason)) from None
+    if len(data) > NESTED:
+        raise UnreadableDownload(f"it has more than {NESTED // 1_000_000} MB")
+    return Zip(data)
+
+
+def _is_litter(parts: list[str]) -> bool:
+    return bool(intake.LITTER & set(parts)) or parts[-1].startswith("._")
+
+
+def _member(place: int, parts: list[str], size: int, saved: float | None) -> Member:
+    return Member(tuple(parts), size, None if saved is None else datetime.fromtimestamp(saved, UTC), place)
+
+
+# ---------------------------------------------------------------- in a process with limits
+
+BROKEN = (
+    zipfile.BadZipFile,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    struct.error,
+)
+
+
+def listing(source: str | bytes) -> dict:
+    """{"files": [place, [parts, size, saved]] …} of an archive, or {"refused": why}."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
+            infos = archive.infolist()
+            if len(infos) > FILES:
+                return {"refused": f"it holds {len(infos):,} files, more than {FILES:,}"}
+            return {"files": [[place, _row(info)] for place, info in enumerate(infos) if not info.is_dir()]}
+    except UnreadableDownload as reason:
+        return {"refused": str(reason)}
+    except BROKEN as error:
+        return {
+            "refused": f"it is no zip archive, or a damaged one ({_said(error)}): download it again, or give the folder"
+        }
+
+
+def _said(error: Exception) -> str:
+    return printable(str(error) or type(error).__name__)[:100]
+
+
+def _row(info: zipfile.ZipInfo) -> list:
+    shown = printable(info.filename)[:80]
+    if info.flag_bits & 0x1:
+        raise UnreadableDownload(f"{shown} in it is encrypted: unpack it with its password, and give the folder")
+    if stat.S_ISLNK(info.external_attr >> 16):
+        raise UnreadableDownload(f"{shown} in it is a link: {NO_LINKS}")
+    if info.compress_type not in _METHODS:
+        raise UnreadableDownload(
+            f"{shown} in it is packed in a way (method {info.compress_type}) that no LMS uses: unpack it, and give "
+            "the folder"
+        )
+    return [_parts(info), info.file_size, _saved(info)]
+
+
+def _parts(info: zipfile.ZipInfo) -> list[str]:
+    """The path of a file in an archive: text to read, never a place to write to."""
+    path = _name(info).replace("\\", "/")
+    parts = list(PurePosixPath(path).parts)
+    out = path.startswith("/") or ".." in parts or "\0" in info.orig_filename or (len(path) > 1 and path[1] == ":")
+    if out or not parts:
+        raise UnreadableDownload(
+            f"{printable(info.filename)[:80]!r} in it is a path that leads out of it: no LMS makes such archives"
+        )
+    if len(parts) > PARTS or any(len(part) > 300 for part in parts):
+        raise UnreadableDownload(
+            f"{printable(info.filename)[:80]} in it lies more than {PARTS} folders deep, or its name has no end"
+        )
+    return parts
+
+
+def _name(info: zipfile.ZipInfo) -> str:
+    """Many programs write UTF-8 and don't say so."""
+    if info.flag_bits & 0x800:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.filename
+
+
+def _saved(info: zipfile.ZipInfo) -> float | None:
+    """Seconds since 1970 in UTC; an archive's own clock has no time zone, and is taken for this machine's."""
+    extra = info.extra
+    while len(extra) >= 4:
+        kind, size = struct.unpack("<HH", extra[:4])
+        if kind == _UTC_TIME and size >= 5 and extra[4] & 1:
+            return float(struct.unpack("<i", extra[5:9])[0])
+        extra = extra[4 + size :]
+    try:
+        return datetime(*info.date_time).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

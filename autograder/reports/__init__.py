@@ -1,0 +1,1 @@
+"""How a class did: the report, and what it finds in answers."""

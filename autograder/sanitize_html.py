@@ -1,0 +1,102 @@
+"""HTML of strangers, made harmless after it has been rendered: pages that show it are read by instructors who are
+logged in.
+
+Tags and attributes that only format; links to http, https, mailto and places on the page; pictures only where they are
+part of the page itself. Nothing is loaded from elsewhere, nothing runs."""
+
+import re
+from html import escape
+from html.parser import HTMLParser
+
+import nh3
+
+from autograder import size_limits
+
+TAGS = set(
+    "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li mark ol p "
+    "pre s small span strong sub summary sup table tbody td tfoot th thead tr u ul".split()
+)
+ATTRIBUTES = {
+    "*": {"class", "title", "colspan", "rowspan", "align"},
+    "a": {"href"},
+    "details": {"open"},
+    "img": {"src", "alt", "width", "height"},
+    "ol": {"start"},
+    "table": {"border"},
+}
+VOID = {"br", "hr", "img"}
+MOST_TAGS = 10_000
+_LINK = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
+_CLASS = re.compile(r"highlight|dataframe|language-[\w+-]{1,20}|[a-z][a-z0-9]{0,2}")
+"""Of pygments and pandas. Others could dress up as a part of the page: formgrader looks for `score` and `comment`."""
+
+
+def sanitize_html(text: str) -> str:
+    """The harmless part of some HTML. Takes a time that grows with the square of the number of tags: see `problem`."""
+    return nh3.clean(
+        text,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        attribute_filter=_attribute,
+        url_schemes={"http", "https", "mailto", "data"},
+    )
+
+
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    if name == "href":
+        return value if _LINK.match(value) else None
+    if name == "src":
+        return value if _PICTURE.fullmatch(value) else None
+    if name == "class":
+        return " ".join(word for word in value.split() if _CLASS.fullmatch(word)) or None
+    return value
+
+
+def sanitize_or_explain(text: str) -> str:
+    """The harmless part of some HTML, or a line that says why it is not shown."""
+    if reason := problem(text):
+        return f"<p>(Not shown: {reason}.)</p>"
+    cleaned = sanitize_html(text)
+    if depth(cleaned) > size_limits.DEPTH:
+        return f"<p>(Not shown: HTML with more than {size_limits.DEPTH} tags within each other.)</p>"
+    return cleaned
+
+
+def problem(text: str) -> str:
+    """Why some HTML is not even looked at; empty where it is."""
+    if (size := len(_without_pictures(text))) > size_limits.HTML:
+        return f"{size:,} characters of HTML, more than {size_limits.HTML:,}"
+    if (tags := text.count("<")) > MOST_TAGS:
+        return f"{tags:,} tags, more than {MOST_TAGS:,}"
+    return ""
+
+
+def depth(cleaned: str) -> int:
+    """How many tags stand within each other at most, in HTML as `sanitize_html` writes it."""
+    counter = _Depth()
+    counter.feed(cleaned)
+    return counter.most
+
+
+def text_as_html(text: str) -> str:
+    """Plain text as HTML of one line: what `sanitize_or_explain` gives for it is the same."""
+    return f"<pre>{escape(text, quote=False)}</pre>"
+
+
+def _without_pictures(text: str) -> str:
+    return _PICTURE.sub("", text) if "data:image/" in text else text
+
+
+class _Depth(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        if tag not in VOID:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.now -= 1

@@ -1,1 +1,0 @@
-"""A term between the learning management system and the gradebook: the roster, downloads collected, grades exported."""
